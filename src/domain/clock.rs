@@ -1,0 +1,46 @@
+//! The wall clock, passed in wherever time matters. This file alone reads the system's clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
+
+use super::Timestamp;
+
+/// A source of the present time. It may step back and forth, as system clocks do.
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    fn now(&self) -> Timestamp {
+        // A clock before 1970 counts as 1970: nothing better can be said with such a clock.
+        let since_epoch = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::saturating_from_nanos(since_epoch.as_nanos())
+    }
+}
+
+/// A clock that stands still until it is set: for tests of expiry and of stepping clocks.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    nanos: AtomicU64,
+}
+
+impl ManualClock {
+    pub fn at(now: Timestamp) -> Self {
+        Self { nanos: AtomicU64::new(now.as_nanos()) }
+    }
+
+    pub fn set(&self, now: Timestamp) {
+        self.nanos.store(now.as_nanos(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::saturating_from_nanos(u128::from(self.nanos.load(Ordering::SeqCst)))
+    }
+}

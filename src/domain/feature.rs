@@ -1,0 +1,340 @@
+//! List features: the definitions that give lists their value type and TTL.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{EntityType, FeatureKey, Invalid, Timestamp, Ttl, ValueType};
+
+const NAME_CHARS_MAX: usize = 128;
+
+/// The common rule for entity types and feature names.
+pub(super) fn parse_name(what: &str, text: &str) -> Result<Arc<str>, Invalid> {
+    let well_formed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if text.is_empty() || text.len() > NAME_CHARS_MAX || !text.chars().all(well_formed) {
+        return Err(Invalid::argument(format!("{what} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 _ . -")));
+    }
+    if text == "." || text == ".." {
+        return Err(Invalid::argument(format!("{what} must not be \".\" or \"..\"")));
+    }
+    Ok(text.into())
+}
+
+/// The name of a list feature, such as `story_presented`: same rule as [`EntityType`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FeatureName(Arc<str>);
+
+impl FeatureName {
+    pub fn new(text: &str) -> Result<Self, Invalid> {
+        parse_name("name", text).map(Self)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FeatureName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The label of a feature version: 0–64 characters of `[A-Za-z0-9_./:-]`, not `.` or `..`.
+/// The default version's label is empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionLabel(Arc<str>);
+
+impl VersionLabel {
+    pub const CHARS_MAX: usize = 64;
+
+    pub fn new(text: &str) -> Result<Self, Invalid> {
+        let well_formed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | ':' | '-');
+        if text.len() > Self::CHARS_MAX || !text.chars().all(well_formed) {
+            return Err(Invalid::argument(format!(
+                "version must be 0 to {} characters of A-Z a-z 0-9 _ . / : -",
+                Self::CHARS_MAX
+            )));
+        }
+        if text == "." || text == ".." {
+            return Err(Invalid::argument("version must not be \".\" or \"..\""));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The version that every feature is created with.
+    pub fn default_version() -> Self {
+        Self("".into())
+    }
+
+    pub fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for VersionLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What identifies a list feature. Ordered by entity type, then name, in byte order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FeatureId {
+    pub entity_type: EntityType,
+    pub name: FeatureName,
+}
+
+impl fmt::Display for FeatureId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.entity_type, self.name)
+    }
+}
+
+fn bounded_text(what: &str, text: String, chars_max: usize) -> Result<String, Invalid> {
+    // NUL is valid JSON but no database text: refused everywhere, so that all stores agree.
+    if text.contains('\0') {
+        return Err(Invalid::argument(format!("{what} must not contain NUL (U+0000)")));
+    }
+    let chars = text.chars().count();
+    if chars > chars_max {
+        return Err(Invalid::argument(format!(
+            "{what} must have at most {chars_max} characters; this one has {chars}"
+        )));
+    }
+    Ok(text)
+}
+
+/// A free text of at most 2,000 characters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Description(String);
+
+impl Description {
+    pub const CHARS_MAX: usize = 2_000;
+
+    pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
+        bounded_text("description", text.into(), Self::CHARS_MAX).map(Self)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Who answers for a feature: a free text of at most 200 characters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Owner(String);
+
+impl Owner {
+    pub const CHARS_MAX: usize = 200;
+
+    pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
+        bounded_text("owner", text.into(), Self::CHARS_MAX).map(Self)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// At most 64 labels; keys of 1–63 characters, values of 0–255.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    pub const COUNT_MAX: usize = 64;
+    pub const KEY_CHARS_MAX: usize = 63;
+    pub const VALUE_CHARS_MAX: usize = 255;
+
+    pub fn new(labels: BTreeMap<String, String>) -> Result<Self, Invalid> {
+        if labels.len() > Self::COUNT_MAX {
+            return Err(Invalid::argument(format!("a feature has at most {} labels", Self::COUNT_MAX)));
+        }
+        for (key, value) in &labels {
+            if key.is_empty() {
+                return Err(Invalid::argument("a label's key must not be empty"));
+            }
+            bounded_text("a label's key", key.clone(), Self::KEY_CHARS_MAX)?;
+            bounded_text("a label's value", value.clone(), Self::VALUE_CHARS_MAX)?;
+        }
+        Ok(Self(labels))
+    }
+
+    pub fn as_map(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+}
+
+/// Who asked for a change, for the audit trail: the `Liststore-User` header, 1–128 characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author(String);
+
+impl Author {
+    pub const CHARS_MAX: usize = 128;
+
+    pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
+        let text = bounded_text("Liststore-User", text.into(), Self::CHARS_MAX)?;
+        if text.is_empty() {
+            return Err(Invalid::argument("Liststore-User must not be empty: leave the header out"));
+        }
+        Ok(Self(text))
+    }
+
+    pub fn anonymous() -> Self {
+        Self("anonymous".into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Counts the creations of one (entity type, name, version), from 1. It outlives deletions, so that
+/// what is created again starts with empty lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Generation(u64);
+
+impl Generation {
+    pub const FIRST: Self = Self(1);
+
+    pub fn new(number: u64) -> Result<Self, Invalid> {
+        if number == 0 { Err(Invalid::argument("generations count from 1")) } else { Ok(Self(number)) }
+    }
+
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// The number of a change to the control plane: strictly increasing over all changes of a store.
+/// An entity tag (`ETag`) is the revision of the last change to what it tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(pub u64);
+
+/// A version of a list feature. Serialised as the API shows it and the audit trail keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FeatureVersion {
+    pub version: VersionLabel,
+    pub ttl: Ttl,
+    pub description: Description,
+    pub created_at: Timestamp,
+    #[serde(skip)]
+    pub generation: Generation,
+    /// The longest TTL that this creation of the version ever had.
+    #[serde(skip)]
+    pub ttl_max: Ttl,
+    /// The version's own entity tag.
+    #[serde(skip)]
+    pub revision: Revision,
+}
+
+impl FeatureVersion {
+    /// The feature key of this version's lists.
+    pub fn key(&self, id: &FeatureId) -> FeatureKey {
+        FeatureKey::new(id, &self.version, self.generation)
+    }
+}
+
+/// A list feature with all its versions, ordered by label in byte order: the default version first.
+/// Serialised as the API shows it and the audit trail keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Feature {
+    #[serde(flatten)]
+    pub id: FeatureId,
+    pub value_type: ValueType,
+    /// The default version's TTL, and the default for versions created later.
+    pub ttl: Ttl,
+    pub description: Description,
+    pub owner: Owner,
+    pub labels: Labels,
+    pub versions: Vec<FeatureVersion>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// The longest TTL that any version of this creation of the feature ever had, deleted ones too.
+    #[serde(skip)]
+    pub ttl_max: Ttl,
+    /// The feature's entity tag: it changes with every change to the feature or to its versions.
+    #[serde(skip)]
+    pub revision: Revision,
+}
+
+impl Feature {
+    pub fn version(&self, label: &VersionLabel) -> Option<&FeatureVersion> {
+        self.versions.iter().find(|v| v.version == *label)
+    }
+}
+
+impl Serialize for FeatureId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut fields = serializer.serialize_struct("FeatureId", 2)?;
+        fields.serialize_field("entity_type", self.entity_type.as_str())?;
+        fields.serialize_field("name", self.name.as_str())?;
+        fields.end()
+    }
+}
+
+impl Serialize for VersionLabel {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_out_the_separators_of_the_feature_key() {
+        for bad in ["", "a#b", "a|b", "a~b", "a b", "é", ".", "..", &"x".repeat(129)] {
+            assert!(FeatureName::new(bad).is_err(), "{bad:?}");
+            assert!(EntityType::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(FeatureName::new(&"x".repeat(128)).is_ok());
+        assert!(FeatureName::new("story_presented.v-2").is_ok());
+    }
+
+    #[test]
+    fn a_version_label_may_be_empty_and_may_hold_slashes() {
+        for good in ["", "v1", "2024/08:rc-1", &"x".repeat(64)] {
+            assert!(VersionLabel::new(good).is_ok(), "{good:?}");
+        }
+        for bad in [".", "..", "a#b", "a|b", "a~b", &"x".repeat(65)] {
+            assert!(VersionLabel::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn texts_are_bounded_in_characters_not_bytes() {
+        assert!(Description::new("é".repeat(2_000)).is_ok());
+        assert!(Description::new("é".repeat(2_001)).is_err());
+        assert!(Owner::new("a\0b").is_err());
+    }
+
+    #[test]
+    fn labels_are_bounded() {
+        let label = |key: &str, value: &str| Labels::new(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+        assert!(label("k", "").is_ok());
+        assert!(label("", "v").is_err());
+        assert!(label(&"k".repeat(64), "v").is_err());
+        assert!(label("k", &"v".repeat(256)).is_err());
+        let many = |n: usize| Labels::new((0..n).map(|i| (i.to_string(), String::new())).collect());
+        assert!(many(64).is_ok());
+        assert!(many(65).is_err());
+    }
+}

@@ -1,0 +1,29 @@
+//! Items: what lists hold.
+
+use bytes::Bytes;
+
+use super::{ItemKey, Timestamp, ValueDigest};
+
+/// An item as it is read: a timestamp and the stored bytes of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    pub timestamp: Timestamp,
+    pub value: Bytes,
+}
+
+impl Item {
+    /// The item's key: its identity within its list, and its place in the order.
+    pub fn key(&self) -> ItemKey {
+        ItemKey::new(self.timestamp, ValueDigest::of(&self.value))
+    }
+}
+
+/// An item that is to be stored, with the moment from which it is no longer visible.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewItem {
+    pub timestamp: Timestamp,
+    pub value: Bytes,
+    /// Timestamp + TTL at the time of the add, in nanoseconds since the Unix epoch. Always in the
+    /// future of the operation's `now`: items already expired are never handed to a store.
+    pub expires_at: u64,
+}

@@ -1,0 +1,138 @@
+//! The item key: an item's identity in its list, and the order of lists.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
+
+use super::{Invalid, Timestamp};
+
+/// The MD5 of a value's stored bytes. Ordered as its Base64 text is: Base64's alphabet is not in
+/// byte order, so this is not the order of the digest's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ValueDigest([u8; 16]);
+
+impl ValueDigest {
+    /// Characters of the standard, padded Base64 of 16 bytes.
+    pub const TEXT_LEN: usize = 24;
+
+    pub fn of(value: &[u8]) -> Self {
+        Self(Md5::digest(value).into())
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// The standard, padded Base64, as ASCII.
+    pub fn text(&self) -> [u8; Self::TEXT_LEN] {
+        let mut text = [0; Self::TEXT_LEN];
+        let written = STANDARD.encode_slice(self.0, &mut text);
+        debug_assert_eq!(written, Ok(Self::TEXT_LEN));
+        text
+    }
+}
+
+impl Ord for ValueDigest {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text().cmp(&other.text())
+    }
+}
+
+impl PartialOrd for ValueDigest {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for ValueDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.text()))
+    }
+}
+
+/// 19-digit zero-padded decimal nanoseconds, `#`, the Base64 of the MD5 of the value:
+/// `1724949845430000000#cUEirgoj2hOWvLLGgJ8hrQ==`. Ordered as that text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemKey {
+    pub timestamp: Timestamp,
+    pub digest: ValueDigest,
+}
+
+impl ItemKey {
+    /// Digits, `#`, Base64.
+    pub const TEXT_LEN: usize = Timestamp::DIGITS + 1 + ValueDigest::TEXT_LEN;
+
+    pub fn new(timestamp: Timestamp, digest: ValueDigest) -> Self {
+        Self { timestamp, digest }
+    }
+
+    /// Reads the text form back. Exact: the only text accepted for a key is the one that
+    /// [`Display`](fmt::Display) writes.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let malformed = || Invalid::argument("malformed item key");
+        let (digits, digest) = text.split_at_checked(Timestamp::DIGITS).ok_or_else(malformed)?;
+        let timestamp = Timestamp::from_digits(digits).map_err(|_| malformed())?;
+        let digest = STANDARD.decode(digest.strip_prefix('#').ok_or_else(malformed)?).map_err(|_| malformed())?;
+        Ok(Self::new(timestamp, ValueDigest(digest.try_into().map_err(|_| malformed())?)))
+    }
+}
+
+impl fmt::Display for ItemKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:019}#{}", self.timestamp.as_nanos(), self.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_text_is_as_specified() {
+        // MD5("") is d41d8cd98f00b204e9800998ecf8427e (RFC 1321, appendix A.5).
+        let key = ItemKey::new(Timestamp::from_nanos(1_724_949_845_430_000_000).unwrap(), ValueDigest::of(b""));
+        assert_eq!(key.to_string(), "1724949845430000000#1B2M2Y8AsgTpgAmY7PhCfg==");
+        let early = ItemKey::new(Timestamp::from_nanos(7).unwrap(), ValueDigest::of(b""));
+        assert_eq!(early.to_string(), "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==");
+        assert_eq!(early.to_string().len(), ItemKey::TEXT_LEN);
+    }
+
+    #[test]
+    fn malformed_texts_are_refused() {
+        for bad in [
+            "",
+            "1724949845430000000",
+            "1724949845430000000#",
+            "1724949845430000000#1B2M2Y8AsgTpgAmY7PhCfg",
+            "1724949845430000000|1B2M2Y8AsgTpgAmY7PhCfg==",
+            "+724949845430000000#1B2M2Y8AsgTpgAmY7PhCfg==",
+            "1724949845430000000#1B2M2Y8AsgTpgAmY7PhCfg==x",
+            "172494984543000000é#1B2M2Y8AsgTpgAmY7PhCfg==",
+        ] {
+            assert!(ItemKey::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_round_trip_and_order_as_their_text(
+            a in (0..=Timestamp::MAX.as_nanos(), any::<[u8; 16]>()),
+            b in (0..=Timestamp::MAX.as_nanos(), any::<[u8; 16]>()),
+            tie in any::<bool>(),
+        ) {
+            let key = |(nanos, digest)| ItemKey::new(Timestamp::from_nanos(nanos).unwrap(), ValueDigest(digest));
+            let (a, b) = (key(a), key(if tie { (a.0, b.1) } else { b }));
+            prop_assert_eq!(ItemKey::parse(&a.to_string()).unwrap(), a);
+            prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The words of the product as types: pure values and arithmetic, no I/O and no framework.
+//!
+//! Every type is parsed once, at the edge, by its one fallible constructor; past it, nothing is
+//! checked twice. This module must never name actix, scylla, sqlx or a storage engine.
+
+pub mod clock;
+pub mod entity;
+pub mod feature;
+pub mod feature_key;
+pub mod invalid;
+pub mod item;
+pub mod item_key;
+pub mod json;
+pub mod list;
+pub mod page;
+pub mod timestamp;
+pub mod token;
+pub mod ttl;
+pub mod value;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use entity::{EntityId, EntityType};
+pub use feature::{
+    Author, Description, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Labels, Owner, Revision,
+    VersionLabel,
+};
+pub use feature_key::FeatureKey;
+pub use invalid::{Code, Invalid};
+pub use item::{Item, NewItem};
+pub use item_key::{ItemKey, ValueDigest};
+pub use list::ListKey;
+pub use page::{Limit, PageToken};
+pub use timestamp::Timestamp;
+pub use token::Token;
+pub use ttl::{Admission, Ttl};
+pub use value::{Value, ValueType};

@@ -1,0 +1,209 @@
+//! Pages: limits and opaque keyset cursors.
+//!
+//! A token holds the last key of a page, so that the next page starts right after it whatever came
+//! or went meanwhile. It is bound to its list and bounds, and carries a checksum: one that was
+//! altered, cut or used elsewhere is refused. It is no secret, and holds on every server.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use md5::{Digest, Md5};
+
+use super::{Invalid, ItemKey, ListKey, Timestamp, ValueDigest};
+
+/// How many entries a page may have, from 1 to a maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit(usize);
+
+impl Limit {
+    /// Of items: 1–10,000, default 100.
+    pub const ITEMS_MAX: usize = 10_000;
+    /// Of features and of history entries: 1–1,000, default 100.
+    pub const PAGE_SIZE_MAX: usize = 1_000;
+    pub const DEFAULT: Self = Self(100);
+
+    pub fn of_items(limit: usize) -> Result<Self, Invalid> {
+        Self::within("limit", limit, Self::ITEMS_MAX)
+    }
+
+    pub fn of_page(page_size: usize) -> Result<Self, Invalid> {
+        Self::within("page_size", page_size, Self::PAGE_SIZE_MAX)
+    }
+
+    fn within(what: &str, limit: usize, max: usize) -> Result<Self, Invalid> {
+        if (1..=max).contains(&limit) {
+            Ok(Self(limit))
+        } else {
+            Err(Invalid::argument(format!("{what} must be 1 to {max}")))
+        }
+    }
+
+    pub fn get(self) -> usize {
+        self.0
+    }
+}
+
+const FORMAT: u8 = 1;
+const BINDING_LEN: usize = 8;
+const CHECKSUM_LEN: usize = 4;
+
+/// An opaque cursor: `base64url(format, payload, binding, checksum)`.
+///
+/// The binding is the start of the MD5 of everything that the walk was started with; the checksum
+/// that of all bytes before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageToken(String);
+
+impl PageToken {
+    /// Seals a payload that is good only for a walk with the same `binding` parts.
+    pub fn seal(payload: &[u8], binding: &[&[u8]]) -> Self {
+        let mut bytes = Vec::with_capacity(1 + payload.len() + BINDING_LEN + CHECKSUM_LEN);
+        bytes.push(FORMAT);
+        bytes.extend_from_slice(payload);
+        bytes.extend_from_slice(&digest_of(binding)[..BINDING_LEN]);
+        let checksum = digest_of(&[&bytes]);
+        bytes.extend_from_slice(&checksum[..CHECKSUM_LEN]);
+        Self(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// The payload of a token that was sealed for the same `binding` parts.
+    pub fn open(text: &str, binding: &[&[u8]]) -> Result<Vec<u8>, Invalid> {
+        let damaged = || Invalid::page_token("not a page token of this server: pass next_page_token on unchanged");
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| damaged())?;
+        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(damaged)?;
+        if digest_of(&[body])[..CHECKSUM_LEN] != checksum[..] {
+            return Err(damaged());
+        }
+        let (sealed, bound_to) = body.split_last_chunk::<BINDING_LEN>().ok_or_else(damaged)?;
+        let (format, payload) = sealed.split_first().ok_or_else(damaged)?;
+        if *format != FORMAT {
+            return Err(damaged());
+        }
+        if digest_of(binding)[..BINDING_LEN] != bound_to[..] {
+            return Err(Invalid::page_token(
+                "this page token belongs to another list or other bounds: repeat the parameters that the walk began \
+                 with, or start again without a token",
+            ));
+        }
+        Ok(payload.to_vec())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The MD5 of parts, each preceded by its length, so that no two sequences of parts collide by
+/// concatenation.
+fn digest_of(parts: &[&[u8]]) -> [u8; 16] {
+    let mut md5 = Md5::new();
+    for part in parts {
+        md5.update((part.len() as u64).to_be_bytes());
+        md5.update(part);
+    }
+    md5.finalize().into()
+}
+
+/// What a walk over a list was started with: its list and the bounds as the caller gave them.
+#[derive(Debug, Clone, Copy)]
+pub struct ItemWalk<'a> {
+    pub list: &'a ListKey,
+    pub min_timestamp: Option<Timestamp>,
+    pub max_timestamp: Option<Timestamp>,
+}
+
+impl ItemWalk<'_> {
+    /// The token of the page after the one that ended with `last`.
+    pub fn token_after(&self, last: ItemKey) -> PageToken {
+        let mut payload = Vec::with_capacity(24);
+        payload.extend_from_slice(&last.timestamp.as_nanos().to_be_bytes());
+        payload.extend_from_slice(last.digest.as_bytes());
+        self.bound(|binding| PageToken::seal(&payload, binding))
+    }
+
+    /// The key after which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<ItemKey, Invalid> {
+        let payload = self.bound(|binding| PageToken::open(token, binding))?;
+        let damaged = || Invalid::page_token("not a page token of a list");
+        let (nanos, digest) = payload.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let timestamp = Timestamp::from_nanos(u64::from_be_bytes(*nanos)).map_err(|_| damaged())?;
+        Ok(ItemKey::new(timestamp, ValueDigest::from_bytes(digest.try_into().map_err(|_| damaged())?)))
+    }
+
+    fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
+        // An absent bound has no bytes, a given one eight.
+        let bytes = |bound: Option<Timestamp>| bound.map(|t| t.as_nanos().to_be_bytes().to_vec()).unwrap_or_default();
+        with(&[
+            b"items",
+            self.list.feature_key.as_str().as_bytes(),
+            self.list.entity_id.as_str().as_bytes(),
+            &bytes(self.min_timestamp),
+            &bytes(self.max_timestamp),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::{Code, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, VersionLabel};
+
+    fn list(entity: &str) -> ListKey {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
+        ListKey::new(key, EntityId::new(entity).unwrap())
+    }
+
+    fn walk(list: &ListKey, min: Option<u64>) -> ItemWalk<'_> {
+        let min_timestamp = min.map(|nanos| Timestamp::from_nanos(nanos).unwrap());
+        ItemWalk { list, min_timestamp, max_timestamp: None }
+    }
+
+    fn key() -> ItemKey {
+        ItemKey::new(Timestamp::from_nanos(5).unwrap(), ValueDigest::of(b"x"))
+    }
+
+    #[test]
+    fn a_token_leads_back_to_its_key() {
+        let list = list("u-1");
+        let token = walk(&list, Some(3)).token_after(key());
+        assert_eq!(walk(&list, Some(3)).resume(token.as_str()), Ok(key()));
+    }
+
+    #[test]
+    fn a_token_is_refused_elsewhere() {
+        let (here, there) = (list("u-1"), list("u-2"));
+        let token = walk(&here, None).token_after(key());
+        assert!(walk(&there, None).resume(token.as_str()).is_err());
+        assert!(walk(&here, Some(0)).resume(token.as_str()).is_err());
+        let swapped = ItemWalk { list: &here, min_timestamp: None, max_timestamp: Some(Timestamp::MIN) };
+        assert!(swapped.resume(token.as_str()).is_err());
+    }
+
+    #[test]
+    fn every_altered_character_is_noticed() {
+        let list = list("u-1");
+        let token = walk(&list, None).token_after(key()).as_str().to_owned();
+        for at in 0..token.len() {
+            for other in ["A", "z", "-", "=", " "] {
+                let mut forged = token.clone();
+                forged.replace_range(at..=at, other);
+                if forged != token {
+                    let refused = walk(&list, None).resume(&forged).unwrap_err();
+                    assert_eq!(refused.code, Code::InvalidPageToken);
+                }
+            }
+            assert!(walk(&list, None).resume(&token[..at]).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in any::<String>(), bytes: Vec<u8>) {
+            let list = list("u-1");
+            prop_assert!(walk(&list, None).resume(&text).is_err());
+            prop_assert!(walk(&list, None).resume(&URL_SAFE_NO_PAD.encode(bytes)).is_err());
+        }
+    }
+}

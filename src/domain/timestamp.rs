@@ -1,0 +1,219 @@
+//! Timestamps: nanoseconds since the Unix epoch, and their two texts.
+
+use std::fmt;
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::Invalid;
+
+/// Nanoseconds since the Unix epoch, from 0 to 9,999,999,999,999,999,999 (19 digits; in the year
+/// 2286), so that item keys have a fixed width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// Decimal digits of the largest timestamp, and of every timestamp in an item key.
+    pub const DIGITS: usize = 19;
+    pub const MIN: Self = Self(0);
+    pub const MAX: Self = Self(9_999_999_999_999_999_999);
+    /// Bytes of [`Self::write_rfc3339`]'s output.
+    pub const RFC3339_LEN: usize = 30;
+
+    pub fn from_nanos(nanos: u64) -> Result<Self, Invalid> {
+        if nanos > Self::MAX.0 { Err(out_of_range()) } else { Ok(Self(nanos)) }
+    }
+
+    /// The nearest timestamp in range.
+    pub fn saturating_from_nanos(nanos: u128) -> Self {
+        Self(u64::try_from(nanos).unwrap_or(u64::MAX).min(Self::MAX.0))
+    }
+
+    pub fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The microseconds since the epoch, rounded down.
+    pub fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// Reads either form that callers may send as text: RFC 3339 with up to nine decimals and any
+    /// offset, or a string of digits, which are nanoseconds.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+            return Self::from_digits(text);
+        }
+        Self::from_rfc3339(text)
+    }
+
+    /// Reads decimal nanoseconds.
+    pub(super) fn from_digits(digits: &str) -> Result<Self, Invalid> {
+        if !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(malformed());
+        }
+        Self::from_nanos(digits.parse().map_err(|_| out_of_range())?)
+    }
+
+    /// Reads the raw JSON of a timestamp: a string in either form, or an integer.
+    pub fn from_json(raw: &str) -> Result<Self, Invalid> {
+        match raw.as_bytes().first() {
+            Some(b'"') => Self::parse(&serde_json::from_str::<String>(raw).map_err(|_| malformed())?),
+            Some(b'-') => Err(out_of_range()),
+            Some(b'0'..=b'9') if raw.bytes().all(|b| b.is_ascii_digit()) => Self::from_digits(raw),
+            Some(b'0'..=b'9') => Err(malformed()),
+            _ => Err(Invalid::argument(format!("a timestamp must be a string or an integer; {FORMS}"))),
+        }
+    }
+
+    fn from_rfc3339(text: &str) -> Result<Self, Invalid> {
+        let decimals = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+        // The parser would drop decimals beyond the ninth, and a leap second has no place in Unix
+        // time: both would store another moment than the one that was sent.
+        if decimals > 9 || text.get(17..19) == Some("60") {
+            return Err(malformed());
+        }
+        let moment = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| malformed())?;
+        let nanos = u64::try_from(moment.unix_timestamp_nanos()).map_err(|_| out_of_range())?;
+        Self::from_nanos(nanos)
+    }
+
+    /// RFC 3339 in UTC with nine decimals: `2024-08-29T16:44:05.430000000Z`.
+    pub fn write_rfc3339(self, out: &mut Vec<u8>) {
+        let (seconds, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
+        let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+        let (year, month, day) = civil_from_days(days);
+        let mut text = *b"0000-00-00T00:00:00.000000000Z";
+        digits(&mut text[0..4], year);
+        digits(&mut text[5..7], month);
+        digits(&mut text[8..10], day);
+        digits(&mut text[11..13], second_of_day / 3_600);
+        digits(&mut text[14..16], second_of_day / 60 % 60);
+        digits(&mut text[17..19], second_of_day % 60);
+        digits(&mut text[20..29], nanos);
+        out.extend_from_slice(&text);
+    }
+}
+
+/// Writes the last `out.len()` decimal digits of `number`.
+fn digits(out: &mut [u8], mut number: u64) {
+    for place in out.iter_mut().rev() {
+        *place = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// The Gregorian date of a day counted from 1970-01-01 (Howard Hinnant, "chrono-Compatible
+/// Low-Level Date Algorithms", `civil_from_days`, for days that are not negative).
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+const FORMS: &str = "send RFC 3339 with up to nine decimals, such as \"2024-08-29T16:44:05.43Z\", or nanoseconds \
+                     since the Unix epoch";
+
+fn malformed() -> Invalid {
+    Invalid::timestamp(format!("not a timestamp; {FORMS}"))
+}
+
+fn out_of_range() -> Invalid {
+    Invalid::timestamp(format!("timestamps go from 0 to {} nanoseconds since the Unix epoch", Timestamp::MAX.0))
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Vec::with_capacity(Self::RFC3339_LEN);
+        self.write_rfc3339(&mut text);
+        f.write_str(&String::from_utf8_lossy(&text))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn nanos(text: &str) -> Result<u64, super::super::Code> {
+        Timestamp::parse(text).map(Timestamp::as_nanos).map_err(|e| e.code)
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        let expected = Ok(1_724_949_845_430_000_000);
+        assert_eq!(nanos("2024-08-29T16:44:05.430000000Z"), expected);
+        assert_eq!(nanos("2024-08-29T16:44:05.43Z"), expected);
+        assert_eq!(nanos("2024-08-29T18:44:05.43+02:00"), expected);
+        assert_eq!(nanos("2024-08-29T11:14:05.43-05:30"), expected);
+        assert_eq!(nanos("1724949845430000000"), expected);
+        assert_eq!(nanos("0"), Ok(0));
+        assert_eq!(nanos("9999999999999999999"), Ok(9_999_999_999_999_999_999));
+        assert_eq!(nanos("2286-11-20T17:46:39.999999999Z"), Ok(9_999_999_999_999_999_999));
+    }
+
+    #[test]
+    fn what_is_no_timestamp_is_refused() {
+        for bad in [
+            "",
+            "now",
+            "-1",
+            "+1",
+            "1.5",
+            "1e9",
+            " 1",
+            "10000000000000000000",
+            "99999999999999999999",
+            "1969-12-31T23:59:59.999999999Z",
+            "2286-11-20T17:46:40Z",
+            "2024-08-29T16:44:05.1234567890Z",
+            "2024-08-29T16:44:05",
+            "2024-08-29",
+            "2024-08-29 16:44",
+            "2024-02-30T00:00:00Z",
+            "2016-12-31T23:59:60Z",
+        ] {
+            assert_eq!(nanos(bad), Err(super::super::Code::InvalidTimestamp), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn json_may_be_a_string_or_an_integer() {
+        let read = |raw: &str| Timestamp::from_json(raw).map(Timestamp::as_nanos).map_err(|e| e.code);
+        assert_eq!(read("17"), Ok(17));
+        assert_eq!(read("\"17\""), Ok(17));
+        assert_eq!(read("\"1970-01-01T00:00:00.000000017Z\""), Ok(17));
+        for bad in ["-1", "1.0", "1e3", "\"x\"", "10000000000000000000"] {
+            assert_eq!(read(bad), Err(super::super::Code::InvalidTimestamp), "{bad}");
+        }
+        for bad in ["null", "true", "[]", "{}"] {
+            assert_eq!(read(bad), Err(super::super::Code::InvalidArgument), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_is_that_of_the_time_crate_and_reads_back(nanos in 0..=Timestamp::MAX.as_nanos()) {
+            let format = time::macros::format_description!(
+                "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:9]Z"
+            );
+            let timestamp = Timestamp::from_nanos(nanos).unwrap();
+            let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(nanos)).unwrap();
+            prop_assert_eq!(timestamp.to_string(), moment.format(&format).unwrap());
+            prop_assert_eq!(Timestamp::parse(&timestamp.to_string()).unwrap(), timestamp);
+        }
+    }
+}

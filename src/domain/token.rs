@@ -1,0 +1,149 @@
+//! Partition tokens, and the routing of lists to actors.
+
+/// A Murmur3 partition token, as Cassandra's and ScyllaDB's `Murmur3Partitioner` computes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(i64);
+
+impl Token {
+    /// The token of a composite partition key: each component as a 16-bit big-endian length, its
+    /// bytes, and a zero byte (Cassandra's `CompositeType`, "The format of a composite").
+    pub fn of_partition_key(components: &[&[u8]]) -> Self {
+        let mut serialized = Vec::with_capacity(components.iter().map(|c| c.len() + 3).sum());
+        for component in components {
+            // Feature keys and entity IDs have fewer than 1,000 bytes by construction.
+            let length = u16::try_from(component.len()).unwrap_or(u16::MAX);
+            serialized.extend_from_slice(&length.to_be_bytes());
+            serialized.extend_from_slice(component);
+            serialized.push(0);
+        }
+        Self::of_bytes(&serialized)
+    }
+
+    /// The token of a serialised partition key.
+    pub fn of_bytes(key: &[u8]) -> Self {
+        match cassandra_murmur3_h1(key) {
+            // The partitioner keeps the smallest token for itself
+            // (Cassandra's Murmur3Partitioner.normalize).
+            i64::MIN => Self(i64::MAX),
+            hash => Self(hash),
+        }
+    }
+
+    pub fn as_i64(self) -> i64 {
+        self.0
+    }
+
+    /// The bucket of `0..buckets` for this token by jump consistent hashing (Lamping and Veach,
+    /// "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014): growing from n to n + 1 buckets
+    /// moves 1/(n + 1) of all lists. Zero buckets count as one.
+    pub fn bucket(self, buckets: usize) -> usize {
+        let mut state = self.0.cast_unsigned();
+        let (mut bucket, mut next) = (0_usize, 0_f64);
+        while (next as usize) < buckets {
+            bucket = next as usize;
+            state = state.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+            next = (bucket as f64 + 1.0) * ((1_u64 << 31) as f64 / ((state >> 33) as f64 + 1.0));
+        }
+        bucket
+    }
+}
+
+const C1: u64 = 0x87c3_7b91_1142_53d5;
+const C2: u64 = 0x4cf5_ad43_2745_937f;
+
+/// The first half of Murmur3 x64 128 with seed 0, with the sign extension of tail bytes that
+/// Cassandra's Java implementation has (`org.apache.cassandra.utils.MurmurHash.hash3_x64_128`).
+fn cassandra_murmur3_h1(data: &[u8]) -> i64 {
+    let (mut h1, mut h2) = (0_u64, 0_u64);
+    let (blocks, tail) = data.as_chunks::<16>();
+    for block in blocks {
+        let (k1, k2) = block.split_at(8);
+        h1 ^= mix1(little_endian(k1));
+        h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        h2 ^= mix2(little_endian(k2));
+        h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+    }
+    let (low, high) = tail.split_at(tail.len().min(8));
+    if !high.is_empty() {
+        h2 ^= mix2(sign_extending_tail(high));
+    }
+    if !low.is_empty() {
+        h1 ^= mix1(sign_extending_tail(low));
+    }
+    h1 ^= data.len() as u64;
+    h2 ^= data.len() as u64;
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    fmix(h1).wrapping_add(fmix(h2)).cast_signed()
+}
+
+fn mix1(k: u64) -> u64 {
+    k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2)
+}
+
+fn mix2(k: u64) -> u64 {
+    k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1)
+}
+
+fn fmix(mut k: u64) -> u64 {
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    k ^ (k >> 33)
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, &byte| (word << 8) | u64::from(byte))
+}
+
+/// Tail bytes are signed in Java: a byte above 0x7f flips all bits above it.
+fn sign_extending_tail(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .enumerate()
+        .fold(0, |word, (i, &byte)| word ^ (i64::from(byte.cast_signed()).cast_unsigned() << (8 * i)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Vectors that the ScyllaDB Rust driver tests its own partitioner with.
+    #[test]
+    fn tokens_are_those_of_the_murmur3_partitioner() {
+        for (key, token) in [
+            ("test", -6_017_608_668_500_074_083),
+            ("xd", 4_507_812_186_440_344_727),
+            ("primary_key", -1_632_642_444_691_073_360),
+            ("kremówki", 4_354_931_215_268_080_151),
+        ] {
+            assert_eq!(Token::of_bytes(key.as_bytes()).as_i64(), token, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_partition_key_is_serialised_as_a_composite() {
+        assert_eq!(Token::of_partition_key(&[b"ab", b"c"]), Token::of_bytes(b"\x00\x02ab\x00\x00\x01c\x00"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_new_bucket_only_takes_lists_and_never_shuffles_them(token: i64, buckets in 1_usize..64) {
+            let (before, after) = (Token(token).bucket(buckets), Token(token).bucket(buckets + 1));
+            prop_assert!(before < buckets);
+            prop_assert!(after == before || after == buckets);
+        }
+    }
+
+    #[test]
+    fn buckets_are_even() {
+        let mut counts = [0_u32; 8];
+        for i in 0..80_000_u64 {
+            counts[Token::of_bytes(&i.to_be_bytes()).bucket(8)] += 1;
+        }
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Time to live: how long an item is visible after its timestamp, and the arithmetic of expiry.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Invalid, Timestamp};
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+/// Units in the order in which they must stand.
+const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+
+/// A time to live in whole seconds, from 1 s to 630,720,000 s: 20 years of 365 days, the most that
+/// Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ttl(u32);
+
+/// What is to become of an item that somebody wants to add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is to be stored, and expires at this moment, in nanoseconds since the Unix epoch.
+    Live { expires_at: u64 },
+    /// It has expired already: it is counted, and not stored.
+    AlreadyExpired,
+}
+
+impl Ttl {
+    pub const MIN: Self = Self(1);
+    pub const MAX: Self = Self(630_720_000);
+
+    pub fn from_secs(secs: u64) -> Result<Self, Invalid> {
+        match u32::try_from(secs) {
+            Ok(0) => Err(Invalid::argument("a ttl must be at least 1s")),
+            Ok(secs) if secs <= Self::MAX.0 => Ok(Self(secs)),
+            _ => Err(Invalid::ttl_too_long("a ttl must be at most 7300d (20 years)")),
+        }
+    }
+
+    /// Reads whole numbers with units, each unit at most once and the largest first: `30d`, `12h`,
+    /// `90m`, `45s`, `1d12h`.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let malformed =
+            || Invalid::argument("a ttl must be whole numbers with units, largest first, such as \"30d\" or \"1d12h\"");
+        let (mut rest, mut units, mut secs) = (text, UNITS.as_slice(), 0_u64);
+        if rest.is_empty() {
+            return Err(malformed());
+        }
+        while !rest.is_empty() {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let (number, tail) = rest.split_at(digits);
+            let unit = tail.chars().next().ok_or_else(malformed)?;
+            let place = units.iter().position(|(name, _)| *name == unit).ok_or_else(malformed)?;
+            if number.is_empty() {
+                return Err(malformed());
+            }
+            // Numbers beyond u64 saturate: they are too long, not malformed.
+            let count: u64 = number.parse().unwrap_or(u64::MAX);
+            secs = secs.saturating_add(count.saturating_mul(units[place].1));
+            units = &units[place + 1..];
+            rest = &tail[1..];
+        }
+        Self::from_secs(secs)
+    }
+
+    pub fn as_secs(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    pub fn as_duration(self) -> Duration {
+        Duration::from_secs(self.as_secs())
+    }
+
+    fn as_nanos(self) -> u64 {
+        self.as_secs() * NANOS_PER_SEC
+    }
+
+    /// The first moment at which an item of this timestamp is no longer visible, in nanoseconds
+    /// since the Unix epoch. May lie beyond [`Timestamp::MAX`], never beyond a `u64`.
+    pub fn expiry_of(self, timestamp: Timestamp) -> u64 {
+        timestamp.as_nanos() + self.as_nanos()
+    }
+
+    /// The oldest timestamp that is visible at `now`: an item is visible if and only if
+    /// `now < timestamp + ttl`, that is from `now - ttl + 1 ns` on.
+    pub fn visible_from(self, now: Timestamp) -> Timestamp {
+        Timestamp::saturating_from_nanos(u128::from((now.as_nanos() + 1).saturating_sub(self.as_nanos())))
+    }
+
+    /// Decides about an item that is to be added at `now`. One that would live longer than
+    /// [`Ttl::MAX`] from now is refused: no store could keep that promise.
+    pub fn admit(self, timestamp: Timestamp, now: Timestamp) -> Result<Admission, Invalid> {
+        let expires_at = self.expiry_of(timestamp);
+        match expires_at.checked_sub(now.as_nanos()) {
+            None | Some(0) => Ok(Admission::AlreadyExpired),
+            Some(left) if left > Self::MAX.as_nanos() => Err(Invalid::ttl_too_long(
+                "the item would live longer than 20 years from now: its timestamp lies too far in the future",
+            )),
+            Some(_) => Ok(Admission::Live { expires_at }),
+        }
+    }
+}
+
+impl fmt::Display for Ttl {
+    /// Normalised, largest unit first: `90m` is written as `1h30m`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.as_secs();
+        for (unit, secs) in UNITS {
+            if rest >= secs {
+                write!(f, "{}{unit}", rest / secs)?;
+                rest %= secs;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Ttl {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::Code;
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    #[test]
+    fn texts_are_read_and_normalised() {
+        for (text, normal, secs) in [
+            ("30d", "30d", 2_592_000),
+            ("12h", "12h", 43_200),
+            ("90m", "1h30m", 5_400),
+            ("45s", "45s", 45),
+            ("1d12h", "1d12h", 129_600),
+            ("36h", "1d12h", 129_600),
+            ("0d1s", "1s", 1),
+            ("7300d", "7300d", 630_720_000),
+        ] {
+            let ttl = Ttl::parse(text).unwrap();
+            assert_eq!((ttl.as_secs(), ttl.to_string().as_str()), (secs, normal), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_ttl_is_refused() {
+        for bad in ["", "5", "d", "-1d", "+1d", "1.5d", "1 d", "1d 2h", "2h1d", "1d1d", "1w", "1é", "0s", "0d0h"] {
+            assert_eq!(Ttl::parse(bad).map_err(|e| e.code), Err(Code::InvalidArgument), "{bad:?}");
+        }
+        for long in ["7301d", "7300d1s", "99999999999999999999d", "18446744073709551615d18446744073709551615h"] {
+            assert_eq!(Ttl::parse(long).map_err(|e| e.code), Err(Code::TtlTooLong), "{long:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_is_visible_until_just_before_its_expiry() {
+        let ttl = Ttl::from_secs(1).unwrap();
+        assert_eq!(ttl.visible_from(at(5_000_000_000)), at(4_000_000_001));
+        assert_eq!(ttl.visible_from(at(999_999_999)), at(0));
+        assert_eq!(ttl.visible_from(at(1_000_000_000)), at(1));
+    }
+
+    #[test]
+    fn admission_refuses_the_dead_and_the_immortal() {
+        let (ttl, now) = (Ttl::from_secs(10).unwrap(), at(100_000_000_000));
+        assert_eq!(ttl.admit(at(90_000_000_000), now), Ok(Admission::AlreadyExpired));
+        assert_eq!(ttl.admit(at(0), now), Ok(Admission::AlreadyExpired));
+        assert_eq!(ttl.admit(at(90_000_000_001), now), Ok(Admission::Live { expires_at: 100_000_000_001 }));
+        let limit = 100_000_000_000 + 630_720_000 * NANOS_PER_SEC;
+        assert_eq!(ttl.admit(at(limit - 10 * NANOS_PER_SEC), now), Ok(Admission::Live { expires_at: limit }));
+        let too_far = ttl.admit(at(limit - 10 * NANOS_PER_SEC + 1), now);
+        assert_eq!(too_far.map_err(|e| e.code), Err(Code::TtlTooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn texts_round_trip(secs in 1..=630_720_000_u64) {
+            let ttl = Ttl::from_secs(secs).unwrap();
+            prop_assert_eq!(Ttl::parse(&ttl.to_string()).unwrap(), ttl);
+        }
+
+        #[test]
+        fn visibility_and_admission_agree(secs in 1..=630_720_000_u64, t: u64, now: u64) {
+            let (t, now) = (at(t % Timestamp::MAX.as_nanos()), at(now % Timestamp::MAX.as_nanos()));
+            let ttl = Ttl::from_secs(secs).unwrap();
+            let visible = t >= ttl.visible_from(now);
+            prop_assert_eq!(visible, ttl.admit(t, now) != Ok(Admission::AlreadyExpired));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! How an item store can fail, in words that do not depend on the store.
+
+use crate::domain::Invalid;
+
+/// Why an operation of a store did not succeed. Texts are for logs and for `detail` members of
+/// answers: they never hold a payload, a secret, or a driver's own words.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The store cannot do this now: no connection, too few replicas, a full or failing disk.
+    #[error("item store unavailable: {reason}")]
+    Unavailable { reason: String, outcome_unknown: bool },
+    /// The store asks for less load. Nothing was done.
+    #[error("item store overloaded: {reason}")]
+    Overloaded { reason: String },
+    /// The deadline passed, or the store itself gave up waiting.
+    #[error("item store timed out")]
+    Timeout { outcome_unknown: bool },
+    /// The request can never succeed on this store as it is.
+    #[error("refused by the item store: {0}")]
+    Refused(Invalid),
+    /// What is stored cannot be trusted, or the store broke an invariant of its own.
+    #[error("item store failed: {reason}")]
+    Internal { reason: String, outcome_unknown: bool },
+}
+
+impl StoreError {
+    /// Whether the same request may succeed later, unchanged.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Overloaded { .. } | Self::Timeout { .. } => true,
+            Self::Refused(_) | Self::Internal { .. } => false,
+        }
+    }
+
+    /// Whether a write that failed so may have been carried out all the same, now or later.
+    pub fn outcome_unknown(&self) -> bool {
+        match self {
+            Self::Unavailable { outcome_unknown, .. }
+            | Self::Timeout { outcome_unknown }
+            | Self::Internal { outcome_unknown, .. } => *outcome_unknown,
+            Self::Overloaded { .. } | Self::Refused(_) => false,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The data plane's contract: what every item store promises, whatever it is made of.
+//!
+//! An [`ItemStore`] is shared by all threads and opens sessions. An [`ItemSession`] lives in one
+//! arbiter, is owned by one list actor, and carries out the four list operations. One conformance
+//! suite (`tests/conformance`) holds every store to what is written here.
+
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
+
+pub mod error;
+pub mod memory;
+
+pub use error::StoreError;
+
+/// What every list operation is told about the moment and the feature.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// The present, read once per operation: expiry is decided by this and nothing else.
+    pub now: Timestamp,
+    /// The present TTL of the list's feature version.
+    pub ttl: Ttl,
+    /// When the caller stops waiting. A store begins no work, and no retry, after it.
+    pub deadline: Instant,
+}
+
+/// Which items of a list are wanted, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Inclusive.
+    pub min_timestamp: Timestamp,
+    /// Inclusive.
+    pub max_timestamp: Timestamp,
+    /// Only items strictly after this key in the list's order (that is, with smaller keys).
+    pub after: Option<ItemKey>,
+    /// At least 1.
+    pub limit: usize,
+    /// The page ends early, but never empty, before the stored bytes of its values exceed this.
+    pub value_bytes_max: usize,
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemPage {
+    /// By item key, descending: newest first, equal timestamps by the digest's text, descending.
+    pub items: Vec<Item>,
+    /// Whether at least one more visible item followed at that moment.
+    pub more: bool,
+}
+
+/// A place where lists are kept.
+///
+/// # What is visible
+/// An item is visible if and only if `now < timestamp + ttl` for the operation's `now` and `ttl`,
+/// and `now` is before the `expires_at` that it was stored with. Reads return visible items only,
+/// however late the space of the others is reclaimed.
+#[async_trait(?Send)]
+pub trait ItemStore: Send + Sync + 'static {
+    /// Opens a session on the arbiter that calls this: its I/O runs there.
+    async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
+
+    /// Persists all that was acknowledged and releases what the store holds. No session may be
+    /// used during or after it.
+    async fn close(&self) -> Result<(), StoreError>;
+
+    /// Why the store takes no writes at present, if it does not: reads go on meanwhile.
+    fn read_only(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The four list operations. One list is only ever written through one session of a process, and
+/// operations on one list may overlap.
+///
+/// A future that is dropped before it is ready may leave a write carried out or not, never in part.
+#[async_trait(?Send)]
+pub trait ItemSession {
+    /// Get List Items. A list that nobody wrote is empty.
+    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError>;
+
+    /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The
+    /// same (timestamp, value) is one item, however often it is added; the last add's
+    /// `expires_at` holds. When this returns `Ok`, the items survive a crash of the process (and of
+    /// the machine, as far as the store's settings promise that), and every later read sees them.
+    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError>;
+
+    /// Remove List Items with Value: removes every item of the list whose stored value equals
+    /// `value` and which was there when the operation began, hidden ones too; an item that is
+    /// added meanwhile may stay. Returns how many *visible* items were removed. Safe to repeat.
+    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError>;
+
+    /// Remove All List Items: removes every item that was there when the operation began.
+    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
+}

@@ -1,0 +1,8 @@
+//! Liststore: a server for list features.
+//!
+//! The map of the crate, from the edge inwards: `cli → app → api → actors → {items, metadata} →
+//! domain`. `ARCHITECTURE.md` tells it in prose.
+
+pub mod domain;
+pub mod items;
+pub mod metadata;

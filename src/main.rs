@@ -1,0 +1,3 @@
+//! The `liststore` binary.
+
+fn main() {}

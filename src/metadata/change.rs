@@ -1,0 +1,250 @@
+//! What each change does to a definition: pure, and the same for every metadata store.
+//!
+//! A store reads the present state, asks a function of this module for the [`Transition`], and
+//! writes it in one transaction. `None` means that the change would change nothing.
+
+use serde::Serialize;
+
+use super::{
+    Action, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
+    VersionPatch,
+};
+use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Revision, VersionLabel};
+
+/// What is to be written for one change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transition {
+    pub id: FeatureId,
+    /// The feature as it is to be; `None` deletes it.
+    pub after: Option<Feature>,
+    /// The generation that the change began, to be kept beyond any deletion.
+    pub began: Option<(VersionLabel, Generation)>,
+    pub entry: HistoryEntry,
+}
+
+/// The generation that follows the last one of a name, if there ever was one.
+fn following(last: Option<Generation>) -> Generation {
+    last.map_or(Generation::FIRST, Generation::next)
+}
+
+fn entry(
+    revision: Revision,
+    context: ChangeContext,
+    action: Action,
+    version: Option<VersionLabel>,
+    before: Option<&impl Serialize>,
+    after: Option<&impl Serialize>,
+) -> HistoryEntry {
+    // Definitions hold texts, numbers and maps with text keys: they always have a JSON form.
+    let json = |definition| serde_json::to_value(definition).unwrap_or_default();
+    HistoryEntry {
+        revision,
+        at: context.at,
+        by: context.by,
+        action,
+        version,
+        before: before.map(json),
+        after: after.map(|definition| serde_json::to_value(definition).unwrap_or_default()),
+    }
+}
+
+/// `last_generation` is that of the default version of this identity, if it ever existed.
+pub fn create_feature(
+    present: Option<&Feature>,
+    last_generation: Option<Generation>,
+    new: NewFeature,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Transition, MetadataError> {
+    if present.is_some() {
+        return Err(MetadataError::FeatureExists(new.id));
+    }
+    let NewFeature { id, value_type, ttl, description, owner, labels } = new;
+    let generation = following(last_generation);
+    let default_version = FeatureVersion {
+        version: VersionLabel::default_version(),
+        ttl,
+        description: Default::default(),
+        created_at: context.at,
+        generation,
+        ttl_max: ttl,
+        revision,
+    };
+    let feature = Feature {
+        id: id.clone(),
+        value_type,
+        ttl,
+        description,
+        owner,
+        labels,
+        versions: vec![default_version],
+        created_at: context.at,
+        updated_at: context.at,
+        ttl_max: ttl,
+        revision,
+    };
+    let entry = entry(revision, context, Action::CreateFeature, None, None::<&Feature>, Some(&feature));
+    Ok(Transition { id, after: Some(feature), began: Some((VersionLabel::default_version(), generation)), entry })
+}
+
+pub fn update_feature(
+    present: Option<&Feature>,
+    id: &FeatureId,
+    patch: FeaturePatch,
+    condition: &Precondition,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Option<Transition>, MetadataError> {
+    let before = admitted(present, id, condition)?;
+    let mut after = before.clone();
+    let FeaturePatch { ttl, description, owner, labels } = patch;
+    if let Some(ttl) = ttl.filter(|ttl| *ttl != before.ttl) {
+        after.ttl = ttl;
+        after.ttl_max = after.ttl_max.max(ttl);
+        for default_version in after.versions.iter_mut().filter(|v| v.version.is_default()) {
+            default_version.ttl = ttl;
+            default_version.ttl_max = default_version.ttl_max.max(ttl);
+            default_version.revision = revision;
+        }
+    }
+    after.description = description.unwrap_or(after.description);
+    after.owner = owner.unwrap_or(after.owner);
+    after.labels = labels.unwrap_or(after.labels);
+    if after == *before {
+        return Ok(None);
+    }
+    after.updated_at = context.at;
+    after.revision = revision;
+    let entry = entry(revision, context, Action::UpdateFeature, None, Some(before), Some(&after));
+    Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
+}
+
+pub fn delete_feature(
+    present: Option<&Feature>,
+    id: &FeatureId,
+    condition: &Precondition,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Transition, MetadataError> {
+    let before = admitted(present, id, condition)?;
+    let entry = entry(revision, context, Action::DeleteFeature, None, Some(before), None::<&Feature>);
+    Ok(Transition { id: id.clone(), after: None, began: None, entry })
+}
+
+/// `last_generation` is that of the version label under this identity, if it ever existed.
+pub fn create_version(
+    present: Option<&Feature>,
+    last_generation: Option<Generation>,
+    id: &FeatureId,
+    new: NewVersion,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Transition, MetadataError> {
+    let before = present.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+    if before.version(&new.version).is_some() {
+        return Err(MetadataError::VersionExists(id.clone(), new.version));
+    }
+    let generation = following(last_generation);
+    let ttl = new.ttl.unwrap_or(before.ttl);
+    let version = FeatureVersion {
+        version: new.version.clone(),
+        ttl,
+        description: new.description,
+        created_at: context.at,
+        generation,
+        ttl_max: ttl,
+        revision,
+    };
+    let mut after = touched(before, revision, &context);
+    after.ttl_max = after.ttl_max.max(ttl);
+    let entry = entry(
+        revision,
+        context,
+        Action::CreateVersion,
+        Some(new.version.clone()),
+        None::<&FeatureVersion>,
+        Some(&version),
+    );
+    let place = after.versions.partition_point(|v| v.version < version.version);
+    after.versions.insert(place, version);
+    Ok(Transition { id: id.clone(), after: Some(after), began: Some((new.version, generation)), entry })
+}
+
+pub fn update_version(
+    present: Option<&Feature>,
+    id: &FeatureId,
+    label: &VersionLabel,
+    patch: VersionPatch,
+    condition: &Precondition,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Option<Transition>, MetadataError> {
+    let (feature, place) = admitted_version(present, id, label, condition)?;
+    let before = &feature.versions[place];
+    let mut version = before.clone();
+    version.ttl = patch.ttl.unwrap_or(version.ttl);
+    version.ttl_max = version.ttl_max.max(version.ttl);
+    version.description = patch.description.unwrap_or(version.description);
+    if version == *before {
+        return Ok(None);
+    }
+    version.revision = revision;
+    let mut after = touched(feature, revision, &context);
+    after.ttl_max = after.ttl_max.max(version.ttl);
+    let entry = entry(revision, context, Action::UpdateVersion, Some(label.clone()), Some(before), Some(&version));
+    after.versions[place] = version;
+    Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
+}
+
+pub fn delete_version(
+    present: Option<&Feature>,
+    id: &FeatureId,
+    label: &VersionLabel,
+    condition: &Precondition,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Transition, MetadataError> {
+    let (feature, place) = admitted_version(present, id, label, condition)?;
+    let mut after = touched(feature, revision, &context);
+    let before = after.versions.remove(place);
+    let entry =
+        entry(revision, context, Action::DeleteVersion, Some(label.clone()), Some(&before), None::<&FeatureVersion>);
+    Ok(Transition { id: id.clone(), after: Some(after), began: None, entry })
+}
+
+fn touched(feature: &Feature, revision: Revision, context: &ChangeContext) -> Feature {
+    Feature { revision, updated_at: context.at, ..feature.clone() }
+}
+
+fn admitted<'a>(
+    present: Option<&'a Feature>,
+    id: &FeatureId,
+    condition: &Precondition,
+) -> Result<&'a Feature, MetadataError> {
+    let feature = present.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+    if condition.admits(feature.revision) { Ok(feature) } else { Err(MetadataError::EtagMismatch) }
+}
+
+/// The feature and the place of the version in it. The default version is refused: it is changed
+/// and deleted with its feature.
+fn admitted_version<'a>(
+    present: Option<&'a Feature>,
+    id: &FeatureId,
+    label: &VersionLabel,
+    condition: &Precondition,
+) -> Result<(&'a Feature, usize), MetadataError> {
+    let feature = present.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+    let place = feature
+        .versions
+        .iter()
+        .position(|v| v.version == *label)
+        .ok_or_else(|| MetadataError::VersionNotFound(id.clone(), label.clone()))?;
+    if label.is_default() {
+        return Err(MetadataError::DefaultVersion);
+    }
+    if condition.admits(feature.versions[place].revision) {
+        Ok((feature, place))
+    } else {
+        Err(MetadataError::EtagMismatch)
+    }
+}

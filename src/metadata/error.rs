@@ -1,0 +1,39 @@
+//! How a metadata store can refuse or fail, in words that do not depend on the store.
+
+use crate::domain::{FeatureId, VersionLabel};
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum MetadataError {
+    #[error("the feature {0} exists already")]
+    FeatureExists(FeatureId),
+    #[error("the version \"{1}\" of the feature {0} exists already")]
+    VersionExists(FeatureId, VersionLabel),
+    #[error("there is no feature {0}")]
+    FeatureNotFound(FeatureId),
+    #[error("the feature {0} has no version \"{1}\"")]
+    VersionNotFound(FeatureId, VersionLabel),
+    #[error("the default version is created, changed and deleted with its feature only")]
+    DefaultVersion,
+    #[error("it was changed since the given entity tag was read")]
+    EtagMismatch,
+    /// The store cannot be reached, or did not answer in time.
+    #[error("metadata store unavailable: {reason}")]
+    Unavailable { reason: String, outcome_unknown: bool },
+    /// A stored row breaks an invariant: it was damaged, or changed by other hands.
+    #[error("inconsistent metadata: {table}.{column} of {key}")]
+    DatabaseInconsistency { table: &'static str, column: &'static str, key: String },
+    #[error("metadata store failed: {reason}")]
+    Internal { reason: String, outcome_unknown: bool },
+}
+
+impl MetadataError {
+    /// Whether the same request may succeed later, unchanged.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
+    /// Whether a change that failed so may have been carried out all the same.
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, Self::Unavailable { outcome_unknown: true, .. } | Self::Internal { outcome_unknown: true, .. })
+    }
+}

@@ -1,0 +1,239 @@
+//! Definitions on one machine: the present state in memory, every change in a [`Journal`] first.
+//!
+//! The memory store and the embedded store differ in their journal only.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::change::{self, Transition};
+use super::{
+    ChangeContext, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore,
+    NewFeature, NewVersion, Page, Precondition, VersionChanged, VersionPatch,
+};
+use crate::domain::{Feature, FeatureId, Generation, Limit, Revision, VersionLabel};
+
+/// Where changes are kept. What it holds at the start is the store's first state.
+pub trait Journal: Send + 'static {
+    /// Keeps a change, all of it or nothing, before anybody sees it.
+    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError>;
+
+    /// As [`MetadataStore::history`].
+    fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError>;
+}
+
+/// All definitions and generations, as of one revision.
+#[derive(Debug, Default)]
+pub struct State {
+    pub revision: Revision,
+    pub features: BTreeMap<FeatureId, Feature>,
+    /// The last generation of each (feature, version) that ever was.
+    pub generations: HashMap<(FeatureId, VersionLabel), Generation>,
+}
+
+impl State {
+    pub fn apply(&mut self, transition: &Transition) {
+        self.revision = transition.entry.revision;
+        match &transition.after {
+            Some(feature) => self.features.insert(transition.id.clone(), feature.clone()),
+            None => self.features.remove(&transition.id),
+        };
+        if let Some((version, generation)) = &transition.began {
+            self.generations.insert((transition.id.clone(), version.clone()), *generation);
+        }
+    }
+
+    pub fn last_generation(&self, id: &FeatureId, version: &VersionLabel) -> Option<Generation> {
+        self.generations.get(&(id.clone(), version.clone())).copied()
+    }
+
+    pub fn next_revision(&self) -> Revision {
+        Revision(self.revision.0 + 1)
+    }
+
+    pub fn page(&self, filter: &FeatureFilter, after: Option<&FeatureId>, page_size: Limit) -> Page<Feature> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut matches = self.features.range((from, Bound::Unbounded)).map(|(_, f)| f).filter(|f| filter.matches(f));
+        let entries = matches.by_ref().take(page_size.get()).cloned().collect();
+        Page { entries, more: matches.next().is_some() }
+    }
+
+    pub fn definitions(&self) -> Definitions {
+        Definitions { revision: self.revision, features: self.features.values().cloned().collect() }
+    }
+}
+
+struct Inner<J> {
+    state: State,
+    journal: J,
+}
+
+/// A metadata store of one process. Changes are made one after another, under one lock.
+pub struct LocalStore<J> {
+    inner: Mutex<Inner<J>>,
+}
+
+impl<J: Journal> LocalStore<J> {
+    pub fn new(state: State, journal: J) -> Self {
+        Self { inner: Mutex::new(Inner { state, journal }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<J>> {
+        // The state changes only after the journal has, in one step that cannot fail.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<J: Journal> Inner<J> {
+    fn commit(&mut self, transition: Transition) -> Result<Transition, MetadataError> {
+        self.journal.append(&transition)?;
+        self.state.apply(&transition);
+        Ok(transition)
+    }
+
+    fn present(&self, id: &FeatureId) -> Option<&Feature> {
+        self.state.features.get(id)
+    }
+}
+
+/// The feature that a change which keeps it has left behind.
+fn kept(transition: Transition) -> Result<Feature, MetadataError> {
+    transition.after.ok_or_else(|| lost("a change that keeps its feature deleted it"))
+}
+
+fn lost(reason: &str) -> MetadataError {
+    MetadataError::Internal { reason: reason.to_owned(), outcome_unknown: true }
+}
+
+fn with_version(feature: Feature, label: &VersionLabel) -> Result<VersionChanged, MetadataError> {
+    let version = feature.version(label).cloned().ok_or_else(|| lost("a changed version is missing"))?;
+    Ok(VersionChanged { version, feature })
+}
+
+#[async_trait]
+impl<J: Journal> MetadataStore for LocalStore<J> {
+    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
+        let mut inner = self.lock();
+        let last_generation = inner.state.last_generation(&new.id, &VersionLabel::default_version());
+        let revision = inner.state.next_revision();
+        let present = inner.present(&new.id);
+        let transition = change::create_feature(present, last_generation, new, revision, context)?;
+        inner.commit(transition).and_then(kept)
+    }
+
+    async fn update_feature(
+        &self,
+        id: &FeatureId,
+        patch: FeaturePatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Feature, MetadataError> {
+        let mut inner = self.lock();
+        let revision = inner.state.next_revision();
+        match change::update_feature(inner.present(id), id, patch, &condition, revision, context)? {
+            Some(transition) => inner.commit(transition).and_then(kept),
+            None => inner.present(id).cloned().ok_or_else(|| MetadataError::FeatureNotFound(id.clone())),
+        }
+    }
+
+    async fn delete_feature(
+        &self,
+        id: &FeatureId,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        let mut inner = self.lock();
+        let revision = inner.state.next_revision();
+        let present = inner.present(id);
+        let transition = change::delete_feature(present, id, &condition, revision, context)?;
+        let ttl_max = present.map(|f| f.ttl_max).ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+        inner.commit(transition)?;
+        Ok(Deleted { revision, ttl_max, remaining: None })
+    }
+
+    async fn create_version(
+        &self,
+        id: &FeatureId,
+        new: NewVersion,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        let mut inner = self.lock();
+        let label = new.version.clone();
+        let last_generation = inner.state.last_generation(id, &label);
+        let revision = inner.state.next_revision();
+        let transition = change::create_version(inner.present(id), last_generation, id, new, revision, context)?;
+        inner.commit(transition).and_then(kept).and_then(|feature| with_version(feature, &label))
+    }
+
+    async fn update_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        patch: VersionPatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        let mut inner = self.lock();
+        let revision = inner.state.next_revision();
+        let present = inner.present(id);
+        let feature = match change::update_version(present, id, version, patch, &condition, revision, context)? {
+            Some(transition) => inner.commit(transition).and_then(kept)?,
+            None => present.cloned().ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?,
+        };
+        with_version(feature, version)
+    }
+
+    async fn delete_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        let mut inner = self.lock();
+        let revision = inner.state.next_revision();
+        let present = inner.present(id);
+        let transition = change::delete_version(present, id, version, &condition, revision, context)?;
+        let ttl_max = present
+            .and_then(|feature| feature.version(version))
+            .map(|v| v.ttl_max)
+            .ok_or_else(|| MetadataError::VersionNotFound(id.clone(), version.clone()))?;
+        let remaining = inner.commit(transition)?.after;
+        Ok(Deleted { revision, ttl_max, remaining })
+    }
+
+    async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
+        Ok(self.lock().present(id).cloned())
+    }
+
+    async fn features(
+        &self,
+        filter: &FeatureFilter,
+        after: Option<&FeatureId>,
+        page_size: Limit,
+    ) -> Result<Page<Feature>, MetadataError> {
+        Ok(self.lock().state.page(filter, after, page_size))
+    }
+
+    async fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
+        self.lock().journal.history(id, before, page_size)
+    }
+
+    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+        Ok(self.lock().state.definitions())
+    }
+
+    async fn close(&self) {}
+}

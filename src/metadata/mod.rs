@@ -1,0 +1,243 @@
+//! The control plane's contract: definitions of list features, their versions and their history.
+//!
+//! One metadata actor calls a [`MetadataStore`]; list operations never do: they read the
+//! [`catalog`]. What a change does to a definition is decided in [`change`], the same for every
+//! store. One conformance suite (`tests/conformance`) holds every store to what is written here.
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::domain::{
+    Author, Description, EntityType, Feature, FeatureId, FeatureVersion, Labels, Limit, Owner, Revision, Timestamp,
+    Ttl, ValueType, VersionLabel,
+};
+
+pub mod catalog;
+pub mod change;
+pub mod error;
+pub mod local;
+pub mod memory;
+
+pub use catalog::Catalog;
+pub use error::MetadataError;
+
+/// What a feature is created from.
+#[derive(Debug, Clone)]
+pub struct NewFeature {
+    pub id: FeatureId,
+    pub value_type: ValueType,
+    pub ttl: Ttl,
+    pub description: Description,
+    pub owner: Owner,
+    pub labels: Labels,
+}
+
+/// What is to change of a feature; absent fields stay. `ttl` is the default version's.
+#[derive(Debug, Clone, Default)]
+pub struct FeaturePatch {
+    pub ttl: Option<Ttl>,
+    pub description: Option<Description>,
+    pub owner: Option<Owner>,
+    pub labels: Option<Labels>,
+}
+
+/// What a version is created from. Without a `ttl` it copies the feature's.
+#[derive(Debug, Clone)]
+pub struct NewVersion {
+    pub version: VersionLabel,
+    pub ttl: Option<Ttl>,
+    pub description: Description,
+}
+
+/// What is to change of a version; absent fields stay.
+#[derive(Debug, Clone, Default)]
+pub struct VersionPatch {
+    pub ttl: Option<Ttl>,
+    pub description: Option<Description>,
+}
+
+/// The entity tag that a change is made on condition of (`If-Match`, RFC 9110, section 13.1.1).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Precondition {
+    /// No condition, or `*`: whatever is there now.
+    #[default]
+    None,
+    /// Only if the present revision is one of these.
+    OneOf(Vec<Revision>),
+}
+
+impl Precondition {
+    pub fn admits(&self, present: Revision) -> bool {
+        match self {
+            Self::None => true,
+            Self::OneOf(revisions) => revisions.contains(&present),
+        }
+    }
+}
+
+/// By whom and when a change is made: what the audit trail keeps of it.
+#[derive(Debug, Clone)]
+pub struct ChangeContext {
+    pub by: Author,
+    pub at: Timestamp,
+}
+
+/// Which features a listing is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeatureFilter {
+    pub entity_type: Option<EntityType>,
+    /// Part of the name, description or owner; ASCII case ignored; no wildcards.
+    pub text: Option<String>,
+}
+
+impl FeatureFilter {
+    pub fn matches(&self, feature: &Feature) -> bool {
+        let contains = |text: &str, part: &str| text.to_ascii_lowercase().contains(part);
+        self.entity_type.as_ref().is_none_or(|entity_type| feature.id.entity_type == *entity_type)
+            && self.text.as_ref().is_none_or(|part| {
+                let part = part.to_ascii_lowercase();
+                contains(feature.id.name.as_str(), &part)
+                    || contains(feature.description.as_str(), &part)
+                    || contains(feature.owner.as_str(), &part)
+            })
+    }
+}
+
+/// What kind of change a history entry tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    CreateFeature,
+    UpdateFeature,
+    DeleteFeature,
+    CreateVersion,
+    UpdateVersion,
+    DeleteVersion,
+}
+
+/// One entry of the audit trail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryEntry {
+    /// The number of the change: what pages of a history are keyed by.
+    pub revision: Revision,
+    pub at: Timestamp,
+    pub by: Author,
+    pub action: Action,
+    /// The version that was created, changed or deleted; none for changes of the feature.
+    pub version: Option<VersionLabel>,
+    /// What the feature (or version) looked like before, as the API shows it.
+    pub before: Option<serde_json::Value>,
+    /// What it looks like since, as the API shows it.
+    pub after: Option<serde_json::Value>,
+}
+
+/// A page of a keyset listing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    pub entries: Vec<T>,
+    /// Whether at least one more entry followed at that moment.
+    pub more: bool,
+}
+
+/// All definitions, as of one revision.
+#[derive(Debug, Clone, Default)]
+pub struct Definitions {
+    pub revision: Revision,
+    pub features: Vec<Feature>,
+}
+
+/// A place where definitions are kept.
+///
+/// Every change is one transaction with its audit entry, and takes the next [`Revision`] of the
+/// store. A change that would change nothing takes none and leaves no entry. Of racing changes,
+/// one wins, and the others see what it did.
+#[async_trait]
+pub trait MetadataStore: Send + Sync + 'static {
+    /// Creates a feature and its default version, each with the next generation of its name.
+    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError>;
+
+    async fn update_feature(
+        &self,
+        id: &FeatureId,
+        patch: FeaturePatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Feature, MetadataError>;
+
+    /// Deletes a feature with all its versions, and returns what it was. Its history, and the
+    /// generations of its versions, stay.
+    async fn delete_feature(
+        &self,
+        id: &FeatureId,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError>;
+
+    async fn create_version(
+        &self,
+        id: &FeatureId,
+        new: NewVersion,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError>;
+
+    async fn update_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        patch: VersionPatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError>;
+
+    async fn delete_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError>;
+
+    async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError>;
+
+    /// The features that match, ordered by entity type then name in byte order, strictly after
+    /// `after`.
+    async fn features(
+        &self,
+        filter: &FeatureFilter,
+        after: Option<&FeatureId>,
+        page_size: Limit,
+    ) -> Result<Page<Feature>, MetadataError>;
+
+    /// The history of all features that ever had this identity, newest first, strictly before the
+    /// revision `before`. `None` where there never was such a feature.
+    async fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError>;
+
+    /// All definitions, for the catalog.
+    async fn definitions(&self) -> Result<Definitions, MetadataError>;
+
+    /// Persists all that was acknowledged and releases what the store holds.
+    async fn close(&self);
+}
+
+/// A version after its creation or change, with the feature that it belongs to now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VersionChanged {
+    pub version: FeatureVersion,
+    pub feature: Feature,
+}
+
+/// What a deletion took away.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deleted {
+    /// The number of the deletion.
+    pub revision: Revision,
+    /// The longest TTL that it ever had: when its last items expire.
+    pub ttl_max: Ttl,
+    /// The feature that is left, after the deletion of a version.
+    pub remaining: Option<Feature>,
+}
