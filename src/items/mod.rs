@@ -62,6 +62,13 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
 
+    /// Answers a get on the calling thread, without a session, if it can do so at once from memory
+    /// and as rightly as a session would: all that was acknowledged before is in the answer, and
+    /// nothing that a crash could still take back. `None` sends the caller to the list's session.
+    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<ItemPage> {
+        None
+    }
+
     /// Persists all that was acknowledged and releases what the store holds. No session may be
     /// used during or after it.
     async fn close(&self) -> Result<(), StoreError>;
