@@ -114,7 +114,8 @@ impl Catalog {
     pub fn publish_change(&self, revision: Revision, id: &FeatureId, feature: Option<&Feature>, at: Timestamp) {
         let mut snapshot = self.snapshot().map(|present| (*present).clone()).unwrap_or_default();
         snapshot.set(id, feature);
-        snapshot.revision = revision;
+        // A change that changed nothing has the revision of an earlier one.
+        snapshot.revision = snapshot.revision.max(revision);
         snapshot.synced_at = at;
         self.snapshot.store(Some(Arc::new(snapshot)));
     }

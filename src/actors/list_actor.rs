@@ -1,0 +1,110 @@
+//! The list actor: it lives on an arbiter of its own, owns one item-store session, and is the one
+//! writer of the lists that are routed to it.
+//!
+//! Its handlers return plain futures over shared state, so that operations on different lists
+//! overlap. They must never block: a session that has to wait does so off the arbiter.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::{Actor, Context, Handler, ResponseFuture};
+use tokio::time::Instant;
+
+use super::ListError;
+use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
+use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, Value};
+use crate::items::{ItemPage, ItemSession, Operation};
+
+pub(super) struct ListActor {
+    session: Rc<dyn ItemSession>,
+    clock: Arc<dyn Clock>,
+    mailbox_capacity: usize,
+}
+
+impl ListActor {
+    pub(super) fn new(session: Rc<dyn ItemSession>, clock: Arc<dyn Clock>, permits: usize) -> Self {
+        Self { session, clock, mailbox_capacity: permits }
+    }
+
+    /// Carries out one operation, and gives its permit back when the store has finished.
+    fn run<T: 'static>(
+        &self,
+        envelope: Envelope,
+        body: impl AsyncFnOnce(Rc<dyn ItemSession>, Operation, &ListKey) -> Result<T, ListError> + 'static,
+    ) -> ResponseFuture<Result<T, ListError>> {
+        let session = Rc::clone(&self.session);
+        let Envelope { list, ttl, deadline, permit } = envelope;
+        let op = Operation { now: self.clock.now(), ttl, deadline };
+        Box::pin(async move {
+            let _permit = permit;
+            if Instant::now() >= deadline {
+                return Err(ListError::DeadlineExceeded { outcome_unknown: false });
+            }
+            body(session, op, &list).await
+        })
+    }
+}
+
+impl Actor for ListActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Self::Context) {
+        // Permits bound what is in flight; the mailbox must only never be what callers wait for.
+        context.set_mailbox_capacity(self.mailbox_capacity);
+    }
+}
+
+impl Handler<Get> for ListActor {
+    type Result = ResponseFuture<Result<ItemPage, ListError>>;
+
+    fn handle(&mut self, Get { envelope, range }: Get, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.get(&op, list, &range).await?))
+    }
+}
+
+impl Handler<Add> for ListActor {
+    type Result = ResponseFuture<Result<AddOutcome, ListError>>;
+
+    fn handle(&mut self, Add { envelope, items }: Add, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| {
+            let sent = items.len();
+            let live = admit(&op, items)?;
+            let added = live.len();
+            if added > 0 {
+                session.add(&op, list, live).await?;
+            }
+            Ok(AddOutcome { added, already_expired: sent - added })
+        })
+    }
+}
+
+/// The items that are to be stored. One that no store may take refuses them all.
+fn admit(op: &Operation, items: Vec<(Timestamp, Value)>) -> Result<Vec<NewItem>, ListError> {
+    let mut live = Vec::with_capacity(items.len());
+    for (index, (timestamp, value)) in items.into_iter().enumerate() {
+        match op.ttl.admit(timestamp, op.now) {
+            Ok(Admission::Live { expires_at }) => {
+                live.push(NewItem { timestamp, value: value.into_bytes(), expires_at });
+            }
+            Ok(Admission::AlreadyExpired) => {}
+            Err(invalid) => return Err(ListError::ItemRefused { index, invalid }),
+        }
+    }
+    Ok(live)
+}
+
+impl Handler<RemoveValue> for ListActor {
+    type Result = ResponseFuture<Result<u64, ListError>>;
+
+    fn handle(&mut self, RemoveValue { envelope, value }: RemoveValue, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.remove_value(&op, list, value.as_bytes()).await?))
+    }
+}
+
+impl Handler<RemoveAll> for ListActor {
+    type Result = ResponseFuture<Result<(), ListError>>;
+
+    fn handle(&mut self, RemoveAll { envelope }: RemoveAll, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.remove_all(&op, list).await?))
+    }
+}

@@ -1,0 +1,256 @@
+//! The handle for list operations: it routes each list to its actor, and bounds what is in flight.
+//!
+//! Back-pressure is a permit, not the mailbox: actix's mailbox capacity is no bound, since every
+//! cloned address has a free slot in it and `send` goes past it. An operation waits a short, bounded
+//! time for a permit of its actor, and takes it along until the store has finished with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use actix::dev::ToEnvelope;
+use actix::{Handler, MailboxError, Message};
+use prometheus::{IntCounter, IntGauge, Registry};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::list_actor::ListActor;
+use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
+use super::slot::Slot;
+pub use super::slot::SlotState;
+use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
+use crate::items::{ItemPage, ItemStore, Operation, Range, StoreError};
+
+#[derive(Debug, Clone, Copy)]
+pub struct PoolOptions {
+    /// List actors, each with one session and one arbiter. At least 1.
+    pub actors: usize,
+    /// Operations in flight in one actor. At least 1.
+    pub permits_per_actor: usize,
+    /// How long an operation waits for a permit before it is refused.
+    pub permit_wait: Duration,
+}
+
+/// Why a list operation did not succeed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ListError {
+    /// All permits of the list's actor stayed taken. Nothing was done.
+    #[error("too many operations in flight on this part of the lists")]
+    Overloaded,
+    /// The server is stopping and takes no more operations. Nothing was done.
+    #[error("the server is stopping")]
+    Draining,
+    /// The list's actor has no session at present. Nothing was done.
+    #[error("no item-store session: {reason}")]
+    NoSession { reason: String },
+    #[error("the deadline passed")]
+    DeadlineExceeded { outcome_unknown: bool },
+    /// One item of an add can be stored nowhere. Nothing was done.
+    #[error("{invalid}")]
+    ItemRefused { index: usize, invalid: Invalid },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operation panicked.
+    #[error("the operation failed")]
+    Panicked { outcome_unknown: bool },
+}
+
+struct PoolMetrics {
+    permits_in_use: IntGauge,
+    permits_refused: IntCounter,
+    actor_restarts: IntCounter,
+}
+
+impl PoolMetrics {
+    fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let metrics = Self {
+            permits_in_use: IntGauge::new(
+                "liststore_list_permits_in_use",
+                "List operations in flight in all list actors.",
+            )?,
+            permits_refused: IntCounter::new(
+                "liststore_list_permits_refused_total",
+                "List operations refused because no permit of their actor became free in time.",
+            )?,
+            actor_restarts: IntCounter::new(
+                "liststore_list_actor_restarts_total",
+                "List actors started in place of one that died.",
+            )?,
+        };
+        registry.register(Box::new(metrics.permits_in_use.clone()))?;
+        registry.register(Box::new(metrics.permits_refused.clone()))?;
+        registry.register(Box::new(metrics.actor_restarts.clone()))?;
+        Ok(metrics)
+    }
+}
+
+struct Inner {
+    slots: Vec<Arc<Slot>>,
+    store: Arc<dyn ItemStore>,
+    clock: Arc<dyn Clock>,
+    options: PoolOptions,
+    metrics: PoolMetrics,
+    draining: AtomicBool,
+    keepers: std::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
+}
+
+/// The pool of list actors. Cheap to clone; all clones are the same pool.
+#[derive(Clone)]
+pub struct ListPool {
+    inner: Arc<Inner>,
+}
+
+impl ListPool {
+    /// Starts the pool's actors. Must be called on an actix system, which must outlive the pool;
+    /// returns at once: sessions open in the background, and [`ListPool::states`] tells how far
+    /// they are.
+    pub fn start(
+        store: Arc<dyn ItemStore>,
+        clock: Arc<dyn Clock>,
+        options: PoolOptions,
+        registry: &Registry,
+    ) -> prometheus::Result<Self> {
+        let metrics = PoolMetrics::register(registry)?;
+        let slots: Vec<_> =
+            (0..options.actors.max(1)).map(|_| Arc::new(Slot::new(options.permits_per_actor))).collect();
+        let keepers = slots
+            .iter()
+            .map(|slot| actix::spawn(Arc::clone(slot).keep(Arc::clone(&store), Arc::clone(&clock), options)))
+            .collect();
+        let (draining, keepers) = (AtomicBool::new(false), std::sync::Mutex::new(keepers));
+        Ok(Self { inner: Arc::new(Inner { slots, store, clock, options, metrics, draining, keepers }) })
+    }
+
+    /// What each actor of the pool is doing.
+    pub fn states(&self) -> Vec<SlotState> {
+        self.inner.slots.iter().map(|slot| (**slot.state.load()).clone()).collect()
+    }
+
+    /// Why the item store takes no writes at present, if it does not.
+    pub fn read_only(&self) -> Option<String> {
+        self.inner.store.read_only()
+    }
+
+    /// Brings the gauges that are read rather than counted up to date: before metrics are shown.
+    pub fn refresh_metrics(&self) {
+        let Inner { slots, metrics, options, .. } = &*self.inner;
+        let free: usize = slots.iter().map(|slot| slot.permits.available_permits()).sum();
+        metrics.permits_in_use.set((slots.len() * options.permits_per_actor).saturating_sub(free) as i64);
+        let restarts: usize = slots.iter().map(|slot| slot.restarts()).sum();
+        metrics.actor_restarts.inc_by((restarts as u64).saturating_sub(metrics.actor_restarts.get()));
+    }
+
+    /// Get List Items: from memory if the store can, else through the list's actor.
+    pub async fn get(&self, list: ListKey, ttl: Ttl, range: Range, deadline: Instant) -> Result<ItemPage, ListError> {
+        let op = Operation { now: self.inner.clock.now(), ttl, deadline };
+        if let Some(page) = self.inner.store.peek(&op, &list, &range) {
+            return Ok(page);
+        }
+        self.send(list, ttl, deadline, false, |envelope| Get { envelope, range }).await
+    }
+
+    /// Add List Items: all or none.
+    pub async fn add(
+        &self,
+        list: ListKey,
+        ttl: Ttl,
+        items: Vec<(Timestamp, Value)>,
+        deadline: Instant,
+    ) -> Result<AddOutcome, ListError> {
+        self.send(list, ttl, deadline, true, |envelope| Add { envelope, items }).await
+    }
+
+    /// Remove List Items with Value. Returns how many visible items went.
+    pub async fn remove_value(
+        &self,
+        list: ListKey,
+        ttl: Ttl,
+        value: Value,
+        deadline: Instant,
+    ) -> Result<u64, ListError> {
+        self.send(list, ttl, deadline, true, |envelope| RemoveValue { envelope, value }).await
+    }
+
+    /// Remove All List Items.
+    pub async fn remove_all(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<(), ListError> {
+        self.send(list, ttl, deadline, true, |envelope| RemoveAll { envelope }).await
+    }
+
+    async fn send<M, T>(
+        &self,
+        list: ListKey,
+        ttl: Ttl,
+        deadline: Instant,
+        writes: bool,
+        message: impl FnOnce(Envelope) -> M,
+    ) -> Result<T, ListError>
+    where
+        M: Message<Result = Result<T, ListError>> + Send + 'static,
+        T: Send + 'static,
+        ListActor: Handler<M>,
+        <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
+    {
+        let slot = &self.inner.slots[list.token().bucket(self.inner.slots.len())];
+        let permit = self.permit(slot, deadline).await?;
+        let Some(address) = slot.address() else {
+            slot.look();
+            return Err(ListError::NoSession { reason: reason_of(&slot.state.load()) });
+        };
+        match timeout_at(deadline, address.send(message(Envelope { list, ttl, deadline, permit }))).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(MailboxError::Closed | MailboxError::Timeout)) => {
+                // The operation's future panicked; the actor itself may live on.
+                slot.look();
+                Err(ListError::Panicked { outcome_unknown: writes })
+            }
+            Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: writes }),
+        }
+    }
+
+    async fn permit(&self, slot: &Slot, deadline: Instant) -> Result<tokio::sync::OwnedSemaphorePermit, ListError> {
+        if self.inner.draining.load(Ordering::Acquire) {
+            return Err(ListError::Draining);
+        }
+        if let Ok(permit) = Arc::clone(&slot.permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let until = deadline.min(Instant::now() + self.inner.options.permit_wait);
+        match timeout_at(until, Arc::clone(&slot.permits).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) => Err(ListError::Draining),
+            Err(_) => {
+                self.inner.metrics.permits_refused.inc();
+                Err(ListError::Overloaded)
+            }
+        }
+    }
+
+    /// Takes no more operations, waits at most `grace` for those in flight, then stops the actors,
+    /// drops their sessions, and joins their arbiters. Returns whether nothing was cut off.
+    pub async fn stop(&self, grace: Duration) -> bool {
+        self.inner.draining.store(true, Ordering::Release);
+        let all = u32::try_from(self.inner.options.permits_per_actor).unwrap_or(u32::MAX);
+        let until = Instant::now() + grace;
+        let mut drained = true;
+        for slot in &self.inner.slots {
+            drained &= timeout_at(until, slot.permits.acquire_many(all)).await.is_ok();
+            slot.permits.close();
+            slot.stop();
+        }
+        let keepers =
+            std::mem::take(&mut *self.inner.keepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        for keeper in keepers {
+            // A keeper waits for its arbiter by itself, bounded.
+            drained &= timeout(Duration::from_secs(10), keeper).await.is_ok();
+        }
+        drained
+    }
+}
+
+fn reason_of(state: &SlotState) -> String {
+    match state {
+        SlotState::Starting => "it is being opened".to_owned(),
+        SlotState::Live | SlotState::Replacing => "its actor is being replaced".to_owned(),
+        SlotState::Failed(reason) => reason.clone(),
+        SlotState::Stopped => "the server is stopping".to_owned(),
+    }
+}

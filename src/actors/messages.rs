@@ -1,0 +1,54 @@
+//! What the pool sends to a list actor: one message an operation, each with its permit.
+
+use actix::Message;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use super::ListError;
+use crate::domain::{ListKey, Timestamp, Ttl, Value};
+use crate::items::{ItemPage, Range};
+
+/// What every list operation carries.
+#[derive(Debug)]
+pub(super) struct Envelope {
+    pub list: ListKey,
+    pub ttl: Ttl,
+    pub deadline: Instant,
+    /// Given back when the store has finished, not when the caller leaves: it bounds the work, not
+    /// the waiting.
+    pub permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<ItemPage, ListError>")]
+pub(super) struct Get {
+    pub envelope: Envelope,
+    pub range: Range,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<AddOutcome, ListError>")]
+pub(super) struct Add {
+    pub envelope: Envelope,
+    pub items: Vec<(Timestamp, Value)>,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<u64, ListError>")]
+pub(super) struct RemoveValue {
+    pub envelope: Envelope,
+    pub value: Value,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), ListError>")]
+pub(super) struct RemoveAll {
+    pub envelope: Envelope,
+}
+
+/// What became of the items of one add: together as many as were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddOutcome {
+    pub added: usize,
+    pub already_expired: usize,
+}

@@ -1,0 +1,244 @@
+//! The handle for the control plane: typed calls to the metadata actor, bounded and with a deadline.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr, Arbiter, MailboxError};
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Mutex, Semaphore, oneshot};
+use tokio::time::timeout;
+
+use super::metadata_actor::{Desk, Job, MetadataActor};
+use crate::domain::{Author, Clock, Feature, FeatureId, FeatureVersion, Limit, Revision, Ttl, VersionLabel};
+use crate::metadata::{
+    Catalog, ChangeContext, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore, NewFeature,
+    NewVersion, Page, Precondition, VersionPatch,
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct MetadataOptions {
+    /// Calls in flight.
+    pub permits: usize,
+    /// How long a call may take, its waiting included.
+    pub timeout: Duration,
+}
+
+impl Default for MetadataOptions {
+    fn default() -> Self {
+        Self { permits: 64, timeout: Duration::from_millis(2_800) }
+    }
+}
+
+/// The handle of the metadata actor. Cheap to clone.
+#[derive(Clone)]
+pub struct MetadataHandle {
+    address: Addr<MetadataActor>,
+    catalog: Catalog,
+    trouble: Arc<ArcSwapOption<String>>,
+    permits: Arc<Semaphore>,
+    options: MetadataOptions,
+    arbiter: Arc<std::sync::Mutex<Option<Arbiter>>>,
+    store: Arc<dyn MetadataStore>,
+}
+
+impl MetadataHandle {
+    /// Starts the metadata actor on an arbiter of its own. Must be called on an actix system. The
+    /// catalog is loaded in the background.
+    pub async fn start(
+        store: Arc<dyn MetadataStore>,
+        clock: Arc<dyn Clock>,
+        options: MetadataOptions,
+    ) -> Result<Self, MetadataError> {
+        let (catalog, trouble) = (Catalog::default(), Arc::new(ArcSwapOption::empty()));
+        let arbiter = Arbiter::new();
+        let (ready, started) = oneshot::channel();
+        arbiter.spawn({
+            let (store, catalog, trouble) = (Arc::clone(&store), catalog.clone(), Arc::clone(&trouble));
+            async move {
+                let desk = Rc::new(Desk { store, catalog, clock, trouble, changing: Mutex::new(()) });
+                // Fails only if the caller is gone, and then nobody needs the actor.
+                let _ = ready.send(MetadataActor { desk }.start());
+            }
+        });
+        let address = started.await.map_err(|_| broken("the metadata actor did not start"))?;
+        let (permits, arbiter) =
+            (Arc::new(Semaphore::new(options.permits)), Arc::new(std::sync::Mutex::new(Some(arbiter))));
+        Ok(Self { address, catalog, trouble, permits, options, arbiter, store })
+    }
+
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Why the metadata store could not be used when it was last tried, if it could not.
+    pub fn trouble(&self) -> Option<Arc<String>> {
+        self.trouble.load_full()
+    }
+
+    pub async fn create_feature(&self, new: NewFeature, by: Author) -> Result<Feature, MetadataError> {
+        self.change(by, async move |desk, context| {
+            let feature = desk.store.create_feature(new, context).await?;
+            desk.publish(feature.revision, &feature.id, Some(&feature));
+            Ok(feature)
+        })
+        .await
+    }
+
+    pub async fn update_feature(
+        &self,
+        id: FeatureId,
+        patch: FeaturePatch,
+        condition: Precondition,
+        by: Author,
+    ) -> Result<Feature, MetadataError> {
+        self.change(by, async move |desk, context| {
+            let feature = desk.store.update_feature(&id, patch, condition, context).await?;
+            desk.publish(feature.revision, &id, Some(&feature));
+            Ok(feature)
+        })
+        .await
+    }
+
+    /// Returns the longest TTL that the feature ever had.
+    pub async fn delete_feature(
+        &self,
+        id: FeatureId,
+        condition: Precondition,
+        by: Author,
+    ) -> Result<Ttl, MetadataError> {
+        self.change(by, async move |desk, context| {
+            let deleted = desk.store.delete_feature(&id, condition, context).await?;
+            desk.publish(deleted.revision, &id, None);
+            Ok(deleted.ttl_max)
+        })
+        .await
+    }
+
+    pub async fn create_version(
+        &self,
+        id: FeatureId,
+        new: NewVersion,
+        by: Author,
+    ) -> Result<FeatureVersion, MetadataError> {
+        self.change(by, async move |desk, context| {
+            let changed = desk.store.create_version(&id, new, context).await?;
+            desk.publish(changed.feature.revision, &id, Some(&changed.feature));
+            Ok(changed.version)
+        })
+        .await
+    }
+
+    pub async fn update_version(
+        &self,
+        id: FeatureId,
+        version: VersionLabel,
+        patch: VersionPatch,
+        condition: Precondition,
+        by: Author,
+    ) -> Result<FeatureVersion, MetadataError> {
+        self.change(by, async move |desk, context| {
+            let changed = desk.store.update_version(&id, &version, patch, condition, context).await?;
+            desk.publish(changed.feature.revision, &id, Some(&changed.feature));
+            Ok(changed.version)
+        })
+        .await
+    }
+
+    /// Returns the longest TTL that the version ever had.
+    pub async fn delete_version(
+        &self,
+        id: FeatureId,
+        version: VersionLabel,
+        condition: Precondition,
+        by: Author,
+    ) -> Result<Ttl, MetadataError> {
+        self.change(by, async move |desk, context| {
+            let deleted = desk.store.delete_version(&id, &version, condition, context).await?;
+            desk.publish(deleted.revision, &id, deleted.remaining.as_ref());
+            Ok(deleted.ttl_max)
+        })
+        .await
+    }
+
+    pub async fn feature(&self, id: FeatureId) -> Result<Option<Feature>, MetadataError> {
+        self.call(false, async move |desk| desk.store.feature(&id).await).await
+    }
+
+    pub async fn features(
+        &self,
+        filter: FeatureFilter,
+        after: Option<FeatureId>,
+        page_size: Limit,
+    ) -> Result<Page<Feature>, MetadataError> {
+        self.call(false, async move |desk| desk.store.features(&filter, after.as_ref(), page_size).await).await
+    }
+
+    pub async fn history(
+        &self,
+        id: FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
+        self.call(false, async move |desk| desk.store.history(&id, before, page_size).await).await
+    }
+
+    /// A call that changes definitions: alone, from before the store is asked until the catalog
+    /// shows the change.
+    async fn change<T: Send + 'static>(
+        &self,
+        by: Author,
+        work: impl AsyncFnOnce(&Desk, ChangeContext) -> Result<T, MetadataError> + Send + 'static,
+    ) -> Result<T, MetadataError> {
+        self.call(true, async move |desk| {
+            let _changing = desk.changing.lock().await;
+            let context = ChangeContext { by, at: desk.clock.now() };
+            work(desk, context).await
+        })
+        .await
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        changes: bool,
+        work: impl AsyncFnOnce(&Desk) -> Result<T, MetadataError> + Send + 'static,
+    ) -> Result<T, MetadataError> {
+        let asked = async {
+            let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| away("the server is stopping"))?;
+            let job = Job { work: Box::new(|desk: Rc<Desk>| Box::pin(async move { work(&desk).await })), permit };
+            match self.address.send(job).await {
+                Ok(result) => result,
+                Err(MailboxError::Closed | MailboxError::Timeout) => Err(MetadataError::Internal {
+                    reason: "the metadata actor failed".to_owned(),
+                    outcome_unknown: changes,
+                }),
+            }
+        };
+        timeout(self.options.timeout, asked).await.unwrap_or_else(|_| {
+            Err(MetadataError::Unavailable { reason: "it did not answer in time".to_owned(), outcome_unknown: changes })
+        })
+    }
+
+    /// Takes no more calls, waits at most `grace` for those in flight, stops the actor, and closes
+    /// the store.
+    pub async fn stop(&self, grace: Duration) {
+        let all = u32::try_from(self.options.permits).unwrap_or(u32::MAX);
+        if timeout(grace, self.permits.acquire_many(all)).await.is_err() {
+            tracing::warn!("control-plane calls were still in flight when the server stopped");
+        }
+        self.permits.close();
+        let arbiter = self.arbiter.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(arbiter) = arbiter {
+            super::slot::end(arbiter).await;
+        }
+        self.store.close().await;
+    }
+}
+
+fn away(reason: &str) -> MetadataError {
+    MetadataError::Unavailable { reason: reason.to_owned(), outcome_unknown: false }
+}
+
+fn broken(reason: &str) -> MetadataError {
+    MetadataError::Internal { reason: reason.to_owned(), outcome_unknown: false }
+}

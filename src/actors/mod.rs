@@ -1,0 +1,15 @@
+//! The actors, and the handles through which everybody else reaches them.
+//!
+//! Nobody outside this module sees an actor's address: routes hold a [`ListPool`] and a
+//! [`MetadataHandle`], which bound what is in flight and answer within a deadline.
+
+mod list_actor;
+pub mod list_pool;
+mod messages;
+mod metadata_actor;
+pub mod metadata_handle;
+mod slot;
+
+pub use list_pool::{ListError, ListPool, PoolOptions, SlotState};
+pub use messages::AddOutcome;
+pub use metadata_handle::{MetadataHandle, MetadataOptions};
