@@ -84,9 +84,12 @@ impl Actor for MetadataActor {
     }
 }
 
-/// What the handle asks the actor to do: a future made, and carried through, on its arbiter.
+/// A future that is made, and carried through, on the actor's arbiter.
+type Work<T> = dyn FnOnce(Rc<Desk>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send;
+
+/// What the handle asks the actor to do.
 pub(super) struct Job<T> {
-    pub work: Box<dyn FnOnce(Rc<Desk>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send>,
+    pub work: Box<Work<T>>,
     /// Given back when the work is done, not when the caller leaves.
     pub permit: OwnedSemaphorePermit,
 }
