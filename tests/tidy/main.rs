@@ -1,0 +1,163 @@
+//! Keeps the house in order: the invariants of ARCHITECTURE.md that a compiler does not check.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod links;
+mod sources;
+
+use sources::{Source, rust_files};
+
+/// What each module of the crate may name of its siblings: `main → cli → app → api → actors →
+/// {items, metadata} → domain`.
+const MAY_USE: [(&str, &[&str]); 10] = [
+    ("domain", &[]),
+    ("items", &["domain"]),
+    ("metadata", &["domain"]),
+    ("actors", &["items", "metadata", "domain"]),
+    ("telemetry", &["domain"]),
+    ("api", &["actors", "items", "metadata", "domain", "telemetry"]),
+    ("config", &["domain"]),
+    ("app", &["api", "actors", "items", "metadata", "domain", "config", "telemetry"]),
+    ("cli", &["app", "api", "actors", "items", "metadata", "domain", "config", "telemetry"]),
+    ("main", &["cli"]),
+];
+
+/// Where a package may be named, by the start of a path below `src/`.
+const CONFINED: [(&str, &[&str]); 6] = [
+    ("actix", &["actors/", "api/", "app.rs"]),
+    ("actix_web", &["actors/", "api/", "app.rs"]),
+    ("scylla", &["items/cql/"]),
+    ("sqlx", &["metadata/postgres/"]),
+    ("fjall", &["items/embedded"]),
+    ("redb", &["metadata/embedded/"]),
+];
+
+fn complaints(check: impl Fn(&Source) -> Vec<String>) -> Vec<String> {
+    rust_files("src").iter().flat_map(check).collect()
+}
+
+#[track_caller]
+fn assert_none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[test]
+fn imports_point_inwards() {
+    assert_none(complaints(|source| {
+        let Some((_, allowed)) = MAY_USE.iter().find(|(module, _)| *module == source.module()) else {
+            return if source.module() == "lib" { vec![] } else { vec![format!("{}: add it to MAY_USE", source.path)] };
+        };
+        let siblings = MAY_USE.map(|(module, _)| module);
+        source
+            .code_lines()
+            .filter_map(|(number, line)| {
+                let used = siblings.iter().find(|sibling| {
+                    line.contains(&format!("crate::{sibling}")) || line.contains(&format!("liststore::{sibling}"))
+                })?;
+                let fine = *used == source.module() || allowed.contains(used);
+                (!fine).then(|| format!("{}:{number}: {} must not use {used}", source.path, source.module()))
+            })
+            .collect()
+    }));
+}
+
+#[test]
+fn frameworks_and_engines_are_named_in_their_places_only() {
+    assert_none(complaints(|source| {
+        let below_src = source.path.strip_prefix("src/").unwrap();
+        let mut found = Vec::new();
+        for (package, places) in CONFINED {
+            if places.iter().any(|place| below_src.starts_with(place)) {
+                continue;
+            }
+            for (number, line) in source.code_lines() {
+                if [format!("{package}::"), format!("use {package}"), format!("extern crate {package}")]
+                    .iter()
+                    .any(|naming| names(line, naming))
+                {
+                    found.push(format!("{}:{number}: {package} may be named in {places:?} only", source.path));
+                }
+            }
+        }
+        found
+    }));
+}
+
+/// Whether the line has `naming` as a path of its own, not as the end of a longer identifier.
+fn names(line: &str, naming: &str) -> bool {
+    line.match_indices(naming).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + naming.len()..].chars().next();
+        let goes_on = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        !goes_on(before) && before != Some(':') && (naming.ends_with("::") || !goes_on(after))
+    })
+}
+
+#[test]
+fn the_wall_clock_is_read_in_one_place() {
+    assert_none(complaints(|source| {
+        if source.path == "src/domain/clock.rs" {
+            return vec![];
+        }
+        let clocks = ["SystemTime::now", "now_utc()", "now_local()", "Utc::now", "Local::now", "UNIX_EPOCH.elapsed"];
+        source
+            .code_lines()
+            .filter(|(_, line)| clocks.iter().any(|clock| line.contains(clock)))
+            .map(|(number, _)| format!("{}:{number}: reads the wall clock; take a domain::Clock", source.path))
+            .collect()
+    }));
+}
+
+#[test]
+fn routes_never_see_an_actors_address() {
+    assert_none(complaints(|source| {
+        if !source.path.starts_with("src/api/") {
+            return vec![];
+        }
+        source
+            .code_lines()
+            .filter(|(_, line)| names(line, "Addr") && !line.contains("SocketAddr") || line.contains("Recipient<"))
+            .map(|(number, _)| format!("{}:{number}: holds an actor's address; take a handle", source.path))
+            .collect()
+    }));
+}
+
+#[test]
+fn only_the_composition_root_and_the_commands_read_settings() {
+    assert_none(complaints(|source| {
+        if ["app", "cli", "config"].contains(&source.module().as_str()) {
+            return vec![];
+        }
+        source
+            .code_lines()
+            .filter(|(_, line)| line.contains("env::var") || line.contains("Settings"))
+            .map(|(number, _)| format!("{}:{number}: reads settings; take an options struct", source.path))
+            .collect()
+    }));
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let files: Vec<_> = ["src", "tests", "benches"].into_iter().flat_map(rust_files).collect();
+    assert!(files.len() > 20, "the walk found too little");
+    let silent = files.iter().filter(|source| !source.text.starts_with("//!"));
+    assert_none(silent.map(|source| format!("{}: does not open with //!", source.path)).collect());
+}
+
+#[test]
+fn nothing_is_left_to_be_done() {
+    let files: Vec<_> = ["src", "tests", "benches"].into_iter().flat_map(rust_files).collect();
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:"), concat!("#[ign", "ore")];
+    assert_none(
+        files
+            .iter()
+            .flat_map(|source| source.text.lines().enumerate().map(move |(i, line)| (source, i + 1, line)))
+            .filter(|(_, _, line)| marks.iter().any(|mark| line.contains(mark)))
+            .map(|(source, number, line)| format!("{}:{number}: {}", source.path, line.trim()))
+            .collect(),
+    );
+}
+
+#[test]
+fn relative_links_lead_somewhere() {
+    assert_none(links::broken());
+}

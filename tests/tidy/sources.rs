@@ -1,0 +1,65 @@
+//! The project's own files, as the tidy tests see them.
+
+use std::path::{Path, PathBuf};
+
+pub struct Source {
+    /// From the project's root.
+    pub path: String,
+    pub text: String,
+}
+
+impl Source {
+    /// The top module that a file below `src/` belongs to.
+    pub fn module(&self) -> String {
+        let below = self.path.strip_prefix("src/").unwrap_or(&self.path);
+        below.split('/').next().unwrap().trim_end_matches(".rs").to_owned()
+    }
+
+    /// The numbered lines that are no comments, up to the unit tests at a file's end: those may
+    /// name what they like.
+    pub fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text
+            .lines()
+            .enumerate()
+            .take_while(|(_, line)| *line != "mod tests {")
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
+            .map(|(i, line)| (i + 1, line))
+    }
+}
+
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The Rust files below a folder of the project; none if it does not exist.
+pub fn rust_files(folder: &str) -> Vec<Source> {
+    files(folder, "rs")
+}
+
+pub fn files(folder: &str, extension: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    walk(&root().join(folder), extension, &mut found);
+    found.sort();
+    found
+        .into_iter()
+        .map(|path| Source {
+            path: path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned(),
+            text: std::fs::read_to_string(&path).unwrap(),
+        })
+        .collect()
+}
+
+fn walk(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap_or_default();
+        if path.is_dir() {
+            if !matches!(name, "target" | ".git" | "node_modules" | "liststore-data") {
+                walk(&path, extension, found);
+            }
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+}
