@@ -244,6 +244,8 @@ def main():
     except (OSError, CqlError) as error:
         print("%s: %s" % (options.address, error), file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":
