@@ -1,0 +1,90 @@
+# shellcheck shell=bash
+# What the scripts share: messages, help, free ports, and installing Debian packages.
+# Source it; it starts nothing by itself and writes nothing outside of the package manager.
+
+# note TEXT…: says something to a person. Standard output is for answers only.
+note() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+# die TEXT…: says what is wrong and what to do about it, and ends.
+die() {
+  note "$@"
+  exit 1
+}
+
+# usage: prints the comment that opens the calling script, which is its help.
+usage() { sed -n -e '1d' -e '/^#/!q' -e 's/^# \{0,1\}//p' "$0"; }
+
+# wrong_usage TEXT…: for a command line that cannot be understood.
+wrong_usage() {
+  note "$* (see ${0##*/} --help)"
+  exit 2
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    sudo -n "$@"
+  else
+    return 1
+  fi
+}
+
+# apt_install PACKAGE…: installs from Debian, quietly, and asks nothing. The package lists are
+# fetched only if they are too old or not there at all, as in a fresh container.
+apt_install() {
+  command -v apt-get >/dev/null ||
+    die "please install the equivalent of Debian's $* by hand: this system has no apt-get"
+  as_root true ||
+    die "please run: sudo apt-get install --no-install-recommends $*"
+  note "installing $* with apt-get"
+  local options=(-qq -y --no-install-recommends -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  local log
+  log=$(mktemp)
+  if as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@" </dev/null >"$log" 2>&1 ||
+    { as_root apt-get -qq -o Acquire::Retries=3 update </dev/null >>"$log" 2>&1 &&
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@" </dev/null >>"$log" 2>&1; }; then
+    rm -f "$log"
+  else
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die "apt-get could not install $*: see above"
+  fi
+}
+
+# port_is_free PORT: true if no socket of this machine has it as its local port, on any address.
+port_is_free() {
+  local hex
+  hex=$(printf '%04X' "$1")
+  ! awk -v port="$hex" 'FNR > 1 { n = split($2, a, ":"); if (a[n] == port) { found = 1; exit } }
+                        END { exit !found }' /proc/net/tcp /proc/net/tcp6 2>/dev/null
+}
+
+# free_port: prints a port that nobody uses. It lies below the range from which the kernel takes
+# the ports of outgoing connections: a port out of that range may be taken by some client while
+# its server is down for a moment, and a client that tries again and again to reach a server
+# that is down could even meet itself.
+free_port() {
+  local low high port
+  read -r low _ </proc/sys/net/ipv4/ip_local_port_range
+  high=$((low < 32000 && low > 22000 ? low : 32000))
+  for _ in {1..200}; do
+    port=$((high - 1 - (RANDOM * 32768 + RANDOM) % 12000))
+    if port_is_free "$port"; then
+      echo "$port"
+      return
+    fi
+  done
+  die "found no free port between $((high - 12000)) and $high"
+}
+
+# is_port TEXT
+is_port() { [[ $1 =~ ^[0-9]{1,5}$ ]] && [ "$1" -ge 1 ] && [ "$1" -le 65535 ]; }
+
+# tail_of FILE [LINES]: the end of a log, indented, for a message about a failure.
+tail_of() {
+  if [ -s "$1" ]; then
+    note "the end of $1:"
+    tail -n "${2:-20}" "$1" | sed 's/^/    /' >&2
+  fi
+}
