@@ -3,6 +3,7 @@
 //! The map of the crate, from the edge inwards: `cli → app → api → actors → {items, metadata} →
 //! domain`. `ARCHITECTURE.md` tells it in prose.
 
+pub mod config;
 pub mod domain;
 pub mod items;
 pub mod metadata;
