@@ -4,6 +4,7 @@
 //! domain`. `ARCHITECTURE.md` tells it in prose.
 
 pub mod actors;
+pub mod config;
 pub mod domain;
 pub mod items;
 pub mod metadata;

@@ -1,0 +1,238 @@
+//! Settings: what may be set, its defaults, and how a setting is read from the configuration file,
+//! the environment and the command line.
+//!
+//! Every bound of the product is a key here, with its unit in the name, and is checked once, when
+//! the program starts. Only `app` and `cli` read settings: a store takes an options struct of its
+//! own. This module must never open, create or connect to anything that a setting names.
+
+mod choices;
+mod layers;
+mod machine;
+mod reader;
+mod rules;
+mod texts;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub use choices::{Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind, Tablets};
+pub use layers::{Flag, Layers};
+pub use texts::{HostPort, Secret};
+
+/// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
+/// masked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Settings {
+    pub http: HttpSettings,
+    pub items: ItemsSettings,
+    pub metadata: MetadataSettings,
+    pub log: LogSettings,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HttpSettings {
+    /// Port 0 picks a free one.
+    pub listen: HostPort,
+    pub workers: usize,
+    pub body_bytes_max: usize,
+    pub response_bytes_max: usize,
+    pub connections_max: usize,
+    pub shutdown_grace_secs: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ItemsSettings {
+    pub store: ItemStoreKind,
+    pub actors: usize,
+    pub permits_per_actor: usize,
+    pub permit_wait_ms: u64,
+    pub operation_timeout_ms: u64,
+    pub embedded: EmbeddedSettings,
+    pub cql: CqlSettings,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EmbeddedSettings {
+    pub dir: PathBuf,
+    pub fsync: Fsync,
+    pub fsync_interval_ms: u64,
+    pub cache_bytes: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CqlSettings {
+    pub contact_points: Vec<HostPort>,
+    pub dialect: Dialect,
+    pub keyspace: String,
+    pub datacenter: Option<String>,
+    pub replication_factor: u32,
+    pub tablets: Tablets,
+    pub read_consistency: Consistency,
+    pub write_consistency: Consistency,
+    pub default_ttl_secs: u32,
+    /// Unset: reads are never sent a second time before the first has answered.
+    pub speculative_after_ms: Option<u64>,
+    pub clock_skew_warn_ms: u64,
+    pub username: Option<String>,
+    pub password: Option<Secret>,
+    pub tls: CqlTlsSettings,
+}
+
+/// TLS is used if and only if `ca_file` is set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct CqlTlsSettings {
+    pub ca_file: Option<PathBuf>,
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetadataSettings {
+    pub store: MetadataStoreKind,
+    pub poll_interval_secs: u64,
+    pub postgres: PostgresSettings,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PostgresSettings {
+    /// May hold a password, which its `Debug` and `Serialize` mask.
+    pub url: Option<Secret>,
+    pub connections_max: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LogSettings {
+    pub format: LogFormat,
+    /// In the syntax of `tracing_subscriber::EnvFilter`.
+    pub filter: String,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            listen: HostPort::new("127.0.0.1", 8080),
+            workers: machine::cores(),
+            body_bytes_max: 2 << 20,
+            response_bytes_max: 4 << 20,
+            connections_max: 10_000,
+            shutdown_grace_secs: 20,
+        }
+    }
+}
+
+impl Default for ItemsSettings {
+    fn default() -> Self {
+        Self {
+            store: ItemStoreKind::Embedded,
+            actors: machine::cores(),
+            permits_per_actor: 512,
+            permit_wait_ms: 50,
+            operation_timeout_ms: 2_000,
+            embedded: EmbeddedSettings::default(),
+            cql: CqlSettings::default(),
+        }
+    }
+}
+
+impl Default for EmbeddedSettings {
+    fn default() -> Self {
+        Self {
+            dir: "liststore-data".into(),
+            fsync: Fsync::Group,
+            fsync_interval_ms: 1_000,
+            cache_bytes: machine::memory_bytes() / 8,
+        }
+    }
+}
+
+impl Default for CqlSettings {
+    fn default() -> Self {
+        Self {
+            contact_points: Vec::new(),
+            dialect: Dialect::Auto,
+            keyspace: "liststore".into(),
+            datacenter: None,
+            replication_factor: 3,
+            tablets: Tablets::Auto,
+            read_consistency: Consistency::LocalQuorum,
+            write_consistency: Consistency::LocalQuorum,
+            default_ttl_secs: 30 * 86_400,
+            speculative_after_ms: None,
+            clock_skew_warn_ms: 1_000,
+            username: None,
+            password: None,
+            tls: CqlTlsSettings::default(),
+        }
+    }
+}
+
+impl Default for MetadataSettings {
+    fn default() -> Self {
+        Self { store: MetadataStoreKind::Embedded, poll_interval_secs: 5, postgres: PostgresSettings::default() }
+    }
+}
+
+impl Default for PostgresSettings {
+    fn default() -> Self {
+        Self { url: None, connections_max: 5 }
+    }
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { format: LogFormat::Auto, filter: "info".into() }
+    }
+}
+
+/// Settings that hold, and where those that are not defaults came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    pub settings: Settings,
+    /// Key to source, for the keys that were set: `http.listen` to `flag --listen`.
+    pub origins: BTreeMap<String, String>,
+}
+
+/// One mistake in the settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key} ({origin}): {problem}")]
+pub struct SettingError {
+    pub key: String,
+    /// The file, environment variable or flag to blame; or `not set`.
+    pub origin: String,
+    pub problem: String,
+}
+
+impl Settings {
+    /// Reads the settings of this process: defaults < file < environment < flags.
+    ///
+    /// Answers with all mistakes at once, in the order of the keys.
+    pub fn load(config_file: Option<&Path>, flags: &[Flag]) -> Result<Loaded, Vec<SettingError>> {
+        let layers = Layers { config_file, environment: layers::process_environment(), flags };
+        Self::load_from(&layers)
+    }
+
+    /// [`Self::load`] with the environment given.
+    pub fn load_from(layers: &Layers<'_>) -> Result<Loaded, Vec<SettingError>> {
+        let mut reader = layers::merge(layers)?;
+        let mut settings = Self::default();
+        rules::read(&mut settings, &mut reader);
+        rules::check(&settings, &mut reader);
+        let origins = reader.finish()?;
+        Ok(Loaded { settings, origins })
+    }
+
+    /// The settings as TOML that loads back to the same, with secrets masked.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
+    /// What is allowed and yet seldom meant: one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        rules::warnings(self)
+    }
+}

@@ -1,0 +1,116 @@
+//! Settings that are one of a few words.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// A setting with a fixed set of words. Words are read without regard to case.
+pub(super) trait Choice: Copy + 'static {
+    const ALL: &'static [(&'static str, Self)];
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl Choice for $name {
+            const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$variant),)+];
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+choice! {
+    /// Where items are kept.
+    ItemStoreKind {
+        Embedded = "embedded",
+        Cql = "cql",
+        /// For tests: nothing survives the process.
+        Memory = "memory",
+    }
+}
+
+choice! {
+    /// Where feature definitions are kept.
+    MetadataStoreKind {
+        Embedded = "embedded",
+        Postgres = "postgres",
+        /// For tests: nothing survives the process.
+        Memory = "memory",
+    }
+}
+
+choice! {
+    /// When the embedded store acknowledges a write.
+    Fsync {
+        /// Once it is on disk: one fsync for all writes that wait.
+        Group = "group",
+        /// Once the operating system has it: it survives a crash of the process, but up to one
+        /// interval is lost if the machine loses power.
+        Interval = "interval",
+    }
+}
+
+choice! {
+    /// Which database speaks CQL at the other end.
+    Dialect {
+        Auto = "auto",
+        Scylla = "scylla",
+        Cassandra = "cassandra",
+    }
+}
+
+choice! {
+    /// Whether a new keyspace uses ScyllaDB's tablets; Cassandra has none.
+    Tablets {
+        Auto = "auto",
+        Enabled = "enabled",
+        Disabled = "disabled",
+    }
+}
+
+choice! {
+    /// CQL consistency levels that both reads and writes may use.
+    Consistency {
+        One = "ONE",
+        Two = "TWO",
+        Three = "THREE",
+        Quorum = "QUORUM",
+        All = "ALL",
+        LocalQuorum = "LOCAL_QUORUM",
+        EachQuorum = "EACH_QUORUM",
+        LocalOne = "LOCAL_ONE",
+    }
+}
+
+choice! {
+    LogFormat {
+        /// Text on a terminal, else JSON.
+        Auto = "auto",
+        Text = "text",
+        Json = "json",
+    }
+}

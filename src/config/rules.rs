@@ -1,0 +1,136 @@
+//! Every key with its bounds, and the rules between keys.
+
+use super::reader::{Reader, bytes, choice, host_port, list, number, path, secret, some, text};
+use super::{CqlSettings, HttpSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Settings};
+
+const CQL_PORT: u16 = 9042;
+/// The most that Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`): 20 years.
+const TTL_SECS_MAX: u64 = 630_720_000;
+/// Cassandra's `SchemaConstants.NAME_LENGTH`.
+const KEYSPACE_CHARS_MAX: usize = 48;
+const HOUR_MS: u64 = 3_600_000;
+
+/// Reads every key that exists.
+pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
+    read_http(&mut settings.http, reader);
+    read_items(&mut settings.items, reader);
+    read_cql(&mut settings.items.cql, reader);
+    let metadata = &mut settings.metadata;
+    reader.read("metadata.store", &mut metadata.store, choice);
+    reader.read("metadata.poll_interval_secs", &mut metadata.poll_interval_secs, number(1..=3_600));
+    reader.read("metadata.postgres.url", &mut metadata.postgres.url, some(secret));
+    reader.read("metadata.postgres.connections_max", &mut metadata.postgres.connections_max, number(2..=1_000));
+    reader.read("log.format", &mut settings.log.format, choice);
+    reader.read("log.filter", &mut settings.log.filter, |raw| {
+        let filter = text(raw)?;
+        let parsed = tracing_subscriber::EnvFilter::builder().parse(&filter);
+        parsed.map(|_| filter).map_err(|e| format!("must be such as info or liststore=debug,warn: {e}"))
+    });
+}
+
+fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
+    reader.read("http.listen", &mut http.listen, host_port(None));
+    reader.read("http.workers", &mut http.workers, number(1..=1_024));
+    reader.read("http.body_bytes_max", &mut http.body_bytes_max, bytes(1 << 10..=1 << 30));
+    reader.read("http.response_bytes_max", &mut http.response_bytes_max, bytes(1 << 10..=1 << 30));
+    reader.read("http.connections_max", &mut http.connections_max, number(1..=1_000_000));
+    reader.read("http.shutdown_grace_secs", &mut http.shutdown_grace_secs, number(1..=3_600));
+}
+
+fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
+    reader.read("items.store", &mut items.store, choice);
+    reader.read("items.actors", &mut items.actors, number(1..=1_024));
+    reader.read("items.permits_per_actor", &mut items.permits_per_actor, number(1..=1_000_000));
+    reader.read("items.permit_wait_ms", &mut items.permit_wait_ms, number(0..=60_000));
+    reader.read("items.operation_timeout_ms", &mut items.operation_timeout_ms, number(1..=HOUR_MS));
+    let embedded = &mut items.embedded;
+    reader.read("items.embedded.dir", &mut embedded.dir, path);
+    reader.read("items.embedded.fsync", &mut embedded.fsync, choice);
+    reader.read("items.embedded.fsync_interval_ms", &mut embedded.fsync_interval_ms, number(1..=HOUR_MS));
+    reader.read("items.embedded.cache_bytes", &mut embedded.cache_bytes, bytes(1 << 20..=1 << 46));
+}
+
+fn read_cql(cql: &mut CqlSettings, reader: &mut Reader) {
+    reader.read("items.cql.contact_points", &mut cql.contact_points, list(host_port(Some(CQL_PORT))));
+    reader.read("items.cql.dialect", &mut cql.dialect, choice);
+    reader.read("items.cql.keyspace", &mut cql.keyspace, |raw| keyspace(text(raw)?));
+    reader.read("items.cql.datacenter", &mut cql.datacenter, some(text));
+    reader.read("items.cql.replication_factor", &mut cql.replication_factor, number(1..=100));
+    reader.read("items.cql.tablets", &mut cql.tablets, choice);
+    reader.read("items.cql.read_consistency", &mut cql.read_consistency, choice);
+    reader.read("items.cql.write_consistency", &mut cql.write_consistency, choice);
+    // A default TTL of 0 would mean that rows never expire: it is no safeguard, and refused.
+    reader.read("items.cql.default_ttl_secs", &mut cql.default_ttl_secs, number(1..=TTL_SECS_MAX));
+    reader.read("items.cql.speculative_after_ms", &mut cql.speculative_after_ms, some(number(1..=HOUR_MS)));
+    reader.read("items.cql.clock_skew_warn_ms", &mut cql.clock_skew_warn_ms, number(1..=HOUR_MS));
+    reader.read("items.cql.username", &mut cql.username, some(text));
+    reader.read("items.cql.password", &mut cql.password, some(secret));
+    reader.read("items.cql.tls.ca_file", &mut cql.tls.ca_file, some(path));
+    reader.read("items.cql.tls.cert_file", &mut cql.tls.cert_file, some(path));
+    reader.read("items.cql.tls.key_file", &mut cql.tls.key_file, some(path));
+}
+
+fn keyspace(name: String) -> Result<String, String> {
+    let well_formed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if well_formed && name.len() <= KEYSPACE_CHARS_MAX && name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Ok(name);
+    }
+    Err(format!("must be 1 to {KEYSPACE_CHARS_MAX} characters of A-Z a-z 0-9 _, a letter first, not {name:?}"))
+}
+
+/// Blames settings that do not go together.
+pub(super) fn check(settings: &Settings, reader: &mut Reader) {
+    let cql = &settings.items.cql;
+    if settings.items.store == ItemStoreKind::Cql && cql.contact_points.is_empty() {
+        reader.blame("items.cql.contact_points", "is needed, since items.store is cql: host:port,…");
+    }
+    match (&cql.username, &cql.password) {
+        (Some(_), None) => reader.blame("items.cql.password", "is needed beside items.cql.username"),
+        (None, Some(_)) => reader.blame("items.cql.username", "is needed beside items.cql.password"),
+        _ => {}
+    }
+    match (&cql.tls.cert_file, &cql.tls.key_file) {
+        (Some(_), None) => reader.blame("items.cql.tls.key_file", "is needed beside items.cql.tls.cert_file"),
+        (None, Some(_)) => reader.blame("items.cql.tls.cert_file", "is needed beside items.cql.tls.key_file"),
+        (Some(_), Some(_)) if cql.tls.ca_file.is_none() => {
+            reader.blame("items.cql.tls.ca_file", "is needed beside items.cql.tls.cert_file: it turns TLS on");
+        }
+        _ => {}
+    }
+    let timeout_ms = settings.items.operation_timeout_ms;
+    if cql.speculative_after_ms.is_some_and(|after_ms| after_ms >= timeout_ms) {
+        reader.blame(
+            "items.cql.speculative_after_ms",
+            format!("must be less than items.operation_timeout_ms, which is {timeout_ms}"),
+        );
+    }
+    match &settings.metadata.postgres.url {
+        Some(url) if !["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme)) => {
+            reader.blame("metadata.postgres.url", "must begin with postgres://");
+        }
+        None if settings.metadata.store == MetadataStoreKind::Postgres => reader.blame(
+            "metadata.postgres.url",
+            "is needed, since metadata.store is postgres: postgres://user:password@host:5432/database",
+        ),
+        _ => {}
+    }
+}
+
+/// See [`Settings::warnings`].
+pub(super) fn warnings(settings: &Settings) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if settings.items.store == ItemStoreKind::Cql && settings.metadata.store != MetadataStoreKind::Postgres {
+        warnings.push(format!(
+            "items.store is cql and metadata.store is {}: run one server only, since a second one would count the \
+             generations of features by itself",
+            settings.metadata.store
+        ));
+    }
+    if settings.items.store == ItemStoreKind::Memory {
+        warnings.push("items.store is memory: no item survives this process".to_owned());
+    }
+    if settings.metadata.store == MetadataStoreKind::Memory {
+        warnings.push("metadata.store is memory: no feature survives this process".to_owned());
+    }
+    warnings
+}

@@ -1,0 +1,183 @@
+use std::ffi::OsString;
+use std::io::Write;
+
+use super::*;
+
+fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn load(file: &str, variables: &[(&str, &str)], flags: &[Flag]) -> Result<Loaded, Vec<String>> {
+    let mut config_file = tempfile::NamedTempFile::new().unwrap();
+    config_file.write_all(file.as_bytes()).unwrap();
+    let name = config_file.path().display().to_string();
+    let layers = Layers { config_file: Some(config_file.path()), environment: environment(variables), flags };
+    Settings::load_from(&layers)
+        .map_err(|errors| errors.iter().map(|e| e.to_string().replace(&name, "FILE")).collect::<Vec<_>>())
+}
+
+fn problems(file: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    load(file, variables, &[]).unwrap_err()
+}
+
+#[test]
+fn nothing_set_gives_the_defaults() {
+    let loaded = load("", &[], &[]).unwrap();
+    assert_eq!(loaded.settings, Settings::default());
+    assert_eq!(loaded.settings.http.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(loaded.settings.items.embedded.dir, Path::new("liststore-data"));
+    assert!(loaded.origins.is_empty());
+    assert!(loaded.settings.warnings().is_empty());
+}
+
+#[test]
+fn flags_go_above_the_environment_and_that_above_the_file() {
+    let file =
+        "[http]\nlisten = \"1.1.1.1:1\"\nworkers = 3\n[items]\nactors = 4\n[items.embedded]\nfsync = \"interval\"";
+    let variables = [("LISTSTORE__HTTP__LISTEN", "2.2.2.2:2"), ("LISTSTORE__HTTP__WORKERS", "5"), ("PATH", "/bin")];
+    let flags = [Flag { flag: "--listen", key: "http.listen", value: "3.3.3.3:3".into() }];
+    let Loaded { settings, origins } = load(file, &variables, &flags).unwrap();
+    assert_eq!(settings.http.listen.to_string(), "3.3.3.3:3");
+    assert_eq!((settings.http.workers, settings.items.actors), (5, 4));
+    assert_eq!(settings.items.embedded.fsync, Fsync::Interval);
+    assert_eq!(origins["http.listen"], "flag --listen");
+    assert_eq!(origins["http.workers"], "environment variable LISTSTORE__HTTP__WORKERS");
+    assert!(origins["items.actors"].contains("/"));
+}
+
+#[test]
+fn lists_are_arrays_in_the_file_and_comma_separated_elsewhere() {
+    let contact_points = |loaded: Loaded| -> Vec<String> {
+        loaded.settings.items.cql.contact_points.iter().map(ToString::to_string).collect()
+    };
+    let expected = vec!["a:9042".to_owned(), "b:19042".to_owned()];
+    let file = "items.cql.contact_points = [\"a\", \"b:19042\"]";
+    assert_eq!(contact_points(load(file, &[], &[]).unwrap()), expected);
+    let variables = [("LISTSTORE__ITEMS__CQL__CONTACT_POINTS", "a:9042, b:19042")];
+    assert_eq!(contact_points(load("", &variables, &[]).unwrap()), expected);
+}
+
+#[test]
+fn byte_sizes_may_have_units() {
+    let variables = [("LISTSTORE__ITEMS__EMBEDDED__CACHE_BYTES", "64 MiB")];
+    let settings =
+        load("http.body_bytes_max = \"1MiB\"\nhttp.response_bytes_max = 2048", &variables, &[]).unwrap().settings;
+    assert_eq!((settings.http.body_bytes_max, settings.http.response_bytes_max), (1 << 20, 2048));
+    assert_eq!(settings.items.embedded.cache_bytes, 64 << 20);
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_key_and_source() {
+    let file =
+        "[http]\nlisten = \"nowhere\"\nlisen = 3\n[items]\nstore = \"cql\"\nactors = 0\n[items.cql]\nusername = \"u\"";
+    let variables = [("LISTSTORE__METADATA__STORE", "mysql"), ("LISTSTORE__HTTP__WORKES", "2")];
+    assert_eq!(
+        problems(file, &variables),
+        [
+            "http.lisen (FILE): unknown key; the nearest known one is http.listen",
+            "http.listen (FILE): must be host:port, such as 127.0.0.1:8080, not \"nowhere\"",
+            "http.workes (environment variable LISTSTORE__HTTP__WORKES): unknown key; the nearest known one is \
+             LISTSTORE__HTTP__WORKERS",
+            "items.actors (FILE): must be a whole number from 1 to 1024, not 0",
+            "items.cql.contact_points (not set): is needed, since items.store is cql: host:port,…",
+            "items.cql.password (not set): is needed beside items.cql.username",
+            "metadata.store (environment variable LISTSTORE__METADATA__STORE): must be one of embedded, postgres, \
+             memory, not \"mysql\"",
+        ]
+    );
+}
+
+#[test]
+fn the_nearest_key_may_stand_in_another_section() {
+    assert_eq!(problems("actors = 3", &[]), ["actors (FILE): unknown key; the nearest known one is items.actors"]);
+    assert_eq!(
+        problems("[items]\nfsync = \"group\"", &[]),
+        ["items.fsync (FILE): unknown key; the nearest known one is items.embedded.fsync"]
+    );
+    assert_eq!(problems("items = 3", &[]), ["items (FILE): is a section, not a setting"]);
+    assert_eq!(
+        problems("[http.listen]\nport = 3", &[]),
+        ["http.listen.port (FILE): unknown key; the nearest known one is http.listen"]
+    );
+}
+
+#[test]
+fn empty_sections_are_known_by_their_names() {
+    assert!(load("[http]\n[items.cql]\n", &[], &[]).is_ok());
+    assert_eq!(problems("[htp]\n", &[]).len(), 1);
+}
+
+#[test]
+fn variables_with_one_underscore_are_no_settings() {
+    assert!(load("", &[("LISTSTORE_URL", "http://x"), ("LISTSTOREX", "1")], &[]).is_ok());
+    assert_eq!(problems("", &[("LISTSTORE__URL", "http://x")]).len(), 1);
+    assert_eq!(problems("", &[("LISTSTORE__", "x")]).len(), 1);
+}
+
+#[test]
+fn other_kinds_of_values_are_refused() {
+    for (file, said) in [
+        ("http.workers = 1.5", "not a fraction"),
+        ("http.workers = -1", "not -1"),
+        ("http.workers = true", "not a boolean"),
+        ("http.listen = 8080", "not 8080"),
+        ("http.body_bytes_max = \"2 bananas\"", "not \"2 bananas\""),
+        ("items.embedded.dir = \"\"", "must not be empty"),
+        ("items.embedded.dir = 3", "not 3"),
+        ("items.cql.contact_points = 3", "must be a list"),
+        ("items.cql.contact_points = [3]", "not 3"),
+        ("items.cql.keyspace = \"1; DROP\"", "a letter first"),
+        ("items.cql.replication_factor = 0", "from 1 to 100"),
+        ("items.cql.default_ttl_secs = 0", "from 1 to 630720000"),
+        ("items.operation_timeout_ms = 0", "from 1 to"),
+        ("items.cql.speculative_after_ms = 2000", "less than items.operation_timeout_ms"),
+        ("items.cql.tls.key_file = \"k\"", "beside items.cql.tls.key_file"),
+        ("metadata.postgres.url = \"mysql://x\"", "postgres://"),
+        ("log.filter = \"liststore=loud\"", "info"),
+        ("metadata.store = \"postgres\"", "is needed"),
+    ] {
+        let told = problems(file, &[]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains(said), "{told:?} for {file}");
+    }
+}
+
+#[test]
+fn a_broken_or_missing_file_is_told_in_one_line() {
+    let told = problems("[http\nlisten = 3", &[]);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].starts_with("--config (FILE): no TOML at line 1") && !told[0].contains('\n'), "{told:?}");
+    let errors = Settings::load(Some(Path::new("/no/such/file.toml")), &[]).unwrap_err();
+    assert_eq!(errors[0].origin, "/no/such/file.toml");
+    assert!(errors[0].problem.starts_with("cannot read the configuration file"), "{errors:?}");
+}
+
+#[test]
+fn what_is_printed_loads_back_to_the_same() {
+    let file = "http.listen = \"[::1]:0\"\nitems.actors = 7\nitems.cql.speculative_after_ms = 9\nlog.format = \"json\"\n\
+                items.cql.contact_points = [\"a\", \"b:1\"]\nitems.cql.read_consistency = \"local_one\"\n\
+                items.cql.tls.ca_file = \"/ca.pem\"";
+    for settings in [Settings::default(), load(file, &[], &[]).unwrap().settings] {
+        assert_eq!(load(&settings.to_toml().unwrap(), &[], &[]).unwrap().settings, settings);
+    }
+}
+
+#[test]
+fn printed_settings_and_mistakes_hold_no_secret() {
+    let file = "items.cql.username = \"u\"\nitems.cql.password = \"hunter2\"\n\
+                metadata.postgres.url = \"postgres://me:hunter2@db/features\"";
+    let settings = load(file, &[], &[]).unwrap().settings;
+    let shown = format!("{} {settings:?}", settings.to_toml().unwrap());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("postgres://me:********@db/features"), "{shown}");
+    let told = problems("metadata.postgres.url = \"hunter2\"\nitems.cql.password = 2222", &[]).join("\n");
+    assert!(!told.contains("hunter2") && !told.contains("2222"), "{told}");
+}
+
+#[test]
+fn a_second_server_would_harm_generations_kept_by_the_first() {
+    let file = "items.store = \"cql\"\nitems.cql.contact_points = [\"a\"]";
+    assert_eq!(load(file, &[], &[]).unwrap().settings.warnings().len(), 1);
+    let file = format!("{file}\nmetadata.store = \"postgres\"\nmetadata.postgres.url = \"postgres://h/d\"");
+    assert!(load(&file, &[], &[]).unwrap().settings.warnings().is_empty());
+}
