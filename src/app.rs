@@ -1,0 +1,209 @@
+//! The composition root: it turns [`Settings`] into a running application, and owns the order in
+//! which that starts and stops.
+//!
+//! It also owns the actix system, which arbiters need (a bare tokio runtime will not do).
+
+mod error;
+mod stores;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use actix_web::{App, HttpServer, web};
+use tokio::sync::watch;
+
+use crate::actors::{ListPool, MetadataHandle, MetadataOptions, PoolOptions};
+use crate::api::{self, ApiOptions, ApiState};
+use crate::config::Settings;
+use crate::domain::{Clock, SystemClock};
+pub use error::StartError;
+pub use stores::Stores;
+
+/// How often the start looks whether everything is ready.
+const READY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// Idle connections are kept this long: callers are services that come back.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long the actors may take to finish once no request is left.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Ends a running application from elsewhere, as a SIGTERM does. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Stopper(Arc<watch::Sender<bool>>);
+
+impl Stopper {
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// What a started application says of itself.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    pub url: String,
+    pub stopper: Stopper,
+}
+
+/// Runs the server on a system of its own until it is stopped by a signal or a [`Stopper`].
+///
+/// `on_ready` is called once, when the server first answers `/readyz` with 200.
+pub fn run(settings: Settings, on_ready: impl FnOnce(Ready) + 'static) -> Result<(), StartError> {
+    run_with(settings, Arc::new(SystemClock), on_ready)
+}
+
+/// [`run`] with another clock.
+pub fn run_with(
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    on_ready: impl FnOnce(Ready) + 'static,
+) -> Result<(), StartError> {
+    actix::System::new().block_on(async move {
+        let stores = Stores::open(&settings, &clock).await?;
+        let application = Application::build(&settings, stores, clock).await?;
+        application.run_until_stopped(on_ready).await;
+        Ok(())
+    })
+}
+
+/// A server that listens.
+pub struct Application {
+    address: SocketAddr,
+    server: actix_web::dev::Server,
+    lists: ListPool,
+    metadata: MetadataHandle,
+    items: Arc<dyn crate::items::ItemStore>,
+    draining: Arc<AtomicBool>,
+    grace: Duration,
+}
+
+impl Application {
+    /// Starts the actors, and listens. Sessions and the catalog are loaded in the background:
+    /// `/readyz` tells how far they are.
+    pub async fn build(settings: &Settings, stores: Stores, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        let Stores { items, metadata, registry } = stores;
+        let listener = bind(&settings.http)?;
+        let address = listener.local_addr().map_err(StartError::Serve)?;
+        let pool_options = PoolOptions {
+            actors: settings.items.actors,
+            permits_per_actor: settings.items.permits_per_actor,
+            permit_wait: Duration::from_millis(settings.items.permit_wait_ms),
+        };
+        let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), MetadataOptions::default())
+            .await
+            .map_err(|error| StartError::Metadata(error.to_string()))?;
+        let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
+            .map_err(StartError::Metrics)?;
+        let draining = Arc::new(AtomicBool::new(false));
+        let state = web::Data::new(
+            ApiState::new(
+                lists.clone(),
+                metadata.clone(),
+                clock,
+                registry,
+                Arc::clone(&draining),
+                ApiOptions {
+                    body_bytes_max: settings.http.body_bytes_max,
+                    response_bytes_max: settings.http.response_bytes_max,
+                    operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
+                    poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
+                },
+            )
+            .map_err(StartError::Metrics)?,
+        );
+        let workers = settings.http.workers;
+        let server =
+            HttpServer::new(move || App::new().wrap(api::middleware()).configure(api::configure(state.clone())))
+                .workers(workers)
+                .max_connections(settings.http.connections_max.div_ceil(workers))
+                .keep_alive(KEEP_ALIVE)
+                .shutdown_timeout(settings.http.shutdown_grace_secs)
+                .disable_signals()
+                .listen(listener)
+                .map_err(StartError::Serve)?
+                .run();
+        let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
+        Ok(Self { address, server, lists, metadata, items, draining, grace })
+    }
+
+    /// Serves until a signal or the stopper ends it, then stops in order: readiness off, the HTTP
+    /// server (which answers what it has accepted), the list actors with their sessions and
+    /// arbiters, the item store, the metadata actor and its store.
+    pub async fn run_until_stopped(self, on_ready: impl FnOnce(Ready) + 'static) {
+        let Self { address, server, lists, metadata, items, draining, grace } = self;
+        let stopper = Stopper(Arc::new(watch::Sender::new(false)));
+        let handle = server.handle();
+        let serving = actix::spawn(server);
+        let announced = actix::spawn(announce(
+            Ready { url: format!("http://{address}"), stopper: stopper.clone() },
+            lists.clone(),
+            metadata.clone(),
+            on_ready,
+        ));
+        stop_requested(&stopper).await;
+        tracing::info!("stopping: no new connections, open requests are answered");
+        actix::spawn(second_signal_exits());
+        announced.abort();
+        draining.store(true, Ordering::Release);
+        handle.stop(true).await;
+        if let Ok(Err(error)) = serving.await {
+            tracing::error!(%error, "the HTTP server failed");
+        }
+        if !lists.stop(grace.min(DRAIN_TIMEOUT)).await {
+            tracing::warn!("list operations were still in flight when the server stopped");
+        }
+        if let Err(error) = items.close().await {
+            tracing::error!(%error, "the item store did not close cleanly");
+        }
+        metadata.stop(DRAIN_TIMEOUT).await;
+        tracing::info!("stopped");
+    }
+}
+
+fn bind(http: &crate::config::HttpSettings) -> Result<std::net::TcpListener, StartError> {
+    let address = http.listen.to_string();
+    let error = |source| StartError::Bind { address: address.clone(), source };
+    let listener = std::net::TcpListener::bind(&address).map_err(error)?;
+    listener.set_nonblocking(true).map_err(error)?;
+    Ok(listener)
+}
+
+/// Calls `on_ready` once everything that a request needs is there.
+async fn announce(ready: Ready, lists: ListPool, metadata: MetadataHandle, on_ready: impl FnOnce(Ready)) {
+    while !(api::is_ready(&lists, &metadata)) {
+        tokio::time::sleep(READY_LOOK_INTERVAL).await;
+    }
+    on_ready(ready);
+}
+
+async fn stop_requested(stopper: &Stopper) {
+    let mut stopped = stopper.0.subscribe();
+    tokio::select! {
+        _ = stopped.wait_for(|stop| *stop) => {}
+        () = signal() => {}
+    }
+}
+
+/// SIGTERM (what Kubernetes sends) or SIGINT (Ctrl-C).
+async fn signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "cannot listen for signals: stop this process by SIGKILL");
+            std::future::pending().await
+        }
+    }
+}
+
+/// Whoever asks a second time does not want to wait.
+async fn second_signal_exits() {
+    signal().await;
+    tracing::warn!("stopped at once by a second signal");
+    std::process::exit(1);
+}

@@ -1,0 +1,15 @@
+//! Why the server did not start: each in one line that says what to do.
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot listen on {address}: {source}; choose another address with http.listen")]
+    Bind { address: String, source: std::io::Error },
+    #[error("cannot serve HTTP: {0}")]
+    Serve(std::io::Error),
+    #[error("cannot open the item store: {0}")]
+    Items(String),
+    #[error("cannot open the metadata store: {0}")]
+    Metadata(String),
+    #[error("cannot register metrics: {0}")]
+    Metrics(prometheus::Error),
+}

@@ -1,0 +1,35 @@
+//! The stores that the settings ask for.
+
+use std::sync::Arc;
+
+use prometheus::Registry;
+
+use super::StartError;
+use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
+use crate::domain::Clock;
+use crate::items::ItemStore;
+use crate::items::memory::MemoryStore;
+use crate::metadata::MetadataStore;
+use crate::metadata::memory::memory_store;
+
+/// Both planes' stores, opened, and the registry that their metrics are in.
+pub struct Stores {
+    pub items: Arc<dyn ItemStore>,
+    pub metadata: Arc<dyn MetadataStore>,
+    pub registry: Registry,
+}
+
+impl Stores {
+    pub async fn open(settings: &Settings, _clock: &Arc<dyn Clock>) -> Result<Self, StartError> {
+        let registry = Registry::new();
+        let items: Arc<dyn ItemStore> = match settings.items.store {
+            ItemStoreKind::Memory => Arc::new(MemoryStore::default()),
+            other => return Err(StartError::Items(format!("items.store = {other}"))),
+        };
+        let metadata: Arc<dyn MetadataStore> = match settings.metadata.store {
+            MetadataStoreKind::Memory => Arc::new(memory_store()),
+            other => return Err(StartError::Metadata(format!("metadata.store = {other}"))),
+        };
+        Ok(Self { items, metadata, registry })
+    }
+}
