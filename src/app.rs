@@ -25,6 +25,8 @@ pub use stores::Stores;
 const READY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Idle connections are kept this long: callers are services that come back.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// Connections that wait in the kernel's queue while all workers have as many as they may.
+const ACCEPT_BACKLOG: u32 = 4_096;
 /// How long the actors may take to finish once no request is left.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -82,8 +84,6 @@ impl Application {
     /// `/readyz` tells how far they are.
     pub async fn build(settings: &Settings, stores: Stores, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let Stores { items, metadata, registry } = stores;
-        let listener = bind(&settings.http)?;
-        let address = listener.local_addr().map_err(StartError::Serve)?;
         let pool_options = PoolOptions {
             actors: settings.items.actors,
             permits_per_actor: settings.items.permits_per_actor,
@@ -111,7 +111,7 @@ impl Application {
             )
             .map_err(StartError::Metrics)?,
         );
-        let workers = settings.http.workers;
+        let (workers, listen) = (settings.http.workers, settings.http.listen.to_string());
         let server =
             HttpServer::new(move || App::new().wrap(api::middleware()).configure(api::configure(state.clone())))
                 .workers(workers)
@@ -119,9 +119,11 @@ impl Application {
                 .keep_alive(KEEP_ALIVE)
                 .shutdown_timeout(settings.http.shutdown_grace_secs)
                 .disable_signals()
-                .listen(listener)
-                .map_err(StartError::Serve)?
-                .run();
+                .backlog(ACCEPT_BACKLOG)
+                .bind(&listen)
+                .map_err(|source| StartError::Bind { address: listen, source })?;
+        let address = server.addrs().first().copied().ok_or(StartError::NoAddress)?;
+        let server = server.run();
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
         Ok(Self { address, server, lists, metadata, items, draining, grace })
     }
@@ -158,14 +160,6 @@ impl Application {
         metadata.stop(DRAIN_TIMEOUT).await;
         tracing::info!("stopped");
     }
-}
-
-fn bind(http: &crate::config::HttpSettings) -> Result<std::net::TcpListener, StartError> {
-    let address = http.listen.to_string();
-    let error = |source| StartError::Bind { address: address.clone(), source };
-    let listener = std::net::TcpListener::bind(&address).map_err(error)?;
-    listener.set_nonblocking(true).map_err(error)?;
-    Ok(listener)
 }
 
 /// Calls `on_ready` once everything that a request needs is there.
