@@ -50,6 +50,7 @@ impl ItemStore for MemoryStore {
 #[async_trait(?Send)]
 impl ItemSession for MemoryStore {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        op.begin()?;
         let lists = self.lists();
         let mut page = ItemPage::default();
         let mut value_bytes = 0;
@@ -70,7 +71,8 @@ impl ItemSession for MemoryStore {
         Ok(page)
     }
 
-    async fn add(&self, _op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+        op.begin()?;
         let mut lists = self.lists();
         let rows = lists.entry(list.clone()).or_default();
         for NewItem { timestamp, value, expires_at } in items {
@@ -80,6 +82,7 @@ impl ItemSession for MemoryStore {
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+        op.begin()?;
         let mut lists = self.lists();
         let mut removed = 0;
         if let Some(rows) = lists.get_mut(list) {
@@ -92,7 +95,8 @@ impl ItemSession for MemoryStore {
         Ok(removed)
     }
 
-    async fn remove_all(&self, _op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        op.begin()?;
         self.lists().remove(list);
         Ok(())
     }

@@ -27,6 +27,14 @@ pub struct Operation {
     pub deadline: Instant,
 }
 
+impl Operation {
+    /// To be asked before work is begun: once the deadline has passed, the operation ends with
+    /// nothing done.
+    pub fn begin(&self) -> Result<(), StoreError> {
+        if Instant::now() < self.deadline { Ok(()) } else { Err(StoreError::Timeout { outcome_unknown: false }) }
+    }
+}
+
 /// Which items of a list are wanted, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {

@@ -1,0 +1,143 @@
+//! The item-store suite: the list of its cases, and what it asks of a store to be run.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use liststore::items::ItemStore;
+
+pub mod adds;
+pub mod durability;
+pub mod expiry;
+pub mod lists;
+pub mod order;
+pub mod pages;
+pub mod probe;
+pub mod property;
+pub mod removal;
+
+/// One item store under test. Every case makes a backend of its own, and drops it at its end.
+#[async_trait(?Send)]
+pub trait Backend {
+    /// Opens the store. After a `close`, opens it again, with what it kept.
+    async fn open(&self) -> Arc<dyn ItemStore>;
+
+    /// Whether `Operation::now` is the only time that the store knows, so that a case may run in
+    /// the year 1970 as well as in 2286, and see a row's own expiry to the nanosecond. A store
+    /// whose database expires rows by a clock of its own, in whole seconds, says `false`; its
+    /// cases run at the real time, where visibility under the present TTL is as exact.
+    fn steps_clock(&self) -> bool {
+        true
+    }
+}
+
+/// Makes the whole suite a module of tests for one store:
+/// `item_store_suite! { name: expression that makes a backend }`. The prefix `durable` adds the
+/// cases for stores that keep their items when they are opened again. Attributes are put on every
+/// test, such as `#[ignore = "needs a database"]`.
+macro_rules! item_store_suite {
+    ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
+        mod $store {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $crate::items::item_store_suite!(@every [$(#[$attribute])*] $backend);
+        }
+    };
+    ($(#[$attribute:meta])* durable $store:ident: $backend:expr) => {
+        mod $store {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $crate::items::item_store_suite!(@every [$(#[$attribute])*] $backend);
+            $crate::items::item_store_suite!(@cases [$(#[$attribute])*] $backend;
+                durability {
+                    everything_is_there_after_a_reopening,
+                    what_was_removed_stays_removed,
+                    expiries_are_kept,
+                    the_fate_of_a_dropped_add_is_settled_by_a_reopening,
+                    random_operations_and_reopenings_agree_with_the_model,
+                }
+            );
+        }
+    };
+    (@every $attributes:tt $backend:expr) => {
+        $crate::items::item_store_suite!(@cases $attributes $backend;
+            order {
+                a_list_that_nobody_wrote_is_empty,
+                items_come_newest_first,
+                equal_timestamps_go_by_the_text_of_the_item_key,
+                both_bounds_are_inclusive,
+                bounds_may_be_the_first_and_the_last_timestamp,
+                items_may_have_the_first_and_the_last_timestamp,
+            }
+            pages {
+                a_cursor_splits_ties_exactly,
+                a_cursor_needs_no_item_under_it,
+                a_cursor_and_bounds_hold_together,
+                limit_and_more_are_exact,
+                more_does_not_count_what_is_hidden_or_gone,
+                a_page_ends_before_its_values_exceed_the_bound,
+                a_page_is_never_empty_for_the_bound_on_values,
+                a_long_walk_stays_right_while_items_come_and_go,
+            }
+            adds {
+                adding_again_changes_nothing,
+                the_same_item_twice_in_one_add_is_one_item,
+                timestamp_and_value_together_identify_an_item,
+                any_bytes_come_back_as_they_were,
+                a_value_may_be_empty,
+                a_value_may_have_64_000_bytes,
+                an_add_may_have_a_thousand_items,
+                adds_that_overlap_all_land,
+                a_dropped_add_is_never_seen_in_part,
+                nothing_begins_after_the_deadline,
+            }
+            expiry {
+                an_item_is_hidden_from_the_nanosecond_of_its_expiry_on,
+                a_shortened_ttl_hides_at_once_and_a_lengthened_one_shows_again,
+                a_clock_that_steps_back_shows_again,
+                an_item_of_the_future_is_visible,
+                a_row_keeps_its_own_expiry_under_a_longer_ttl,
+                the_last_add_sets_the_expiry,
+            }
+            removal {
+                every_item_with_the_value_goes_and_no_other,
+                hidden_items_go_too_and_are_not_counted,
+                items_past_their_own_expiry_are_not_counted,
+                similar_values_stay,
+                a_value_with_the_same_md5_stays,
+                the_empty_value_can_be_removed,
+                the_largest_value_can_be_removed,
+                a_value_found_a_thousand_times_goes_whole,
+                removing_again_or_nothing_counts_zero,
+                what_was_removed_can_be_added_again,
+                remove_all_empties_the_list,
+                remove_all_takes_hidden_items_too,
+                a_list_can_be_filled_again_after_remove_all,
+                adds_that_overlap_a_removal_of_another_value_stay,
+            }
+            lists {
+                lists_that_look_alike_are_apart,
+                removal_keeps_to_its_list,
+                sessions_see_what_others_have_acknowledged,
+            }
+            property {
+                random_operations_agree_with_the_model,
+            }
+        );
+    };
+    (@cases $attributes:tt $backend:expr; $($group:ident { $($case:ident),* $(,)? })*) => {
+        $(mod $group {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $($crate::items::item_store_suite!(@case $attributes $backend; $group $case);)*
+        })*
+    };
+    (@case [$(#[$attribute:meta])*] $backend:expr; $group:ident $case:ident) => {
+        #[test]
+        $(#[$attribute])*
+        fn $case() {
+            let backend = $backend;
+            $crate::run($crate::items::$group::$case(&backend));
+        }
+    };
+}
+pub(crate) use item_store_suite;

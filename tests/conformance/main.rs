@@ -1,0 +1,21 @@
+//! The conformance suites: what `liststore::items` and `liststore::metadata` promise, written once
+//! and held against every store.
+//!
+//! A new store is added with one entry in `stores.rs`. A suite never knows which store it runs
+//! against, but for what its backend says of itself, and never needs a store that is empty: every
+//! case works on lists of its own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod items;
+mod metadata;
+mod stores;
+
+use std::future::Future;
+
+/// Runs a case as an arbiter runs a session: everything on one thread, tasks that are not `Send`
+/// allowed.
+fn run(case: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, case);
+}

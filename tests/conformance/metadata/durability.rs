@@ -1,0 +1,63 @@
+//! What a store that keeps its definitions has after it was closed and opened again.
+
+use liststore::domain::ValueType;
+use liststore::metadata::NewFeature;
+
+use super::MetadataBackend;
+use super::sample::*;
+
+pub async fn a_reopened_store_has_everything(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let ids = ["a", "b", "deleted"].map(|name| id("user", name));
+    for (id, value_type) in ids.iter().zip([ValueType::Json, ValueType::Bytes, ValueType::Int64]) {
+        let new = NewFeature {
+            value_type,
+            description: description("é \"quoted\""),
+            owner: owner("o"),
+            labels: labels(&[("k", "v"), ("l", "")]),
+            ..new_feature(id)
+        };
+        store.create_feature(new, by("creator")).await.unwrap();
+        store.create_version(id, new_version("v"), by("creator")).await.unwrap();
+        store.update_version(id, &label("v"), version_ttl(9_000), ANY, by("editor")).await.unwrap();
+        store.update_version(id, &label("v"), version_ttl(5), ANY, by("editor")).await.unwrap();
+    }
+    store.delete_version(&ids[1], &label("v"), ANY, by("deleter")).await.unwrap();
+    store.delete_feature(&ids[2], ANY, by("deleter")).await.unwrap();
+
+    let before = store.definitions().await.unwrap();
+    let mut histories = Vec::new();
+    for id in &ids {
+        histories.push(whole_history(&*store, id).await);
+    }
+    store.close().await;
+    drop(store);
+
+    let store = backend.open().await;
+    let after = store.definitions().await.unwrap();
+    assert_eq!((after.revision, after.features), (before.revision, before.features));
+    for (id, history) in ids.iter().zip(histories) {
+        assert_eq!(whole_history(&*store, id).await, history);
+    }
+    // And it goes on where it was.
+    let revision = create(&*store, &id("user", "c")).await.revision;
+    assert_eq!(revision.0, before.revision.0 + 1);
+    assert_eq!(store.delete_feature(&ids[1], ANY, by("deleter")).await.unwrap().ttl_max, ttl(9_000));
+}
+
+pub async fn generations_outlive_a_reopening(backend: &dyn MetadataBackend) {
+    let id = id("user", "f");
+    for round in 1..=3 {
+        let store = backend.open().await;
+        create(&*store, &id).await;
+        let version = store.create_version(&id, new_version("v"), by("creator")).await.unwrap().version;
+        assert_eq!(version.generation.as_u64(), 2 * round - 1);
+        store.delete_version(&id, &label("v"), ANY, by("deleter")).await.unwrap();
+        store.create_version(&id, new_version("v"), by("creator")).await.unwrap();
+        let generations: Vec<_> =
+            read(&*store, &id).await.versions.iter().map(|version| version.generation.as_u64()).collect();
+        assert_eq!(generations, [round, 2 * round]);
+        store.delete_feature(&id, ANY, by("deleter")).await.unwrap();
+        store.close().await;
+    }
+}

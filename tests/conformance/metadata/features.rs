@@ -1,0 +1,210 @@
+//! Features: creation, change, deletion.
+
+use liststore::domain::{FeatureVersion, Generation, ValueType, VersionLabel};
+use liststore::metadata::{FeaturePatch, MetadataError, NewFeature, Precondition};
+
+use super::MetadataBackend;
+use super::sample::*;
+
+pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    assert_eq!(store.feature(&id("user", "f")).await.unwrap(), None);
+    for value_type in ValueType::ALL {
+        let new = NewFeature {
+            id: id("user", value_type.as_str()),
+            value_type,
+            ttl: ttl(90),
+            description: description("what it is for"),
+            owner: owner("team-a"),
+            labels: labels(&[("tier", "1"), ("a", "")]),
+        };
+        let context = by("somebody");
+        let at = context.at;
+        let feature = store.create_feature(new.clone(), context).await.unwrap();
+        assert_eq!((&feature.id, feature.value_type, feature.ttl), (&new.id, value_type, new.ttl));
+        assert_eq!((&feature.description, &feature.owner), (&new.description, &new.owner));
+        assert_eq!(feature.labels, new.labels);
+        assert_eq!((feature.created_at, feature.updated_at, feature.ttl_max), (at, at, new.ttl));
+        let default_version = FeatureVersion {
+            version: VersionLabel::default_version(),
+            ttl: new.ttl,
+            description: description(""),
+            created_at: at,
+            generation: Generation::FIRST,
+            ttl_max: new.ttl,
+            revision: feature.revision,
+        };
+        assert_eq!(feature.versions, [default_version]);
+        assert_eq!(read(&*store, &new.id).await, feature);
+    }
+}
+
+pub async fn a_feature_that_exists_is_not_created_again(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    let first = create(&*store, &id).await;
+    let other = NewFeature { ttl: ttl(5), value_type: ValueType::Json, ..new_feature(&id) };
+    let refused = store.create_feature(other, by("second")).await;
+    assert_refused!(&refused, MetadataError::FeatureExists(existing) if *existing == id);
+    assert!(!refused.unwrap_err().outcome_unknown());
+    assert_eq!(read(&*store, &id).await, first);
+}
+
+pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    let mut expected = create(&*store, &id).await;
+    let patches = [
+        FeaturePatch { description: Some(description("d")), ..FeaturePatch::default() },
+        FeaturePatch { owner: Some(owner("o")), ..FeaturePatch::default() },
+        FeaturePatch { labels: Some(labels(&[("k", "v")])), ..FeaturePatch::default() },
+        FeaturePatch { description: Some(description("")), owner: Some(owner("p")), ..FeaturePatch::default() },
+        feature_ttl(7_200),
+    ];
+    for patch in patches {
+        let context = by("editor");
+        let at = context.at;
+        let updated = store.update_feature(&id, patch.clone(), ANY, context).await.unwrap();
+        assert!(updated.revision > expected.revision, "{patch:?} has an entity tag of its own");
+        expected.description = patch.description.unwrap_or(expected.description);
+        expected.owner = patch.owner.unwrap_or(expected.owner);
+        expected.labels = patch.labels.unwrap_or(expected.labels);
+        if let Some(ttl) = patch.ttl {
+            expected.ttl = ttl;
+            expected.ttl_max = ttl;
+            let default_version = &mut expected.versions[0];
+            (default_version.ttl, default_version.ttl_max, default_version.revision) = (ttl, ttl, updated.revision);
+        }
+        (expected.updated_at, expected.revision) = (at, updated.revision);
+        assert_eq!(updated, expected);
+        assert_eq!(read(&*store, &id).await, expected);
+    }
+}
+
+pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    let new = NewFeature { labels: labels(&[("k", "v")]), owner: owner("o"), ..new_feature(&id) };
+    let feature = store.create_feature(new, by("creator")).await.unwrap();
+    let same = FeaturePatch {
+        ttl: Some(feature.ttl),
+        description: Some(feature.description.clone()),
+        owner: Some(feature.owner.clone()),
+        labels: Some(feature.labels.clone()),
+    };
+    for patch in [FeaturePatch::default(), same] {
+        for condition in [ANY, only_if(feature.revision)] {
+            let updated = store.update_feature(&id, patch.clone(), condition, by("idler")).await.unwrap();
+            assert_eq!(updated, feature);
+        }
+    }
+    assert_eq!(read(&*store, &id).await, feature);
+    assert_eq!(whole_history(&*store, &id).await.unwrap().len(), 1);
+    assert_eq!(store.definitions().await.unwrap().revision, feature.revision);
+}
+
+pub async fn labels_are_replaced_whole(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    create(&*store, &id).await;
+    for labels in [labels(&[("a", "1"), ("b", "2")]), labels(&[("b", "3"), ("c", "")]), labels(&[])] {
+        let patch = FeaturePatch { labels: Some(labels.clone()), ..FeaturePatch::default() };
+        store.update_feature(&id, patch, ANY, by("editor")).await.unwrap();
+        assert_eq!(read(&*store, &id).await.labels, labels);
+    }
+}
+
+pub async fn a_deleted_feature_is_gone_with_its_versions(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let (deleted, kept) = (id("user", "f"), id("user", "g"));
+    create(&*store, &deleted).await;
+    let other = create(&*store, &kept).await;
+    store.create_version(&deleted, new_version("v2"), by("creator")).await.unwrap();
+    let deletion = store.delete_feature(&deleted, ANY, by("deleter")).await.unwrap();
+    assert!(deletion.revision > other.revision);
+    assert_eq!(deletion.remaining, None);
+    assert_eq!(store.feature(&deleted).await.unwrap(), None);
+    assert_eq!(store.definitions().await.unwrap().features, [other]);
+}
+
+pub async fn what_is_not_there_cannot_be_changed(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    for round in 0..2 {
+        assert_refused!(
+            store.update_feature(&id, FeaturePatch::default(), ANY, by("editor")).await,
+            MetadataError::FeatureNotFound(_)
+        );
+        assert_refused!(store.delete_feature(&id, ANY, by("deleter")).await, MetadataError::FeatureNotFound(_));
+        if round == 0 {
+            // The same after a deletion.
+            create(&*store, &id).await;
+            store.delete_feature(&id, ANY, by("deleter")).await.unwrap();
+        }
+    }
+}
+
+pub async fn preconditions_are_honoured(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    let first = create(&*store, &id).await.revision;
+    let second = store.update_feature(&id, feature_ttl(5), only_if(first), by("editor")).await.unwrap().revision;
+    for stale in [only_if(first), Precondition::OneOf(vec![])] {
+        assert_refused!(
+            store.update_feature(&id, feature_ttl(6), stale.clone(), by("late")).await,
+            MetadataError::EtagMismatch
+        );
+        // Even where nothing would change.
+        assert_refused!(
+            store.update_feature(&id, feature_ttl(5), stale.clone(), by("late")).await,
+            MetadataError::EtagMismatch
+        );
+        assert_refused!(store.delete_feature(&id, stale, by("late")).await, MetadataError::EtagMismatch);
+    }
+    assert_eq!(read(&*store, &id).await.ttl, ttl(5));
+    let either = Precondition::OneOf(vec![first, second]);
+    let third = store.update_feature(&id, feature_ttl(7), either, by("editor")).await.unwrap().revision;
+    store.delete_feature(&id, only_if(third), by("deleter")).await.unwrap();
+    assert_eq!(store.feature(&id).await.unwrap(), None);
+}
+
+pub async fn the_longest_ttl_ever_is_told_on_deletion(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    let deleted = async || store.delete_feature(&id, ANY, by("deleter")).await.unwrap().ttl_max;
+
+    create(&*store, &id).await;
+    assert_eq!(deleted().await, ttl(3_600));
+
+    create(&*store, &id).await;
+    store.update_feature(&id, feature_ttl(9_000), ANY, by("editor")).await.unwrap();
+    store.update_feature(&id, feature_ttl(10), ANY, by("editor")).await.unwrap();
+    assert_eq!(read(&*store, &id).await.ttl_max, ttl(9_000));
+    assert_eq!(deleted().await, ttl(9_000));
+
+    // A version counts, and a deleted one as well.
+    create(&*store, &id).await;
+    store.create_version(&id, new_version("v"), by("creator")).await.unwrap();
+    store.update_version(&id, &label("v"), version_ttl(8_000), ANY, by("editor")).await.unwrap();
+    store.delete_version(&id, &label("v"), ANY, by("deleter")).await.unwrap();
+    assert_eq!(deleted().await, ttl(8_000));
+
+    // Each creation counts from its own beginning.
+    create(&*store, &id).await;
+    assert_eq!(deleted().await, ttl(3_600));
+}
+
+pub async fn texts_may_hold_anything_but_nul(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let text = "é 😀 \u{1}\u{7f}\r\n\t'\"\\%_{}$1\u{fffd}\u{10ffff}";
+    let new = NewFeature {
+        description: description(&text.repeat(2_000 / text.chars().count())),
+        owner: owner(text),
+        labels: labels(&[(text, text)]),
+        ..new_feature(&id("user", "f"))
+    };
+    let feature = store.create_feature(new.clone(), by(text)).await.unwrap();
+    assert_eq!(read(&*store, &new.id).await, feature);
+    assert_eq!((feature.description, feature.owner, feature.labels), (new.description, new.owner, new.labels));
+    assert_eq!(whole_history(&*store, &new.id).await.unwrap()[0].by.as_str(), text);
+}

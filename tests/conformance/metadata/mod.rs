@@ -1,0 +1,128 @@
+//! The metadata-store suite: the list of its cases, and what it asks of a store to be run.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use liststore::metadata::MetadataStore;
+
+pub mod definitions;
+pub mod durability;
+pub mod features;
+pub mod generations;
+pub mod history;
+pub mod listing;
+pub mod races;
+pub mod sample;
+pub mod versions;
+
+/// One metadata store under test: every case makes a backend of its own, whose store is empty.
+#[async_trait(?Send)]
+pub trait MetadataBackend {
+    /// Opens the store. After a `close`, opens it again, with what it kept.
+    async fn open(&self) -> Arc<dyn MetadataStore>;
+}
+
+/// Makes the whole suite a module of tests for one store:
+/// `metadata_store_suite! { name: expression that makes a backend }`. The prefix `durable` adds the
+/// cases for stores that keep their definitions when they are opened again. Attributes are put on
+/// every test.
+macro_rules! metadata_store_suite {
+    ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
+        mod $store {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $crate::metadata::metadata_store_suite!(@every [$(#[$attribute])*] $backend);
+        }
+    };
+    ($(#[$attribute:meta])* durable $store:ident: $backend:expr) => {
+        mod $store {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $crate::metadata::metadata_store_suite!(@every [$(#[$attribute])*] $backend);
+            $crate::metadata::metadata_store_suite!(@cases [$(#[$attribute])*] $backend;
+                durability {
+                    a_reopened_store_has_everything,
+                    generations_outlive_a_reopening,
+                }
+            );
+        }
+    };
+    (@every $attributes:tt $backend:expr) => {
+        $crate::metadata::metadata_store_suite!(@cases $attributes $backend;
+            features {
+                a_feature_is_what_it_was_created_from,
+                a_feature_that_exists_is_not_created_again,
+                an_update_changes_what_it_names,
+                an_update_that_changes_nothing_leaves_no_trace,
+                labels_are_replaced_whole,
+                a_deleted_feature_is_gone_with_its_versions,
+                what_is_not_there_cannot_be_changed,
+                preconditions_are_honoured,
+                the_longest_ttl_ever_is_told_on_deletion,
+                texts_may_hold_anything_but_nul,
+            }
+            versions {
+                a_version_is_what_it_was_created_from,
+                a_version_copies_the_ttl_of_its_feature_once,
+                the_ttl_of_a_feature_is_that_of_its_default_version,
+                versions_are_ordered_by_label,
+                a_version_that_exists_is_not_created_again,
+                an_update_changes_what_it_names,
+                an_update_that_changes_nothing_leaves_no_trace,
+                the_default_version_is_left_to_its_feature,
+                what_is_not_there_cannot_be_changed,
+                preconditions_are_honoured,
+                a_deleted_version_is_gone,
+                the_longest_ttl_ever_is_told_on_deletion,
+                entity_tags_change_with_what_they_tag,
+            }
+            generations {
+                a_feature_created_again_has_new_lists,
+                a_version_created_again_has_new_lists,
+                versions_of_a_feature_created_again_have_new_lists,
+                names_count_their_generations_apart,
+            }
+            listing {
+                features_come_in_byte_order,
+                pages_are_exact,
+                pages_stay_right_while_features_come_and_go,
+                the_filter_takes_an_entity_type,
+                the_filter_takes_its_text_literally,
+                the_filter_looks_at_name_description_and_owner,
+                the_filter_ignores_the_case_of_ascii,
+            }
+            history {
+                every_change_is_told_newest_first,
+                the_history_outlives_its_feature,
+                the_history_comes_in_pages,
+                what_never_was_has_no_history,
+                refused_changes_are_not_told,
+            }
+            definitions {
+                definitions_are_all_that_there_is,
+                every_change_takes_the_next_revision,
+            }
+            races {
+                of_racing_creations_one_wins,
+                of_racing_conditional_updates_one_wins,
+                racing_versions_of_one_feature_all_come_to_be,
+            }
+        );
+    };
+    (@cases $attributes:tt $backend:expr; $($group:ident { $($case:ident),* $(,)? })*) => {
+        $(mod $group {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $($crate::metadata::metadata_store_suite!(@case $attributes $backend; $group $case);)*
+        })*
+    };
+    (@case [$(#[$attribute:meta])*] $backend:expr; $group:ident $case:ident) => {
+        #[test]
+        $(#[$attribute])*
+        fn $case() {
+            let backend = $backend;
+            $crate::run($crate::metadata::$group::$case(&backend));
+        }
+    };
+}
+pub(crate) use metadata_store_suite;

@@ -1,0 +1,31 @@
+//! Every store, and how the suites get hold of a fresh one: add yours here.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use liststore::items::ItemStore;
+use liststore::items::memory::MemoryStore;
+use liststore::metadata::MetadataStore;
+use liststore::metadata::memory::memory_store;
+
+use crate::items::{Backend, item_store_suite};
+use crate::metadata::{MetadataBackend, metadata_store_suite};
+
+struct Memory;
+
+#[async_trait(?Send)]
+impl Backend for Memory {
+    async fn open(&self) -> Arc<dyn ItemStore> {
+        Arc::new(MemoryStore::default())
+    }
+}
+
+#[async_trait(?Send)]
+impl MetadataBackend for Memory {
+    async fn open(&self) -> Arc<dyn MetadataStore> {
+        Arc::new(memory_store())
+    }
+}
+
+item_store_suite! { items_memory: Memory }
+metadata_store_suite! { metadata_memory: Memory }
