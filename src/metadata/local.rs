@@ -20,6 +20,13 @@ pub trait Journal: Send + 'static {
     /// Keeps a change, all of it or nothing, before anybody sees it.
     fn append(&mut self, transition: &Transition) -> Result<(), MetadataError>;
 
+    /// Called before anything else is asked of the journal: one that has failed mends itself here,
+    /// and then tells the state that it holds, since a change whose outcome was unknown may be in
+    /// it. An error says that it has not mended yet.
+    fn mend(&mut self) -> Result<Option<State>, MetadataError> {
+        Ok(None)
+    }
+
     /// As [`MetadataStore::history`].
     fn history(
         &self,
@@ -89,9 +96,23 @@ impl<J: Journal> LocalStore<J> {
         // The state changes only after the journal has, in one step that cannot fail.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The store with a journal that works.
+    fn lock_mended(&self) -> Result<MutexGuard<'_, Inner<J>>, MetadataError> {
+        let mut inner = self.lock();
+        inner.mend()?;
+        Ok(inner)
+    }
 }
 
 impl<J: Journal> Inner<J> {
+    fn mend(&mut self) -> Result<(), MetadataError> {
+        if let Some(state) = self.journal.mend()? {
+            self.state = state;
+        }
+        Ok(())
+    }
+
     fn commit(&mut self, transition: Transition) -> Result<Transition, MetadataError> {
         self.journal.append(&transition)?;
         self.state.apply(&transition);
@@ -120,7 +141,7 @@ fn with_version(feature: Feature, label: &VersionLabel) -> Result<VersionChanged
 #[async_trait]
 impl<J: Journal> MetadataStore for LocalStore<J> {
     async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_mended()?;
         let last_generation = inner.state.last_generation(&new.id, &VersionLabel::default_version());
         let revision = inner.state.next_revision();
         let present = inner.present(&new.id);
@@ -135,7 +156,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         condition: Precondition,
         context: ChangeContext,
     ) -> Result<Feature, MetadataError> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_mended()?;
         let revision = inner.state.next_revision();
         match change::update_feature(inner.present(id), id, patch, &condition, revision, context)? {
             Some(transition) => inner.commit(transition).and_then(kept),
@@ -149,7 +170,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         condition: Precondition,
         context: ChangeContext,
     ) -> Result<Deleted, MetadataError> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_mended()?;
         let revision = inner.state.next_revision();
         let present = inner.present(id);
         let transition = change::delete_feature(present, id, &condition, revision, context)?;
@@ -164,7 +185,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         new: NewVersion,
         context: ChangeContext,
     ) -> Result<VersionChanged, MetadataError> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_mended()?;
         let label = new.version.clone();
         let last_generation = inner.state.last_generation(id, &label);
         let revision = inner.state.next_revision();
@@ -180,7 +201,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         condition: Precondition,
         context: ChangeContext,
     ) -> Result<VersionChanged, MetadataError> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_mended()?;
         let revision = inner.state.next_revision();
         let present = inner.present(id);
         let feature = match change::update_version(present, id, version, patch, &condition, revision, context)? {
@@ -197,7 +218,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         condition: Precondition,
         context: ChangeContext,
     ) -> Result<Deleted, MetadataError> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_mended()?;
         let revision = inner.state.next_revision();
         let present = inner.present(id);
         let transition = change::delete_version(present, id, version, &condition, revision, context)?;
@@ -228,11 +249,16 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
-        self.lock().journal.history(id, before, page_size)
+        self.lock_mended()?.journal.history(id, before, page_size)
     }
 
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
-        Ok(self.lock().state.definitions())
+        let mut inner = self.lock();
+        // A journal that cannot be mended yet refuses changes; what was acknowledged holds.
+        if let Err(error) = inner.mend() {
+            tracing::debug!(%error, "definitions are read while their journal is unavailable");
+        }
+        Ok(inner.state.definitions())
     }
 
     async fn close(&self) {}

@@ -14,6 +14,7 @@ use crate::domain::{
 
 pub mod catalog;
 pub mod change;
+pub mod embedded;
 pub mod error;
 pub mod local;
 pub mod memory;

@@ -1,0 +1,202 @@
+//! The journal in redb: definitions, generations and history, each change one durable transaction.
+//!
+//! redb refuses everything after an I/O error until it is opened again (its `PreviousIo`); so the
+//! journal lets go of a database that has failed, and [`Journal::mend`] opens it anew.
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+
+use super::{JournalError, Opener, records};
+use crate::domain::{FeatureId, Limit, Revision};
+use crate::metadata::change::Transition;
+use crate::metadata::local::{Journal, State};
+use crate::metadata::{HistoryEntry, MetadataError, Page};
+
+/// The version of the tables and records below.
+pub(super) const FORMAT: u64 = 1;
+
+/// `format` and `revision`.
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+/// Present features by [`records::feature_key`].
+const FEATURES: TableDefinition<&str, &[u8]> = TableDefinition::new("features");
+/// The last generation of every version that ever was, by [`records::version_key`].
+const GENERATIONS: TableDefinition<&str, u64> = TableDefinition::new("generations");
+/// Every change, by [`records::feature_key`] and revision.
+const HISTORY: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("history");
+
+/// A [`Journal`] in a redb file.
+pub struct RedbJournal {
+    opener: Opener,
+    /// None since it failed.
+    database: Option<Database>,
+}
+
+impl RedbJournal {
+    /// Opens the database, makes its tables where there are none, and loads what it holds.
+    pub(super) fn open(opener: Opener) -> Result<(State, Self), JournalError> {
+        let (state, database) = load(&opener)?;
+        Ok((state, Self { opener, database: Some(database) }))
+    }
+
+    fn database(&self) -> Result<&Database, MetadataError> {
+        self.database.as_ref().ok_or_else(|| unavailable(false))
+    }
+}
+
+impl Journal for RedbJournal {
+    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
+        let feature = transition.after.as_ref().map(records::write_feature).transpose()?;
+        let entry = records::write_entry(&transition.entry)?;
+        let failure = match write(self.database()?, transition, feature.as_deref(), &entry) {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        };
+        tracing::error!(
+            error = %failure.error,
+            "the metadata file failed; changes are refused until it can be opened again"
+        );
+        self.database = None;
+        Err(unavailable(failure.outcome_unknown))
+    }
+
+    fn mend(&mut self) -> Result<Option<State>, MetadataError> {
+        if self.database.is_some() {
+            return Ok(None);
+        }
+        let (state, database) = load(&self.opener).map_err(|error| match error {
+            JournalError::Inconsistent(error) => error,
+            error => {
+                tracing::debug!(?error, "the metadata file cannot be opened again yet");
+                unavailable(false)
+            }
+        })?;
+        tracing::info!(revision = state.revision.0, "the metadata file works again");
+        self.database = Some(database);
+        Ok(Some(state))
+    }
+
+    fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
+        let key = records::feature_key(id);
+        read_history(self.database()?, &key, before, page_size).map_err(|error| match error {
+            JournalError::Inconsistent(error) => error,
+            error => {
+                tracing::error!(?error, "the history cannot be read");
+                unavailable(false)
+            }
+        })
+    }
+}
+
+fn unavailable(outcome_unknown: bool) -> MetadataError {
+    MetadataError::Unavailable { reason: "the metadata file cannot be read or written".to_owned(), outcome_unknown }
+}
+
+/// A transaction that failed, and whether it may have become durable all the same.
+struct Failure {
+    error: redb::Error,
+    outcome_unknown: bool,
+}
+
+impl<E: Into<redb::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), outcome_unknown: false }
+    }
+}
+
+fn write(
+    database: &Database,
+    Transition { id, began, entry: HistoryEntry { revision, .. }, .. }: &Transition,
+    feature: Option<&[u8]>,
+    entry: &[u8],
+) -> Result<(), Failure> {
+    let key = records::feature_key(id);
+    let transaction = database.begin_write()?;
+    {
+        let mut features = transaction.open_table(FEATURES)?;
+        match feature {
+            Some(record) => features.insert(key.as_str(), record)?,
+            None => features.remove(key.as_str())?,
+        };
+        if let Some((version, generation)) = began {
+            let key = records::version_key(id, version);
+            transaction.open_table(GENERATIONS)?.insert(key.as_str(), generation.as_u64())?;
+        }
+        transaction.open_table(HISTORY)?.insert((key.as_str(), revision.0), entry)?;
+        transaction.open_table(META)?.insert("revision", revision.0)?;
+    }
+    // Durable when it returns: redb's default durability is immediate.
+    transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
+}
+
+fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
+    let database = opener()?;
+    prepare(&database)?;
+    let transaction = database.begin_read()?;
+    let mut state = State::default();
+    if let Some(revision) = transaction.open_table(META)?.get("revision")? {
+        state.revision = Revision(revision.value());
+    }
+    for row in transaction.open_table(FEATURES)?.iter()? {
+        let (key, record) = row?;
+        let feature = records::read_feature(key.value(), record.value()).map_err(JournalError::Inconsistent)?;
+        state.features.insert(feature.id.clone(), feature);
+    }
+    for row in transaction.open_table(GENERATIONS)?.iter()? {
+        let (key, generation) = row?;
+        let (version, generation) =
+            records::read_generation(key.value(), generation.value()).map_err(JournalError::Inconsistent)?;
+        state.generations.insert(version, generation);
+    }
+    Ok((state, database))
+}
+
+/// Makes the tables of a new file, and checks that an old one is ours and not newer than we are.
+fn prepare(database: &Database) -> Result<(), JournalError> {
+    let transaction = database.begin_read()?;
+    let tables: Vec<_> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
+    if tables.is_empty() {
+        let transaction = database.begin_write()?;
+        transaction.open_table(FEATURES)?;
+        transaction.open_table(GENERATIONS)?;
+        transaction.open_table(HISTORY)?;
+        transaction.open_table(META)?.insert("format", FORMAT)?;
+        transaction.commit()?;
+        return Ok(());
+    }
+    if !tables.iter().any(|name| name == META.name()) {
+        return Err(JournalError::Foreign);
+    }
+    let format = transaction.open_table(META)?.get("format")?.map(|format| format.value());
+    match format {
+        Some(FORMAT) => Ok(()),
+        Some(newer) if newer > FORMAT => Err(JournalError::Newer(newer)),
+        _ => Err(JournalError::Foreign),
+    }
+}
+
+fn read_history(
+    database: &Database,
+    key: &str,
+    before: Option<Revision>,
+    page_size: Limit,
+) -> Result<Option<Page<HistoryEntry>>, JournalError> {
+    let history = database.begin_read()?.open_table(HISTORY)?;
+    let ever = history.range((key, 0)..=(key, u64::MAX))?.next().transpose()?.is_some();
+    if !ever {
+        return Ok(None);
+    }
+    let end = before.map_or(u64::MAX, |before| before.0);
+    let mut rows = history.range((key, 0)..(key, end))?.rev();
+    let mut entries = Vec::new();
+    for row in rows.by_ref().take(page_size.get()) {
+        let (stored_key, record) = row?;
+        let revision = stored_key.value().1;
+        entries.push(records::read_entry(key, revision, record.value()).map_err(JournalError::Inconsistent)?);
+    }
+    let more = rows.next().transpose()?.is_some();
+    Ok(Some(Page { entries, more }))
+}

@@ -1,0 +1,97 @@
+//! Definitions in one file of the data directory: a [`LocalStore`] whose journal is kept by redb.
+//!
+//! This folder owns the file's format and its recovery from a failing disk. It never decides what
+//! a change does: that is [`change`](super::change)'s.
+
+mod journal;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use redb::{Builder, Database, DatabaseError};
+
+use super::MetadataError;
+use super::local::LocalStore;
+pub use journal::RedbJournal;
+
+/// The file's name in the data directory.
+const FILE_NAME: &str = "metadata.redb";
+/// Definitions are few, and the state in memory answers nearly all reads.
+const CACHE_BYTES: usize = 4 << 20;
+
+/// Why the embedded metadata store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{} is in use by another server: each needs a data directory of its own", path.display())]
+    Locked { path: PathBuf },
+    #[error(
+        "{} was written by a newer liststore (format {found}, this one knows {}): start that one",
+        path.display(),
+        journal::FORMAT
+    )]
+    Newer { path: PathBuf, found: u64 },
+    #[error("{} is not a metadata file of liststore: move it away, or choose another data directory", path.display())]
+    Foreign { path: PathBuf },
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged { path: PathBuf, reason: String },
+    #[error("cannot open {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Opens `<dir>/metadata.redb`, and makes it (and the directory) where there is none.
+///
+/// Blocks on the disk: for the start only.
+pub fn open(dir: &Path) -> Result<LocalStore<RedbJournal>, OpenError> {
+    let path = dir.join(FILE_NAME);
+    let io_error = |source| OpenError::Io { path: path.clone(), source };
+    fs::create_dir_all(dir).map_err(io_error)?;
+    let file = path.clone();
+    let opener = move || Builder::new().set_cache_size(CACHE_BYTES).create(&file);
+    let (state, journal) = RedbJournal::open(Box::new(opener)).map_err(|error| error.at(&path))?;
+    // The file's own name has to outlast a crash too.
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error)?;
+    Ok(LocalStore::new(state, journal))
+}
+
+/// How the journal gets hold of its database, at the start and after a failure.
+type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
+
+/// [`OpenError`] before it is known which file it is about.
+#[derive(Debug)]
+enum JournalError {
+    Locked,
+    Newer(u64),
+    Foreign,
+    Inconsistent(MetadataError),
+    Storage(redb::Error),
+}
+
+impl<E: Into<redb::Error>> From<E> for JournalError {
+    fn from(error: E) -> Self {
+        match error.into() {
+            redb::Error::DatabaseAlreadyOpen => Self::Locked,
+            redb::Error::UpgradeRequired(_) | redb::Error::TableTypeMismatch { .. } => Self::Foreign,
+            // What redb says of a file that does not begin as its files do.
+            redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => Self::Foreign,
+            error => Self::Storage(error),
+        }
+    }
+}
+
+impl JournalError {
+    fn at(self, path: &Path) -> OpenError {
+        let path = path.to_owned();
+        match self {
+            Self::Locked => OpenError::Locked { path },
+            Self::Newer(found) => OpenError::Newer { path, found },
+            Self::Foreign => OpenError::Foreign { path },
+            Self::Inconsistent(error) => OpenError::Damaged { path, reason: error.to_string() },
+            Self::Storage(redb::Error::Io(source)) => OpenError::Io { path, source },
+            Self::Storage(error) => OpenError::Damaged { path, reason: error.to_string() },
+        }
+    }
+}

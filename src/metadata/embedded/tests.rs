@@ -1,0 +1,209 @@
+//! What the embedded metadata store does with files that it cannot trust and disks that fail.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use redb::backends::FileBackend;
+use redb::{StorageBackend, TableDefinition};
+
+use super::*;
+use crate::domain::{
+    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Timestamp, Ttl, ValueType,
+};
+use crate::metadata::{ChangeContext, Definitions, FeaturePatch, MetadataStore, NewFeature, Precondition};
+
+fn id() -> FeatureId {
+    FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("f").unwrap() }
+}
+
+fn context() -> ChangeContext {
+    ChangeContext { by: Author::anonymous(), at: Timestamp::MIN }
+}
+
+fn ttl(secs: u64) -> Ttl {
+    Ttl::from_secs(secs).unwrap()
+}
+
+fn new_feature() -> NewFeature {
+    NewFeature {
+        id: id(),
+        value_type: ValueType::String,
+        ttl: ttl(1),
+        description: Description::default(),
+        owner: Owner::default(),
+        labels: Labels::new(BTreeMap::new()).unwrap(),
+    }
+}
+
+async fn set_ttl(store: &impl MetadataStore, secs: u64) -> Result<Feature, MetadataError> {
+    let patch = FeaturePatch { ttl: Some(ttl(secs)), ..FeaturePatch::default() };
+    store.update_feature(&id(), patch, Precondition::None, context()).await
+}
+
+async fn revisions(store: &impl MetadataStore) -> Vec<u64> {
+    let page = store.history(&id(), None, Limit::of_page(1_000).unwrap()).await.unwrap().unwrap();
+    page.entries.iter().rev().map(|entry| entry.revision.0).collect()
+}
+
+fn refusal(dir: &Path) -> String {
+    open(dir).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn a_second_opener_is_told_that_the_file_is_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path()).unwrap();
+    assert!(matches!(open(dir.path()), Err(OpenError::Locked { .. })));
+    drop(first);
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn foreign_and_newer_files_are_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(FILE_NAME);
+
+    for garbage in [b"some text, longer than the magic number of any file format".to_vec(), vec![0xff; 40_000]] {
+        fs::write(&file, &garbage).unwrap();
+        assert!(refusal(dir.path()).contains("is not a metadata file of liststore"), "{}", refusal(dir.path()));
+        assert_eq!(fs::read(&file).unwrap(), garbage);
+    }
+    fs::remove_file(&file).unwrap();
+
+    let other = Database::create(&file).unwrap();
+    let transaction = other.begin_write().unwrap();
+    transaction.open_table(TableDefinition::<u64, u64>::new("theirs")).unwrap();
+    transaction.commit().unwrap();
+    drop(other);
+    assert!(refusal(dir.path()).contains("is not a metadata file of liststore"), "{}", refusal(dir.path()));
+    fs::remove_file(&file).unwrap();
+
+    drop(open(dir.path()).unwrap());
+    let ours = Database::create(&file).unwrap();
+    let transaction = ours.begin_write().unwrap();
+    transaction.open_table(TableDefinition::<&str, u64>::new("meta")).unwrap().insert("format", 2).unwrap();
+    transaction.commit().unwrap();
+    drop(ours);
+    assert!(refusal(dir.path()).contains("newer liststore (format 2, this one knows 1)"), "{}", refusal(dir.path()));
+}
+
+#[tokio::test]
+async fn a_broken_record_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    store.create_feature(new_feature(), context()).await.unwrap();
+    drop(store);
+    let database = Database::create(dir.path().join(FILE_NAME)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction
+        .open_table(TableDefinition::<&str, &[u8]>::new("features"))
+        .unwrap()
+        .insert("user\0f", b"{}".as_slice())
+        .unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let refusal = refusal(dir.path());
+    assert!(refusal.contains("is damaged: inconsistent metadata: features.record of user.f"), "{refusal}");
+}
+
+/// A file on a disk that fails: writes, growth and syncs succeed `left` times, then never again
+/// until there is room.
+#[derive(Debug)]
+struct FailingFile {
+    file: FileBackend,
+    left: Arc<AtomicI64>,
+}
+
+impl FailingFile {
+    fn spend(&self) -> io::Result<()> {
+        if self.left.fetch_sub(1, Ordering::SeqCst) > 0 { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
+    }
+}
+
+impl StorageBackend for FailingFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.spend().and_then(|()| self.file.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.spend().and_then(|()| self.file.sync_data())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.spend().and_then(|()| self.file.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}
+
+const PLENTY: i64 = i64::MAX;
+
+fn open_on_failing_disk(path: PathBuf, left: &Arc<AtomicI64>) -> LocalStore<RedbJournal> {
+    let left = Arc::clone(left);
+    let opener = move || {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        Builder::new().create_with_backend(FailingFile { file: FileBackend::new(file)?, left: Arc::clone(&left) })
+    };
+    let (state, journal) = RedbJournal::open(Box::new(opener)).unwrap();
+    LocalStore::new(state, journal)
+}
+
+/// The disk fills up at each of a change's file operations in turn. The change is then there whole
+/// or not at all, the store says so as soon as there is room, and goes on by itself.
+#[tokio::test]
+async fn a_disk_that_fills_up_at_any_point_loses_nothing() {
+    let (mut refused, mut landed) = (0, 0);
+    for point in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        let left = Arc::new(AtomicI64::new(PLENTY));
+        let store = open_on_failing_disk(path.clone(), &left);
+        store.create_feature(new_feature(), context()).await.unwrap();
+        set_ttl(&store, 2).await.unwrap();
+
+        left.store(point, Ordering::SeqCst);
+        let outcome = set_ttl(&store, 3).await;
+        if outcome.is_ok() {
+            assert!(refused > 2, "the disk never failed during a change");
+            break;
+        }
+        refused += 1;
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, MetadataError::Unavailable { .. }), "{error:?}");
+        // What was acknowledged is still read; nothing is changed while the disk is full.
+        assert_eq!(store.feature(&id()).await.unwrap().unwrap().ttl, ttl(2));
+        let again = set_ttl(&store, 4).await.unwrap_err();
+        assert!(!again.outcome_unknown(), "nothing was begun: {again:?}");
+
+        left.store(PLENTY, Ordering::SeqCst);
+        let Definitions { revision, features } = store.definitions().await.unwrap();
+        let has_landed = features[0].ttl == ttl(3);
+        assert!(has_landed || features[0].ttl == ttl(2), "{:?}", features[0].ttl);
+        assert!(!has_landed || error.outcome_unknown(), "a change that was refused for certain is there");
+        landed += u32::from(has_landed);
+        assert_eq!(revision.0, 2 + u64::from(has_landed));
+
+        assert_eq!(set_ttl(&store, 5).await.unwrap().revision.0, revision.0 + 1);
+        let expected: Vec<_> = (1..=revision.0 + 1).collect();
+        assert_eq!(revisions(&store).await, expected, "the disk was full from operation {point} on");
+        drop(store);
+        let reopened = open_on_failing_disk(path, &left);
+        assert_eq!(reopened.feature(&id()).await.unwrap().unwrap().ttl, ttl(5));
+        assert_eq!(revisions(&reopened).await, expected);
+    }
+    println!("{refused} points of failure, {landed} changes landed all the same");
+}
