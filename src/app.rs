@@ -112,16 +112,17 @@ impl Application {
             .map_err(StartError::Metrics)?,
         );
         let (workers, listen) = (settings.http.workers, settings.http.listen.to_string());
-        let server =
-            HttpServer::new(move || App::new().wrap(api::middleware()).configure(api::configure(state.clone())))
-                .workers(workers)
-                .max_connections(settings.http.connections_max.div_ceil(workers))
-                .keep_alive(KEEP_ALIVE)
-                .shutdown_timeout(settings.http.shutdown_grace_secs)
-                .disable_signals()
-                .backlog(ACCEPT_BACKLOG)
-                .bind(&listen)
-                .map_err(|source| StartError::Bind { address: listen, source })?;
+        let connections = state.connections();
+        let server = HttpServer::new(move || App::new().configure(api::configure(state.clone())))
+            .on_connect(move |_, extensions| connections.opened(extensions))
+            .workers(workers)
+            .max_connections(settings.http.connections_max.div_ceil(workers))
+            .keep_alive(KEEP_ALIVE)
+            .shutdown_timeout(settings.http.shutdown_grace_secs)
+            .disable_signals()
+            .backlog(ACCEPT_BACKLOG)
+            .bind(&listen)
+            .map_err(|source| StartError::Bind { address: listen, source })?;
         let address = server.addrs().first().copied().ok_or(StartError::NoAddress)?;
         let server = server.run();
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);

@@ -4,7 +4,10 @@
 //! domain`. `ARCHITECTURE.md` tells it in prose.
 
 pub mod actors;
+pub mod api;
+pub mod app;
 pub mod config;
 pub mod domain;
 pub mod items;
 pub mod metadata;
+pub mod telemetry;

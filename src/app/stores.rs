@@ -21,7 +21,7 @@ pub struct Stores {
 
 impl Stores {
     pub async fn open(settings: &Settings, _clock: &Arc<dyn Clock>) -> Result<Self, StartError> {
-        let registry = Registry::new();
+        let registry = crate::telemetry::registry().map_err(StartError::Metrics)?;
         let items: Arc<dyn ItemStore> = match settings.items.store {
             ItemStoreKind::Memory => Arc::new(MemoryStore::default()),
             other => return Err(StartError::Items(format!("items.store = {other}"))),

@@ -1,0 +1,197 @@
+//! The request headers that mean something here.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+
+use super::problem::Problem;
+use crate::domain::{Author, Revision};
+use crate::metadata::Precondition;
+
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TIMEOUT: HeaderName = HeaderName::from_static("liststore-timeout-ms");
+const USER: HeaderName = HeaderName::from_static("liststore-user");
+
+const REQUEST_ID_CHARS_MAX: usize = 128;
+
+/// Makes ids for requests that bring none: a number that this process drew at its start, and a
+/// count. Unique, cheap, and no secret.
+#[derive(Debug)]
+pub(super) struct RequestIds {
+    process: u64,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    pub fn new() -> Self {
+        let (process, _) = uuid::Uuid::new_v4().as_u64_pair();
+        Self { process, count: AtomicU64::new(0) }
+    }
+
+    /// The id of a request: its own if it is 1–128 visible ASCII characters, else a new one.
+    pub fn of(&self, headers: &HeaderMap) -> HeaderValue {
+        let visible = |value: &&HeaderValue| {
+            (1..=REQUEST_ID_CHARS_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        match headers.get(REQUEST_ID).filter(visible) {
+            Some(own) => own.clone(),
+            None => self.make(),
+        }
+    }
+
+    fn make(&self) -> HeaderValue {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{:016x}-{count:x}", self.process);
+        // Hexadecimal digits and a hyphen: never refused.
+        HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static("-"))
+    }
+}
+
+/// The one value of a header, if it was sent.
+fn single<'h>(headers: &'h HeaderMap, name: &HeaderName, field: &'static str) -> Result<Option<&'h [u8]>, Problem> {
+    let mut values = headers.get_all(name);
+    let first = values.next().map(HeaderValue::as_bytes);
+    match values.next() {
+        None => Ok(first),
+        Some(_) => Err(Problem::argument(field, format!("the header {field} is given twice"))),
+    }
+}
+
+/// What `Liststore-Timeout-Ms` asks for, at most `longest`.
+pub(super) fn timeout(headers: &HeaderMap, longest: Duration) -> Result<Duration, Problem> {
+    Ok(asked_timeout(headers)?.map_or(longest, |asked| asked.min(longest)))
+}
+
+/// What `Liststore-Timeout-Ms` asks for: whole milliseconds, at least 1.
+pub(super) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
+    const FIELD: &str = "Liststore-Timeout-Ms";
+    let Some(raw) = single(headers, &TIMEOUT, FIELD)? else { return Ok(None) };
+    let refused = || Problem::argument(FIELD, "Liststore-Timeout-Ms must be a whole number of milliseconds from 1");
+    let digits = std::str::from_utf8(raw).ok().filter(|text| !text.is_empty() && raw.iter().all(u8::is_ascii_digit));
+    // More digits than a u64 has ask for more than any operation may take.
+    match digits.ok_or_else(refused)?.parse().unwrap_or(u64::MAX) {
+        0 => Err(refused()),
+        millis => Ok(Some(Duration::from_millis(millis))),
+    }
+}
+
+/// Who asks for a change: `Liststore-User`, in UTF-8.
+pub(super) fn author(headers: &HeaderMap) -> Result<Author, Problem> {
+    const FIELD: &str = "Liststore-User";
+    let Some(raw) = single(headers, &USER, FIELD)? else { return Ok(Author::anonymous()) };
+    let text = std::str::from_utf8(raw).map_err(|_| Problem::argument(FIELD, "Liststore-User must be UTF-8"))?;
+    Author::new(text).map_err(|invalid| Problem::from(invalid).at(FIELD))
+}
+
+/// The condition of a change: `If-Match` (RFC 9110, section 13.1.1). It compares strongly, so weak
+/// tags never match, and neither do tags that are none of ours.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
+    let mut lines = headers.get_all(IF_MATCH).map(HeaderValue::as_bytes).peekable();
+    if lines.peek().is_none() {
+        return Ok(Precondition::None);
+    }
+    // Several lines of a list are one list (RFC 9110, section 5.3).
+    let list = lines.collect::<Vec<_>>().join(&b","[..]);
+    if list.trim_ascii() == b"*" {
+        return Ok(Precondition::None);
+    }
+    let refused = || Problem::argument("If-Match", "If-Match must be * or a list of entity tags, such as \"17\"");
+    let (mut rest, mut revisions, mut tags) = (list.as_slice(), Vec::new(), 0);
+    loop {
+        rest = rest.trim_ascii_start();
+        if let Some(after) = rest.strip_prefix(b",") {
+            // Empty elements of a list are skipped (RFC 9110, section 5.6.1.2).
+            rest = after;
+            continue;
+        }
+        if rest.is_empty() {
+            break;
+        }
+        let weak = rest.strip_prefix(b"W/");
+        let quoted = weak.unwrap_or(rest).strip_prefix(b"\"").ok_or_else(refused)?;
+        let end = quoted.iter().position(|b| *b == b'"').ok_or_else(refused)?;
+        let (tag, after) = (&quoted[..end], quoted[end + 1..].trim_ascii_start());
+        if !tag.iter().all(|b| *b == 0x21 || (0x23..=0x7e).contains(b) || *b >= 0x80) {
+            return Err(refused());
+        }
+        if !after.is_empty() && !after.starts_with(b",") {
+            return Err(refused());
+        }
+        tags += 1;
+        if weak.is_none() {
+            revisions.extend(revision_of(tag));
+        }
+        rest = after;
+    }
+    if tags == 0 { Err(refused()) } else { Ok(Precondition::OneOf(revisions)) }
+}
+
+fn revision_of(tag: &[u8]) -> Option<Revision> {
+    let number: u64 = std::str::from_utf8(tag).ok()?.parse().ok()?;
+    // Only the text that we write is a tag of ours: not "007" or "+7".
+    (number.to_string().as_bytes() == tag).then_some(Revision(number))
+}
+
+/// The entity tag of a revision.
+pub(super) fn etag(revision: Revision) -> String {
+    format!("\"{}\"", revision.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(lines: &[&str]) -> Result<Precondition, ()> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(IF_MATCH, HeaderValue::from_str(line).unwrap());
+        }
+        if_match(&headers).map_err(|_| ())
+    }
+
+    #[test]
+    fn entity_tags_are_read_as_a_list() {
+        let one_of = |revisions: &[u64]| Ok(Precondition::OneOf(revisions.iter().map(|r| Revision(*r)).collect()));
+        assert_eq!(condition(&[]), Ok(Precondition::None));
+        assert_eq!(condition(&["*"]), Ok(Precondition::None));
+        assert_eq!(condition(&["\"7\""]), one_of(&[7]));
+        assert_eq!(condition(&["\"7\" , \"8\",", "\"9\""]), one_of(&[7, 8, 9]));
+        assert_eq!(condition(&["W/\"7\", \"a,b\", \"007\", \"\", \"+7\""]), one_of(&[]));
+        for bad in ["7", "\"7", "\"7\" \"8\"", "", ",", "*, \"7\"", "w/\"7\"", "\"a b\""] {
+            assert_eq!(condition(&[bad]), Err(()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_shortens_and_never_lengthens() {
+        let longest = Duration::from_secs(2);
+        let asked = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(TIMEOUT, HeaderValue::from_str(text).unwrap());
+            timeout(&headers, longest).map_err(|problem| problem.code.name())
+        };
+        assert_eq!(asked("1"), Ok(Duration::from_millis(1)));
+        assert_eq!(asked("99999"), Ok(longest));
+        assert_eq!(asked("99999999999999999999999"), Ok(longest));
+        for bad in ["0", "-1", "+1", "1.5", "", "1s"] {
+            assert_eq!(asked(bad), Err("invalid_argument"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn request_ids_are_kept_or_made() {
+        let ids = RequestIds::new();
+        let of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_str(text).unwrap());
+            ids.of(&headers).to_str().unwrap().to_owned()
+        };
+        assert_eq!(of("abc-1"), "abc-1");
+        assert_eq!(of(&"x".repeat(128)), "x".repeat(128));
+        for bad in ["", "a b", &"x".repeat(129)] {
+            assert_ne!(of(bad), bad);
+        }
+        assert_ne!(of(""), of(""));
+    }
+}

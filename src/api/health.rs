@@ -1,0 +1,133 @@
+//! Health and metrics: for probes and scrapers. None of these asks a database.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::RETRY_AFTER;
+use prometheus::TextEncoder;
+
+use super::ApiState;
+use super::call::{Answer, Call, json};
+use super::openapi::bodies::{Check, Health};
+use super::problem::Problem;
+use crate::actors::{ListPool, MetadataHandle, SlotState};
+
+/// The process runs
+///
+/// Never asks a database: a server whose databases are away is not mended by a restart.
+#[utoipa::path(
+    get,
+    path = "/livez",
+    operation_id = "livez",
+    tag = "health",
+    responses((status = 200, description = "The process runs.", body = Health)),
+)]
+pub(super) fn livez(_: Call<'_>) -> Answer {
+    json(HttpResponse::Ok(), &Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() })
+}
+
+/// The server can do its work
+///
+/// `fail`: no live list actor, no catalog yet, or the server is stopping. `warn`: it does its work
+/// with something missing: some list actors, the metadata store, or writing.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "readyz",
+    tag = "health",
+    responses(
+        (status = 200, description = "Ready, perhaps with warnings.", body = Health),
+        (status = 503, description = "Not ready: at least one check fails.", body = Health),
+    ),
+)]
+pub(super) fn readyz(call: Call<'_>) -> Answer {
+    let health = readiness(call.state);
+    if health.status == Check::Fail {
+        let mut response = HttpResponse::ServiceUnavailable();
+        response.insert_header((RETRY_AFTER, "1"));
+        return json(response, &health);
+    }
+    json(HttpResponse::Ok(), &health)
+}
+
+/// Whether everything that a request needs is there, for the first time.
+pub fn is_ready(lists: &ListPool, metadata: &MetadataHandle) -> bool {
+    item_store(lists).0 != Check::Fail && catalog(metadata).0 != Check::Fail
+}
+
+fn readiness(state: &ApiState) -> Health {
+    let mut health = Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() };
+    let mut add = |name: &'static str, (check, reason): (Check, Option<String>)| {
+        health.status = health.status.max(check);
+        health.checks.insert(name, check);
+        health.reasons.extend(reason.map(|reason| (name, reason)));
+    };
+    add("item_store", item_store(&state.lists));
+    add("catalog", catalog(&state.metadata));
+    add("metadata_store", metadata_store(&state.metadata));
+    add("accepting", accepting(state));
+    health
+}
+
+fn item_store(lists: &ListPool) -> (Check, Option<String>) {
+    let states = lists.states();
+    let live = states.iter().filter(|state| **state == SlotState::Live).count();
+    let all = states.len();
+    let failed = states.iter().find_map(|state| match state {
+        SlotState::Failed(reason) => Some(format!(": {reason}")),
+        _ => None,
+    });
+    let failed = failed.unwrap_or_default();
+    if live == 0 {
+        return (Check::Fail, Some(format!("none of {all} list actors is live{failed}")));
+    }
+    if live < all {
+        return (Check::Warn, Some(format!("{live} of {all} list actors are live{failed}")));
+    }
+    match lists.read_only() {
+        Some(reason) => (Check::Warn, Some(format!("the item store takes no writes: {reason}"))),
+        None => (Check::Pass, None),
+    }
+}
+
+fn catalog(metadata: &MetadataHandle) -> (Check, Option<String>) {
+    match metadata.catalog().snapshot() {
+        Some(_) => (Check::Pass, None),
+        None => (Check::Fail, Some("the definitions have not been loaded yet".to_owned())),
+    }
+}
+
+/// Without it list operations go on, so its absence alone takes no server out of service.
+fn metadata_store(metadata: &MetadataHandle) -> (Check, Option<String>) {
+    match metadata.trouble() {
+        Some(reason) => (Check::Warn, Some(format!("the metadata store is away: {reason}"))),
+        None => (Check::Pass, None),
+    }
+}
+
+fn accepting(state: &ApiState) -> (Check, Option<String>) {
+    if state.draining.load(Ordering::Acquire) {
+        (Check::Fail, Some("the server is stopping".to_owned()))
+    } else {
+        (Check::Pass, None)
+    }
+}
+
+/// Metrics in Prometheus' text format
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    tag = "health",
+    responses((status = 200, description = "All metrics.", body = String, content_type = "text/plain; version=0.0.4")),
+)]
+pub(super) fn metrics(call: Call<'_>) -> Answer {
+    let state = call.state;
+    state.lists.refresh_metrics();
+    state.metrics.refresh(state.metadata.catalog(), state.clock.now());
+    let text = TextEncoder::new()
+        .encode_to_string(&state.registry.gather())
+        .map_err(|error| Problem::internal(format!("cannot render metrics: {error}")))?;
+    Ok(HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text))
+}

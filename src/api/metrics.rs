@@ -1,0 +1,139 @@
+//! The metrics of the API. `docs/metrics.md` lists them all.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use actix_web::dev::Extensions;
+use actix_web::http::StatusCode;
+use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+use super::problem::ErrorCode;
+use super::routes::Operation;
+use crate::domain::Timestamp;
+use crate::metadata::Catalog;
+
+/// Seconds: from what a get from memory takes, to beyond any deadline.
+const LATENCY_BUCKETS: [f64; 14] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+
+const LABELS: [&str; 3] = ["operation", "status", "code"];
+
+/// The series of one operation and code, looked up once.
+struct Answers {
+    requests: IntCounter,
+    seconds: Histogram,
+}
+
+pub(super) struct ApiMetrics {
+    requests: IntCounterVec,
+    seconds: HistogramVec,
+    /// By operation, then by code: success first, then as [`ErrorCode`] counts.
+    answers: Box<[[OnceLock<Answers>; 1 + ErrorCode::COUNT]; Operation::COUNT]>,
+    pub items_read: IntCounter,
+    pub items_added: IntCounter,
+    pub items_already_expired: IntCounter,
+    pub items_removed: IntCounter,
+    connections: IntGauge,
+    catalog_loaded: IntGauge,
+    catalog_revision: IntGauge,
+    catalog_age_seconds: Gauge,
+}
+
+impl ApiMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone())).map(|()| counter)
+        };
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone())).map(|()| gauge)
+        };
+        let requests = IntCounterVec::new(
+            Opts::new("liststore_http_requests_total", "Requests answered, by operation and outcome."),
+            &LABELS,
+        )?;
+        registry.register(Box::new(requests.clone()))?;
+        let seconds = HistogramVec::new(
+            HistogramOpts::new(
+                "liststore_http_request_duration_seconds",
+                "Time from a request's head to its answer, by operation and outcome.",
+            )
+            .buckets(LATENCY_BUCKETS.to_vec()),
+            &LABELS,
+        )?;
+        registry.register(Box::new(seconds.clone()))?;
+        let catalog_age_seconds = Gauge::new(
+            "liststore_catalog_age_seconds",
+            "Time since the catalog was last known to be the metadata store's state.",
+        )?;
+        registry.register(Box::new(catalog_age_seconds.clone()))?;
+        Ok(Self {
+            requests,
+            seconds,
+            answers: Box::new([const { [const { OnceLock::new() }; 1 + ErrorCode::COUNT] }; Operation::COUNT]),
+            items_read: counter("liststore_items_read_total", "Items returned by gets.")?,
+            items_added: counter("liststore_items_added_total", "Items stored by adds, repeated ones included.")?,
+            items_already_expired: counter(
+                "liststore_items_already_expired_total",
+                "Items sent in adds and not stored, since they had expired.",
+            )?,
+            items_removed: counter("liststore_items_removed_total", "Visible items removed by value.")?,
+            connections: gauge("liststore_http_connections", "Open HTTP connections.")?,
+            catalog_loaded: gauge("liststore_catalog_loaded", "1 once the catalog has been loaded, else 0.")?,
+            catalog_revision: gauge("liststore_catalog_revision", "Revision of the catalog.")?,
+            catalog_age_seconds,
+        })
+    }
+
+    /// Counts an answer. `code` is that of the problem, if it was one.
+    pub fn answered(&self, operation: Operation, status: StatusCode, code: Option<ErrorCode>, took: Duration) {
+        let place = code.map_or(0, |code| 1 + code as usize);
+        let answers = self.answers[operation as usize][place].get_or_init(|| {
+            let labels = [operation.name(), status.as_str(), code.map_or("ok", ErrorCode::name)];
+            Answers {
+                requests: self.requests.with_label_values(&labels),
+                seconds: self.seconds.with_label_values(&labels),
+            }
+        });
+        answers.requests.inc();
+        answers.seconds.observe(took.as_secs_f64());
+    }
+
+    /// Brings what is read rather than counted up to date: before metrics are shown.
+    pub fn refresh(&self, catalog: &Catalog, now: Timestamp) {
+        let Some(snapshot) = catalog.snapshot() else { return };
+        self.catalog_loaded.set(1);
+        self.catalog_revision.set(i64::try_from(snapshot.revision().0).unwrap_or(i64::MAX));
+        let age_nanos = now.as_nanos().saturating_sub(snapshot.synced_at().as_nanos());
+        self.catalog_age_seconds.set(Duration::from_nanos(age_nanos).as_secs_f64());
+    }
+
+    pub fn connections(&self) -> Connections {
+        Connections { open: self.connections.clone() }
+    }
+}
+
+/// Counts connections as they open and close.
+#[derive(Clone)]
+pub struct Connections {
+    open: IntGauge,
+}
+
+impl Connections {
+    /// Counts a connection until its `extensions` are dropped with it.
+    pub fn opened(&self, extensions: &mut Extensions) {
+        self.open.inc();
+        extensions.insert(OpenConnection { open: self.open.clone() });
+    }
+}
+
+struct OpenConnection {
+    open: IntGauge,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}

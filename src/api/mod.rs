@@ -1,0 +1,117 @@
+//! The HTTP API: it reads requests into domain types, calls the handles, and renders answers.
+//!
+//! It holds handles and never an actor's address, reads no settings, and decides nothing about
+//! lists or definitions. `docs/api.md` is its guide; `GET /openapi.json` its exact form.
+//!
+//! # Wiring
+//! The composition root makes one [`ApiState`], and each HTTP worker an `App` of it:
+//!
+//! ```ignore
+//! let state = web::Data::new(ApiState::new(lists, metadata, clock, registry, draining, options)?);
+//! let connections = state.connections();
+//! HttpServer::new(move || App::new().configure(api::configure(state.clone())))
+//!     .on_connect(move |_, extensions| connections.opened(extensions))
+//! ```
+//!
+//! No middleware is needed: request ids, metrics and the log are kept by the API itself. Setting
+//! `draining` takes readiness off and asks callers to leave their connections; requests that still
+//! come are answered until the pool refuses them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use actix_web::{HttpRequest, web};
+use prometheus::Registry;
+
+use crate::actors::{ListPool, MetadataHandle};
+use crate::domain::Clock;
+
+mod add_body;
+mod body;
+mod call;
+mod features;
+mod headers;
+mod health;
+mod lists;
+mod metrics;
+mod object;
+mod openapi;
+mod percent;
+pub mod problem;
+mod query;
+mod render;
+mod request_log;
+pub mod routes;
+mod server;
+mod versions;
+
+pub use health::is_ready;
+pub use metrics::Connections;
+
+#[derive(Debug, Clone, Copy)]
+pub struct ApiOptions {
+    /// A larger request body is refused.
+    pub body_bytes_max: usize,
+    /// A page of items ends early before it exceeds this, but never empty.
+    pub response_bytes_max: usize,
+    /// The deadline of an operation, from when its request has arrived.
+    pub operation_timeout: Duration,
+    /// How stale a catalog can be: what other servers need to learn of a deletion.
+    pub poll_interval: Duration,
+}
+
+/// What every request is served with.
+pub struct ApiState {
+    lists: ListPool,
+    metadata: MetadataHandle,
+    clock: Arc<dyn Clock>,
+    draining: Arc<AtomicBool>,
+    options: ApiOptions,
+    registry: Registry,
+    metrics: metrics::ApiMetrics,
+    request_ids: headers::RequestIds,
+    request_log: request_log::RequestLog,
+}
+
+impl ApiState {
+    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows.
+    pub fn new(
+        lists: ListPool,
+        metadata: MetadataHandle,
+        clock: Arc<dyn Clock>,
+        registry: Registry,
+        draining: Arc<AtomicBool>,
+        options: ApiOptions,
+    ) -> prometheus::Result<Self> {
+        Ok(Self {
+            lists,
+            metadata,
+            clock,
+            draining,
+            options,
+            metrics: metrics::ApiMetrics::register(&registry)?,
+            registry,
+            request_ids: headers::RequestIds::new(),
+            request_log: request_log::RequestLog::default(),
+        })
+    }
+
+    /// Counts open connections, for `HttpServer::on_connect`.
+    pub fn connections(&self) -> Connections {
+        self.metrics.connections()
+    }
+}
+
+/// Puts the whole API under an `App`.
+pub fn configure(state: web::Data<ApiState>) -> impl FnOnce(&mut web::ServiceConfig) {
+    // One handler behind all paths: finding routes by ourselves keeps decoding strict, every refusal
+    // a problem, and the way to a list short.
+    let serve = move |request: HttpRequest, payload: web::Payload| {
+        let state = state.clone();
+        async move { server::serve(&state, request, payload.into_inner()).await }
+    };
+    |config| {
+        config.default_service(web::to(serve));
+    }
+}

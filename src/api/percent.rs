@@ -1,0 +1,19 @@
+//! Percent-decoding (RFC 3986, section 2.1), strictly: what does not decode to UTF-8 is refused.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// Decodes a segment of a path, or a name or value of a query. The error completes a sentence that
+/// begins with what was decoded.
+pub(super) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
+    if !raw.contains('%') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let mut escapes = raw.split('%').skip(1);
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    if !escapes.all(is_escape) {
+        return Err("must be percent-encoded: a \"%\" is followed by two hexadecimal digits, or is written %25");
+    }
+    percent_decode_str(raw).decode_utf8().map_err(|_| "must be percent-encoded UTF-8: these bytes are none")
+}

@@ -1,0 +1,120 @@
+//! The one place where errors of the inner layers become problems.
+
+use super::{ErrorCode, Problem};
+use crate::actors::ListError;
+use crate::domain::{Code, Invalid};
+use crate::items::StoreError;
+use crate::metadata::MetadataError;
+
+impl From<Invalid> for Problem {
+    fn from(Invalid { code, detail }: Invalid) -> Self {
+        let code = match code {
+            Code::InvalidArgument => ErrorCode::InvalidArgument,
+            Code::InvalidTimestamp => ErrorCode::InvalidTimestamp,
+            Code::InvalidPageToken => ErrorCode::InvalidPageToken,
+            Code::ValueTypeMismatch => ErrorCode::ValueTypeMismatch,
+            Code::TtlTooLong => ErrorCode::TtlTooLong,
+        };
+        Self::new(code, detail)
+    }
+}
+
+impl From<ListError> for Problem {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::Overloaded => Self::new(ErrorCode::Overloaded, error.to_string()),
+            ListError::Draining => Self::new(ErrorCode::Draining, "the server is stopping: ask another one"),
+            ListError::NoSession { reason } => {
+                let detail = "the item store cannot be reached at present";
+                Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
+            }
+            ListError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
+            ListError::ItemRefused { index, invalid } => {
+                // All that is refused so late is an item that would live too long.
+                Self::from(invalid).at(format!("items[{index}].timestamp"))
+            }
+            ListError::Store(error) => error.into(),
+            ListError::Panicked { outcome_unknown } => {
+                Self::internal("a list operation panicked").with_outcome_unknown(outcome_unknown)
+            }
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let outcome_unknown = error.outcome_unknown();
+        match error {
+            StoreError::Unavailable { reason, .. } => {
+                let detail = format!("the item store is not available: {reason}");
+                Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
+            }
+            StoreError::Overloaded { reason } => {
+                Self::new(ErrorCode::Overloaded, "the item store asks for less load").because(reason)
+            }
+            StoreError::Timeout { .. } => deadline_exceeded(outcome_unknown),
+            StoreError::Refused(invalid) => invalid.into(),
+            StoreError::Internal { reason, .. } => Self::internal(reason),
+        }
+        .with_outcome_unknown(outcome_unknown)
+    }
+}
+
+impl From<MetadataError> for Problem {
+    fn from(error: MetadataError) -> Self {
+        let outcome_unknown = error.outcome_unknown();
+        let text = error.to_string();
+        match error {
+            MetadataError::FeatureExists(_) => Self::new(ErrorCode::FeatureExists, text),
+            MetadataError::VersionExists(..) => Self::new(ErrorCode::VersionExists, text),
+            MetadataError::FeatureNotFound(_) => Self::new(ErrorCode::FeatureNotFound, text),
+            MetadataError::VersionNotFound(..) => Self::new(ErrorCode::VersionNotFound, text),
+            MetadataError::DefaultVersion => Self::new(ErrorCode::DefaultVersion, text),
+            MetadataError::EtagMismatch => Self::new(ErrorCode::EtagMismatch, text),
+            MetadataError::Unavailable { reason, .. } => {
+                Self::new(ErrorCode::MetadataUnavailable, text).because(reason)
+            }
+            MetadataError::DatabaseInconsistency { .. } | MetadataError::Internal { .. } => Self::internal(text),
+        }
+        .with_outcome_unknown(outcome_unknown)
+    }
+}
+
+/// The caller's deadline, or the operation's own, passed.
+pub(in crate::api) fn deadline_exceeded(outcome_unknown: bool) -> Problem {
+    let detail = if outcome_unknown {
+        "no answer within the deadline: the write may have been carried out, or may yet be"
+    } else {
+        "no answer within the deadline; nothing was changed"
+    };
+    Problem::new(ErrorCode::DeadlineExceeded, detail).with_outcome_unknown(outcome_unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn store_errors_keep_what_a_caller_may_do_about_them() {
+        let errors = [
+            StoreError::Unavailable { reason: "disk full".to_owned(), outcome_unknown: true },
+            StoreError::Overloaded { reason: "busy".to_owned() },
+            StoreError::Timeout { outcome_unknown: true },
+            StoreError::Timeout { outcome_unknown: false },
+            StoreError::Refused(Invalid::argument("too large")),
+            StoreError::Internal { reason: "damaged".to_owned(), outcome_unknown: true },
+        ];
+        for error in errors {
+            let problem = Problem::from(error.clone());
+            assert_eq!(problem.code.row().retryable, error.is_retryable(), "{error}");
+            assert_eq!(problem.outcome_unknown, error.outcome_unknown(), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_failure_stay_inside() {
+        let problem = Problem::from(StoreError::Internal { reason: "secret".to_owned(), outcome_unknown: false });
+        assert!(!problem.detail.contains("secret"));
+        assert_eq!(problem.cause.as_deref(), Some("secret"));
+    }
+}

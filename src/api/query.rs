@@ -1,0 +1,126 @@
+//! Query strings: each operation names its parameters; all else is refused, as it is usually a typo.
+
+use std::borrow::Cow;
+
+use super::percent::decode;
+use super::problem::Problem;
+
+/// A parameter that an operation takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parameter {
+    pub name: &'static str,
+    /// Whether `+` stands for a space, as HTML forms and many clients write it. Elsewhere it stands
+    /// for itself: no other parameter may hold a space, and offsets of timestamps hold a plus.
+    pub plus_is_space: bool,
+    pub may_be_empty: bool,
+}
+
+impl Parameter {
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, plus_is_space: false, may_be_empty: false }
+    }
+}
+
+/// The feature version: empty is the default one.
+pub(super) const VERSION: Parameter = Parameter { may_be_empty: true, ..Parameter::new("version") };
+pub(super) const PAGE_TOKEN: Parameter = Parameter::new("page_token");
+pub(super) const PAGE_SIZE: Parameter = Parameter::new("page_size");
+
+/// The values of the given parameters, in their order; `None` for those that were not given.
+pub(super) fn parse<'q, const N: usize>(
+    query: Option<&'q str>,
+    parameters: [Parameter; N],
+) -> Result<[Option<Cow<'q, str>>; N], Problem> {
+    let mut values = [const { None }; N];
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (name, raw) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = decode(name).map_err(|reason| Problem::argument("query", format!("the query {reason}")))?;
+        let Some(place) = parameters.iter().position(|parameter| parameter.name == name) else {
+            return Err(unknown(&name, &parameters));
+        };
+        let parameter = &parameters[place];
+        let field = parameter.name;
+        let refused = |reason: &str| Problem::argument(field, format!("{field} {reason}"));
+        if values[place].is_some() {
+            return Err(refused("is given twice"));
+        }
+        if raw.is_empty() && !parameter.may_be_empty {
+            return Err(refused("is empty: leave it out, or give it a value"));
+        }
+        values[place] = Some(value(raw, parameter).map_err(refused)?);
+    }
+    Ok(values)
+}
+
+fn value<'q>(raw: &'q str, parameter: &Parameter) -> Result<Cow<'q, str>, &'static str> {
+    if parameter.plus_is_space && raw.contains('+') {
+        let spaced = raw.replace('+', "%20");
+        return decode(&spaced).map(|text| Cow::Owned(text.into_owned()));
+    }
+    decode(raw)
+}
+
+fn unknown(name: &str, parameters: &[Parameter]) -> Problem {
+    let known: Vec<_> = parameters.iter().map(|parameter| parameter.name).collect();
+    let known = if known.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", known.join(", ")) };
+    let name: String = name.chars().take(64).collect();
+    Problem::argument(name, format!("this operation has no such parameter: {known}"))
+}
+
+/// A whole number, as `limit` and `page_size` are.
+pub(super) fn count(field: &'static str, text: &str) -> Result<usize, Problem> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // Too many digits saturate: the bound that follows names what is accepted.
+    let number = digits.then(|| text.parse().unwrap_or(usize::MAX));
+    number.ok_or_else(|| Problem::argument(field, format!("{field} must be a whole number")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const Q: Parameter = Parameter { plus_is_space: true, ..Parameter::new("q") };
+
+    fn values(query: &str) -> Result<[Option<String>; 3], String> {
+        parse(Some(query), [VERSION, Parameter::new("min_timestamp"), Q])
+            .map(|values| values.map(|value| value.map(Cow::into_owned)))
+            .map_err(|problem| problem.field.unwrap_or_default().into_owned())
+    }
+
+    #[test]
+    fn values_are_decoded() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(values(""), Ok([None, None, None]));
+        assert_eq!(values("version="), Ok([some(""), None, None]));
+        assert_eq!(values("q=a+b%2Bc&&version=v%2F1"), Ok([some("v/1"), None, some("a b+c")]));
+        let offset = Ok([None, some("2024-08-29T18:44:05+02:00"), None]);
+        assert_eq!(values("min_timestamp=2024-08-29T18:44:05+02:00"), offset);
+        assert_eq!(values("min_timestamp=2024-08-29T18%3A44%3A05%2B02:00"), offset);
+    }
+
+    #[test]
+    fn what_is_unknown_twice_empty_or_undecodable_is_blamed() {
+        for (query, field) in [
+            ("limits=1", "limits"),
+            ("q", "q"),
+            ("q=", "q"),
+            ("q=a&q=b", "q"),
+            ("version=&version=", "version"),
+            ("q=%FF", "q"),
+            ("q=%F", "q"),
+            ("%FF=1", "query"),
+            ("=1", ""),
+        ] {
+            assert_eq!(values(query), Err(field.to_owned()), "{query}");
+        }
+    }
+
+    #[test]
+    fn counts_are_digits() {
+        assert_eq!(count("limit", "12").ok(), Some(12));
+        assert_eq!(count("limit", "99999999999999999999999").ok(), Some(usize::MAX));
+        for bad in ["", "-1", "+1", "1.0", "abc", " 1"] {
+            assert!(count("limit", bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the log says of requests: one line each at debug level, and failures of ours once, where
+//! they are answered. Every line stands in a span with the request's id. Never a payload.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
+use actix_web::http::header::HeaderValue;
+
+use super::problem::{ErrorCode, Problem};
+use super::routes::Operation;
+
+/// Under load an outage would fail thousands of requests a second: of each code, one line in this
+/// time is a warning, and the others are debug lines. Metrics count them all.
+const WARN_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct RequestLog {
+    started: Instant,
+    /// When each code was last warned of, in milliseconds since the start; 0 for never.
+    warned_at_ms: [AtomicU64; ErrorCode::COUNT],
+}
+
+impl Default for RequestLog {
+    fn default() -> Self {
+        Self { started: Instant::now(), warned_at_ms: [const { AtomicU64::new(0) }; ErrorCode::COUNT] }
+    }
+}
+
+impl RequestLog {
+    /// Logs a failure of ours; what the caller did wrong is the caller's to know.
+    pub fn failed(&self, request_id: &HeaderValue, operation: Operation, problem: &Problem) {
+        if !problem.status().is_server_error() {
+            return;
+        }
+        let (operation, code) = (operation.name(), problem.code.name());
+        let cause = problem.cause.as_deref().unwrap_or(&problem.detail);
+        in_span(request_id, || {
+            if problem.code == ErrorCode::Internal {
+                tracing::error!(operation, code, cause, "a request failed");
+            } else if self.is_due(problem.code) {
+                tracing::warn!(operation, code, cause, "requests fail");
+            } else {
+                tracing::debug!(operation, code, cause, "a request failed");
+            }
+        });
+    }
+
+    pub fn answered(
+        &self,
+        request_id: &HeaderValue,
+        request: &HttpRequest,
+        operation: Operation,
+        status: StatusCode,
+        took: Duration,
+    ) {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        let (status, took_us) = (status.as_u16(), took.as_micros() as u64);
+        in_span(request_id, || {
+            tracing::debug!(operation = operation.name(), method, path, status, took_us, "answered")
+        });
+    }
+
+    fn is_due(&self, code: ErrorCode) -> bool {
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        let warned_at_ms = &self.warned_at_ms[code as usize];
+        let last = warned_at_ms.load(Ordering::Relaxed);
+        let due = last == 0 || now_ms - last.min(now_ms) >= WARN_INTERVAL.as_millis() as u64;
+        due && warned_at_ms.compare_exchange(last, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The span is made only when there is something to log: it would cost each get a twentieth of its
+/// time. Its level is that of errors, so that it is there for every line that is.
+fn in_span(request_id: &HeaderValue, log: impl FnOnce()) {
+    let request_id = request_id.to_str().unwrap_or_default();
+    tracing::error_span!("request", request_id).in_scope(log);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_warned_of_once_a_second() {
+        let log = RequestLog::default();
+        assert!(log.is_due(ErrorCode::StoreUnavailable));
+        assert!(!log.is_due(ErrorCode::StoreUnavailable));
+        assert!(log.is_due(ErrorCode::MetadataUnavailable));
+    }
+}
