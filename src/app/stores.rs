@@ -9,8 +9,8 @@ use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::domain::Clock;
 use crate::items::ItemStore;
 use crate::items::memory::MemoryStore;
-use crate::metadata::MetadataStore;
 use crate::metadata::memory::memory_store;
+use crate::metadata::{self, MetadataStore};
 
 /// Both planes' stores, opened, and the registry that their metrics are in.
 pub struct Stores {
@@ -28,6 +28,10 @@ impl Stores {
         };
         let metadata: Arc<dyn MetadataStore> = match settings.metadata.store {
             MetadataStoreKind::Memory => Arc::new(memory_store()),
+            MetadataStoreKind::Embedded => Arc::new(
+                metadata::embedded::open(&settings.items.embedded.dir)
+                    .map_err(|error| StartError::Metadata(error.to_string()))?,
+            ),
             other => return Err(StartError::Metadata(format!("metadata.store = {other}"))),
         };
         Ok(Self { items, metadata, registry })
