@@ -6,6 +6,7 @@
 pub mod actors;
 pub mod api;
 pub mod app;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod items;

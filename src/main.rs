@@ -1,3 +1,7 @@
-//! The `liststore` binary.
+//! The `liststore` binary: it hands the command line over.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    liststore::cli::run(std::env::args_os())
+}

@@ -1,0 +1,144 @@
+//! The server's URL, and the paths below it. Every segment is percent-encoded whole.
+
+use std::fmt;
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::{ClientBuilder, Url};
+
+use super::ClientError;
+use crate::domain::{EntityId, FeatureId, VersionLabel};
+
+/// Everything but the unreserved characters of RFC 3986, section 2.3.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Where the server is: `http` or `https`, maybe with a path in front of the API's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) struct ServerUrl(Url);
+
+impl ServerUrl {
+    pub(in crate::cli) const DEFAULT: &'static str = "http://127.0.0.1:8080";
+
+    pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text).map_err(|e| format!("{e}: must be such as {}", Self::DEFAULT))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+            return Err(format!("must begin with http:// or https://, such as {}", Self::DEFAULT));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("must have neither a query nor a fragment".to_owned());
+        }
+        Ok(Self(url))
+    }
+
+    pub(super) fn join(&self, path: &str) -> Result<Url, ClientError> {
+        let base = self.0.as_str().trim_end_matches('/');
+        Url::parse(&format!("{base}{path}")).map_err(|e| ClientError::Setup(format!("{e} in {path}")))
+    }
+
+    pub(super) fn is_loopback(&self) -> bool {
+        let Some(host) = self.0.host_str() else {
+            return false;
+        };
+        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
+    /// TLS by rustls on ring, with the system's certificates. A client of a plain URL gets none:
+    /// it must work on a machine that has no certificates at all.
+    pub(super) fn with_tls(&self, builder: ClientBuilder) -> Result<ClientBuilder, ClientError> {
+        let ring = rustls::crypto::ring::default_provider();
+        if self.0.scheme() == "https" {
+            // The first one stays: it is this one, or one that somebody installed on purpose.
+            let _ = ring.install_default();
+            return Ok(builder);
+        }
+        let config = rustls::ClientConfig::builder_with_provider(Arc::new(ring))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| ClientError::Setup(e.to_string()))?
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        Ok(builder.tls_backend_preconfigured(config))
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    /// Without the password that it may hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = self.0.clone();
+        if shown.password().is_some() {
+            // Fails only for URLs without a host, which are none of these.
+            let _ = shown.set_password(Some("********"));
+        }
+        f.write_str(shown.as_str().trim_end_matches('/'))
+    }
+}
+
+fn segment(text: &str) -> impl fmt::Display {
+    utf8_percent_encode(text, SEGMENT)
+}
+
+pub(in crate::cli) fn feature_path(id: &FeatureId) -> String {
+    format!("/v1/features/{}/{}", segment(id.entity_type.as_str()), segment(id.name.as_str()))
+}
+
+/// The default version's segment is empty.
+pub(in crate::cli) fn version_path(id: &FeatureId, version: &VersionLabel) -> String {
+    format!("{}/versions/{}", feature_path(id), segment(version.as_str()))
+}
+
+pub(in crate::cli) fn items_path(id: &FeatureId, entity_id: &EntityId) -> String {
+    format!(
+        "/v1/lists/{}/{}/{}/items",
+        segment(id.entity_type.as_str()),
+        segment(id.name.as_str()),
+        segment(entity_id.as_str())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EntityType, FeatureName};
+
+    fn id() -> FeatureId {
+        FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("a.b-c").unwrap() }
+    }
+
+    #[test]
+    fn an_entity_id_stays_one_segment_whatever_it_holds() {
+        let url = ServerUrl::parse("http://h:1/prefix/").unwrap();
+        for (entity_id, encoded) in [
+            ("u-1", "u-1"),
+            ("a/b?c#d%2F é", "a%2Fb%3Fc%23d%252F%20%C3%A9"),
+            ("../x", "..%2Fx"),
+            ("a\\b\n", "a%5Cb%0A"),
+            ("%2e%2e", "%252e%252e"),
+        ] {
+            let path = items_path(&id(), &EntityId::new(entity_id).unwrap());
+            let expected = format!("http://h:1/prefix/v1/lists/user/a.b-c/{encoded}/items");
+            assert_eq!(url.join(&path).unwrap().as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn versions_may_hold_slashes_and_the_default_one_is_empty() {
+        assert_eq!(
+            version_path(&id(), &VersionLabel::new("2024/08").unwrap()),
+            "/v1/features/user/a.b-c/versions/2024%2F08"
+        );
+        assert_eq!(version_path(&id(), &VersionLabel::default_version()), "/v1/features/user/a.b-c/versions/");
+    }
+
+    #[test]
+    fn urls_are_checked_and_shown_without_passwords() {
+        for bad in ["", "localhost:8080", "ftp://h", "http://", "http://h?x=1", "/v1"] {
+            assert!(ServerUrl::parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(ServerUrl::parse("http://u:secret@h:1/").unwrap().to_string(), "http://u:********@h:1");
+        for (url, loopback) in
+            [("http://127.0.0.1:1", true), ("http://[::1]:1", true), ("http://localhost", true), ("http://h", false)]
+        {
+            assert_eq!(ServerUrl::parse(url).unwrap().is_loopback(), loopback, "{url}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! How a command fails: what it tells, and its exit status.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::config::SettingError;
+
+const FAILED: u8 = 1;
+pub(super) const WRONG_USAGE: u8 = 2;
+
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The command could not be done: exit status 1.
+    Failed(String),
+    /// The command line asks for what cannot be: exit status 2.
+    Usage(String),
+    /// Exit status 2.
+    Settings(Vec<SettingError>),
+    /// Nobody reads the output any more, as after `| head`: a quiet end.
+    OutputClosed,
+}
+
+impl Failure {
+    pub(super) fn failed(text: impl Into<String>) -> Self {
+        Self::Failed(text.into())
+    }
+
+    /// What is left to tell, one line a mistake, and the exit status.
+    pub(super) fn report(self) -> ExitCode {
+        match self {
+            Self::Failed(text) => {
+                eprintln!("error: {text}");
+                ExitCode::from(FAILED)
+            }
+            Self::Usage(text) => {
+                eprintln!("error: {text}");
+                ExitCode::from(WRONG_USAGE)
+            }
+            Self::Settings(errors) => {
+                for error in errors {
+                    eprintln!("error: {error}");
+                }
+                ExitCode::from(WRONG_USAGE)
+            }
+            Self::OutputClosed => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// A failure to write to standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Failed(format!("cannot write to standard output: {error}")),
+        }
+    }
+}

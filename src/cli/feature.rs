@@ -1,0 +1,398 @@
+//! `liststore feature`: the definitions of list features, through a server's HTTP API.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::block_on;
+use super::client::{Answer, Client, Request, Retries, feature_path, read, views};
+use super::failure::Failure;
+use super::output::{Format, Output, printable};
+use super::parse::{self, Asking, Author, FeatureArguments};
+use crate::domain::{EntityType, Ttl, ValueType};
+
+/// The server's most features in a page.
+const PAGE_SIZE: u32 = 1_000;
+const HISTORY_DEFAULT: &str = "100";
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore feature create user story_presented --value-type string --ttl 30d --owner feed-team
+  liststore feature list --output ndjson
+  liststore feature history user story_presented";
+
+/// Create, show, change and delete list features
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(Create),
+    Get(Get),
+    List(List),
+    Update(Update),
+    Delete(Delete),
+    History(History),
+}
+
+/// Create a list feature with its default version
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore feature create user story_presented --value-type string --ttl 30d
+  liststore feature create user purchase --value-type json --ttl 7300d --label team=shop --owner shop-team
+
+A ttl is whole numbers with units, largest first (30d, 12h, 1d12h), from 1s to 7300d.")]
+struct Create {
+    #[command(flatten)]
+    feature: FeatureArguments,
+    /// The type of its values: string, int64, double, bool, bytes or json
+    #[arg(long, value_name = "TYPE", value_parser = ValueType::parse)]
+    value_type: ValueType,
+    /// How long an item is visible after its timestamp
+    #[arg(long, value_parser = parse::ttl)]
+    ttl: Ttl,
+    /// What the feature means
+    #[arg(long, default_value = "", hide_default_value = true)]
+    description: String,
+    /// Who answers for it
+    #[arg(long, default_value = "", hide_default_value = true)]
+    owner: String,
+    /// A label; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
+    labels: Vec<(String, String)>,
+    #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Show one feature with its versions
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore feature get user story_presented --output json")]
+struct Get {
+    #[command(flatten)]
+    feature: FeatureArguments,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// List features, by entity type and name
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore feature list
+  liststore feature list --entity-type user --query story --output ndjson")]
+struct List {
+    /// Only those of this entity type
+    #[arg(long, value_parser = EntityType::new)]
+    entity_type: Option<EntityType>,
+    /// Only those with this text in their name, description or owner
+    #[arg(short, long, value_name = "TEXT")]
+    query: Option<String>,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Change a feature; what is not named stays
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore feature update user story_presented --ttl 14d
+  liststore feature update user story_presented --label team=feed --label tier=1
+
+A shorter ttl takes effect at once. Labels are replaced as a whole; --no-labels removes them.")]
+struct Update {
+    #[command(flatten)]
+    feature: FeatureArguments,
+    /// How long an item of the default version is visible after its timestamp
+    #[arg(long, value_parser = parse::ttl)]
+    ttl: Option<Ttl>,
+    /// What the feature means
+    #[arg(long)]
+    description: Option<String>,
+    /// Who answers for it
+    #[arg(long)]
+    owner: Option<String>,
+    /// A label; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
+    labels: Vec<(String, String)>,
+    /// Remove all labels
+    #[arg(long, conflicts_with = "labels")]
+    no_labels: bool,
+    /// Only if the feature still has this ETag
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+    #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Delete a feature with all its versions; its items are left to expire
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore feature delete user story_presented
+
+A feature that is created again under the same name starts empty.")]
+struct Delete {
+    #[command(flatten)]
+    feature: FeatureArguments,
+    /// Only if the feature still has this ETag
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+    #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Show who changed a feature, when and how, newest first; also after its deletion
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore feature history user story_presented --limit 10")]
+struct History {
+    #[command(flatten)]
+    feature: FeatureArguments,
+    /// How many changes to show
+    #[arg(long, default_value = HISTORY_DEFAULT, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    block_on(async {
+        match arguments.command {
+            Command::Create(arguments) => create(arguments).await,
+            Command::Get(arguments) => get(arguments).await,
+            Command::List(arguments) => list(arguments).await,
+            Command::Update(arguments) => update(arguments).await,
+            Command::Delete(arguments) => delete(arguments).await,
+            Command::History(arguments) => history(arguments).await,
+        }
+    })
+}
+
+pub(super) fn client(asking: &Asking, author: Author) -> Result<Client, Failure> {
+    Ok(Client::new(asking.server.url.clone(), author.user, Retries::PATIENT)?)
+}
+
+async fn create(arguments: Create) -> Result<(), Failure> {
+    let client = client(&arguments.asking, arguments.author)?;
+    let body = json!({
+        "entity_type": arguments.feature.entity_type.as_str(),
+        "name": arguments.feature.feature.as_str(),
+        "value_type": arguments.value_type,
+        "ttl": arguments.ttl,
+        "description": arguments.description,
+        "owner": arguments.owner,
+        "labels": parse::labels(&arguments.labels),
+    });
+    let answer = client.send(&Request::post("/v1/features".to_owned(), Bytes::from(body.to_string()))).await?;
+    show(&answer, arguments.asking.output)
+}
+
+async fn get(arguments: Get) -> Result<(), Failure> {
+    let client = client(&arguments.asking, Author { user: None })?;
+    let answer = client.send(&Request::get(feature_path(&arguments.feature.id()))).await?;
+    show(&answer, arguments.asking.output)
+}
+
+async fn list(arguments: List) -> Result<(), Failure> {
+    let client = client(&arguments.asking, Author { user: None })?;
+    let mut features: Vec<Box<RawValue>> = Vec::new();
+    let mut page_token = None;
+    loop {
+        let request = Request::get("/v1/features".to_owned())
+            .query("entity_type", arguments.entity_type.as_ref())
+            .query("q", arguments.query.as_ref())
+            .query("page_size", Some(PAGE_SIZE))
+            .query("page_token", page_token);
+        let page: views::FeaturePage = client.ask(&request).await?;
+        features.extend(page.features);
+        page_token = page.next_page_token;
+        if page_token.is_none() {
+            break;
+        }
+    }
+    let mut output = Output::open();
+    match arguments.asking.output {
+        Format::Json => output.json(&BTreeMap::from([("features", &features)]))?,
+        Format::Ndjson => features.iter().try_for_each(|feature| output.json(feature))?,
+        Format::Table => {
+            let row = |feature: views::Feature| {
+                vec![
+                    feature.entity_type,
+                    feature.name,
+                    feature.value_type.to_string(),
+                    feature.ttl,
+                    feature.versions.len().to_string(),
+                    feature.owner,
+                    feature.description,
+                ]
+            };
+            let rows = features.iter().map(|raw| read_raw(raw).map(row)).collect::<Result<Vec<_>, Failure>>()?;
+            output.table(&["ENTITY TYPE", "NAME", "VALUE TYPE", "TTL", "VERSIONS", "OWNER", "DESCRIPTION"], &rows)?;
+        }
+    }
+    output.flush()
+}
+
+async fn update(arguments: Update) -> Result<(), Failure> {
+    let mut changes = serde_json::Map::new();
+    changes.extend(arguments.ttl.map(|ttl| ("ttl".to_owned(), json!(ttl))));
+    changes.extend(arguments.description.map(|text| ("description".to_owned(), json!(text))));
+    changes.extend(arguments.owner.map(|text| ("owner".to_owned(), json!(text))));
+    if arguments.no_labels || !arguments.labels.is_empty() {
+        changes.insert("labels".to_owned(), json!(parse::labels(&arguments.labels)));
+    }
+    if changes.is_empty() {
+        return Err(Failure::Usage(
+            "name what to change: --ttl, --description, --owner, --label or --no-labels".into(),
+        ));
+    }
+    let client = client(&arguments.asking, arguments.author)?;
+    let body = Bytes::from(serde_json::Value::Object(changes).to_string());
+    let request = Request::patch(feature_path(&arguments.feature.id()), body).if_match(arguments.if_match);
+    show(&client.send(&request).await?, arguments.asking.output)
+}
+
+async fn delete(arguments: Delete) -> Result<(), Failure> {
+    let client = client(&arguments.asking, arguments.author)?;
+    let id = arguments.feature.id();
+    let answer = client.send(&Request::delete(feature_path(&id)).if_match(arguments.if_match)).await?;
+    show_deleted(&answer, &id.to_string(), arguments.asking.output)
+}
+
+async fn history(arguments: History) -> Result<(), Failure> {
+    let client = client(&arguments.asking, Author { user: None })?;
+    let mut entries: Vec<Box<RawValue>> = Vec::new();
+    let mut page_token = None;
+    let limit = arguments.limit as usize;
+    loop {
+        let request =
+            Request::get(format!("{}/history", feature_path(&arguments.feature.id()))).query("page_token", page_token);
+        let page: views::HistoryPage = client.ask(&request).await?;
+        entries.extend(page.history);
+        page_token = page.next_page_token;
+        if page_token.is_none() || entries.len() >= limit {
+            break;
+        }
+    }
+    entries.truncate(limit);
+    let mut output = Output::open();
+    match arguments.asking.output {
+        Format::Json => output.json(&BTreeMap::from([("history", &entries)]))?,
+        Format::Ndjson => entries.iter().try_for_each(|entry| output.json(entry))?,
+        Format::Table => {
+            let row = |entry: views::HistoryEntry| {
+                let change = match (&entry.before, &entry.after) {
+                    (Some(before), Some(after)) => differences(before, after),
+                    _ => String::new(),
+                };
+                vec![entry.at, entry.by, entry.action, entry.version.unwrap_or_default(), change]
+            };
+            let rows = entries.iter().map(|raw| read_raw(raw).map(row)).collect::<Result<Vec<_>, Failure>>()?;
+            output.table(&["AT", "BY", "ACTION", "VERSION", "CHANGE"], &rows)?;
+        }
+    }
+    output.flush()
+}
+
+fn read_raw<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Failure> {
+    Ok(read(raw.get().as_bytes())?)
+}
+
+/// The fields that a change has changed: `ttl 30d -> 14d`.
+fn differences(before: &serde_json::Value, after: &serde_json::Value) -> String {
+    let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else {
+        return String::new();
+    };
+    let shown = |value: Option<&serde_json::Value>| match value {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => "-".to_owned(),
+    };
+    let changed = after.iter().filter(|(name, value)| {
+        !matches!(name.as_str(), "updated_at" | "versions") && before.get(*name) != Some(*value)
+    });
+    let changes: Vec<String> =
+        changed.map(|(name, value)| format!("{name} {} -> {}", shown(before.get(name)), shown(Some(value)))).collect();
+    changes.join(", ")
+}
+
+/// Prints one feature.
+fn show(answer: &Answer, format: Format) -> Result<(), Failure> {
+    let mut output = Output::open();
+    if format == Format::Table {
+        table(&mut output, &read(&answer.body)?, answer.etag.as_deref())?;
+    } else {
+        output.json(&read::<Box<RawValue>>(&answer.body)?)?;
+    }
+    output.flush()
+}
+
+fn table(output: &mut Output, feature: &views::Feature, etag: Option<&str>) -> Result<(), Failure> {
+    let labels: Vec<String> = feature.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    for (name, value) in [
+        ("feature", format!("{} {}", feature.entity_type, feature.name)),
+        ("value type", feature.value_type.to_string()),
+        ("ttl", feature.ttl.clone()),
+        ("description", feature.description.clone()),
+        ("owner", feature.owner.clone()),
+        ("labels", labels.join(", ")),
+        ("created at", feature.created_at.clone()),
+        ("updated at", feature.updated_at.clone()),
+        ("etag", etag.unwrap_or_default().to_owned()),
+    ] {
+        output.line(format!("{name:13}{}", printable(&value)).trim_end())?;
+    }
+    output.line("")?;
+    let rows: Vec<Vec<String>> = feature.versions.iter().map(version_row).collect();
+    output.table(&VERSION_HEADER, &rows)
+}
+
+pub(super) const VERSION_HEADER: [&str; 4] = ["VERSION", "TTL", "CREATED AT", "DESCRIPTION"];
+
+pub(super) fn version_row(version: &views::Version) -> Vec<String> {
+    let label = if version.version.is_empty() { "(default)" } else { &version.version };
+    vec![label.to_owned(), version.ttl.clone(), version.created_at.clone(), version.description.clone()]
+}
+
+/// Prints what a deletion answered.
+pub(super) fn show_deleted(answer: &Answer, what: &str, format: Format) -> Result<(), Failure> {
+    let mut output = Output::open();
+    if format == Format::Table {
+        let deleted: views::Deleted = read(&answer.body)?;
+        output.line(&format!("deleted {what}; its items have expired by about {}", deleted.items_expire_by))?;
+    } else {
+        output.json(&read::<Box<RawValue>>(&answer.body)?)?;
+    }
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_by_what_differs() {
+        let before = json!({"ttl": "30d", "owner": "a", "updated_at": "1", "labels": {}});
+        let after = json!({"ttl": "14d", "owner": "a", "updated_at": "2", "labels": {"k": "v"}});
+        assert_eq!(differences(&before, &after), r#"labels {} -> {"k":"v"}, ttl 30d -> 14d"#);
+        assert_eq!(differences(&json!(null), &after), "");
+    }
+}

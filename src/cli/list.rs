@@ -1,0 +1,319 @@
+//! `liststore list`: the items of one list, through a server's HTTP API.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::block_on;
+use super::client::{Client, Request, Retries, feature_path, items_path, read, views};
+use super::failure::Failure;
+use super::output::{Format, Output, printable};
+use super::parse::{Asking, FeatureArguments, VersionOption};
+use super::value_text;
+use crate::domain::{Clock, EntityId, Limit, SystemClock, Timestamp, ValueType};
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore list add user story_presented u-123 --value story-9
+  liststore list get user story_presented u-123 --limit 50
+  liststore list remove user story_presented u-123 --value story-9
+  liststore list clear user story_presented u-123
+
+Any text may be an ENTITY_ID; put -- before one that begins with a dash.";
+
+/// Read and change the items of one list
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Get(Get),
+    Add(Add),
+    Remove(Remove),
+    Clear(Clear),
+}
+
+/// The list of one entity.
+#[derive(Debug, Args)]
+struct Which {
+    #[command(flatten)]
+    feature: FeatureArguments,
+    /// The entity, such as u-123
+    #[arg(value_parser = EntityId::new)]
+    entity_id: EntityId,
+    #[command(flatten)]
+    version: VersionOption,
+}
+
+/// Values, as text.
+#[derive(Debug, Args)]
+struct Values {
+    /// The values, as text of the feature's type: string as it is, bytes as Base64, json as JSON
+    #[arg(value_name = "VALUE", required_unless_present = "values")]
+    values_given: Vec<String>,
+    /// The same as VALUE; may be given several times
+    #[arg(long = "value", value_name = "VALUE", allow_hyphen_values = true)]
+    values: Vec<String>,
+}
+
+/// Show items, newest first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore list get user story_presented u-123
+  liststore list get user story_presented u-123 --min-timestamp 2024-08-01T00:00:00Z --limit 10
+  liststore list get user story_presented u-123 --all --output ndjson")]
+struct Get {
+    #[command(flatten)]
+    which: Which,
+    /// Only items from this moment on: RFC 3339, or nanoseconds since the Unix epoch
+    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    min_timestamp: Option<Timestamp>,
+    /// Only items up to this moment
+    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    max_timestamp: Option<Timestamp>,
+    /// How many items a page has [default: 100]
+    #[arg(long, value_parser = limit)]
+    limit: Option<usize>,
+    /// Go on where a page ended
+    #[arg(long, value_name = "TOKEN")]
+    page_token: Option<String>,
+    /// All items, page by page
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Add items; adding one again changes nothing
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore list add user story_presented u-123 --value story-9
+  liststore list add user story_presented u-123 story-9 story-10 --timestamp 2024-08-29T16:44:05.43Z")]
+struct Add {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    values: Values,
+    /// When it happened: RFC 3339, or nanoseconds since the Unix epoch [default: now]
+    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    timestamp: Option<Timestamp>,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Remove all items that have one of these values
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore list remove user story_presented u-123 --value story-9")]
+struct Remove {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    values: Values,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Remove all items of the list
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore list clear user story_presented u-123")]
+struct Clear {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().map_err(|_| "must be a whole number".to_owned())?;
+    Limit::of_items(limit).map(|_| limit).map_err(|e| e.to_string())
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    block_on(async {
+        match arguments.command {
+            Command::Get(arguments) => get(arguments).await,
+            Command::Add(arguments) => add(arguments).await,
+            Command::Remove(arguments) => remove(arguments).await,
+            Command::Clear(arguments) => clear(arguments).await,
+        }
+    })
+}
+
+impl Which {
+    /// A request's query parameter; the default version needs none.
+    fn version(&self) -> Option<&str> {
+        let version = &self.version.version;
+        (!version.is_default()).then(|| version.as_str())
+    }
+
+    fn path(&self) -> String {
+        items_path(&self.feature.id(), &self.entity_id)
+    }
+}
+
+fn client(asking: &Asking) -> Result<Client, Failure> {
+    Ok(Client::new(asking.server.url.clone(), None, Retries::PATIENT)?)
+}
+
+async fn get(arguments: Get) -> Result<(), Failure> {
+    let client = client(&arguments.asking)?;
+    let mut shown = Shown::begin(arguments.asking.output)?;
+    let mut page_token = arguments.page_token.clone();
+    loop {
+        let request = Request::get(arguments.which.path())
+            .query("version", arguments.which.version())
+            .query("min_timestamp", arguments.min_timestamp.map(Timestamp::as_nanos))
+            .query("max_timestamp", arguments.max_timestamp.map(Timestamp::as_nanos))
+            .query("limit", arguments.limit)
+            .query("page_token", page_token.take());
+        let page: views::ItemPage = client.ask(&request).await?;
+        shown.items(&page.items)?;
+        page_token = page.next_page_token;
+        if page_token.is_none() || !arguments.all {
+            return shown.end(page_token.as_deref());
+        }
+    }
+}
+
+/// Prints items page by page, so that a list of any length needs little memory.
+struct Shown {
+    output: Output,
+    format: Format,
+    items: u64,
+}
+
+impl Shown {
+    fn begin(format: Format) -> Result<Self, Failure> {
+        Ok(Self { output: Output::open(), format, items: 0 })
+    }
+
+    fn items(&mut self, items: &[Box<RawValue>]) -> Result<(), Failure> {
+        for raw in items {
+            let first = self.items == 0;
+            self.items += 1;
+            match self.format {
+                Format::Json => self.output.text(if first { "{\"items\":[" } else { "," })?,
+                Format::Table if first => self.output.line(&format!("{:30}  VALUE", "TIMESTAMP"))?,
+                Format::Table | Format::Ndjson => {}
+            }
+            match self.format {
+                Format::Json => self.output.text(raw.get())?,
+                Format::Ndjson => self.output.line(raw.get())?,
+                Format::Table => {
+                    let item: views::Item = read(raw.get().as_bytes())?;
+                    let row = format!("{:30}  {}", printable(&item.timestamp), printable(item.value.get()));
+                    self.output.line(&row)?;
+                }
+            }
+        }
+        // A reader at the other end of a pipe gets each page as it comes.
+        self.output.flush()
+    }
+
+    fn end(mut self, page_token: Option<&str>) -> Result<(), Failure> {
+        match (self.format, page_token) {
+            (Format::Json, token) => {
+                let open = if self.items == 0 { "{\"items\":[" } else { "" };
+                let token = token.map(|token| format!(",\"next_page_token\":{}", json!(token))).unwrap_or_default();
+                self.output.line(&format!("{open}]{token}}}"))?;
+            }
+            (_, Some(token)) => eprintln!("there are more: --page-token {token} goes on, --all shows all"),
+            (Format::Table, None) if self.items == 0 => eprintln!("the list is empty"),
+            (_, None) => {}
+        }
+        self.output.flush()
+    }
+}
+
+/// The values as JSON of the feature's type, which only the server knows.
+async fn typed(client: &Client, which: &Which, values: Values) -> Result<Vec<Box<RawValue>>, Failure> {
+    let feature: views::Feature = client.ask(&Request::get(feature_path(&which.feature.id()))).await?;
+    let all = values.values_given.iter().chain(&values.values);
+    all.map(|text| typed_value(feature.value_type, text)).collect()
+}
+
+fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failure> {
+    let mut json = Vec::new();
+    value_text::write_json(value_type, text, &mut json)
+        .map_err(|reason| Failure::Usage(format!("the value {text:?} does not fit: {reason}")))?;
+    Ok(read(&json)?)
+}
+
+/// The values stand in it as they are: JSON numbers keep their digits.
+#[derive(Serialize)]
+struct NewItems<'a> {
+    items: Vec<NewItem<'a>>,
+}
+
+#[derive(Serialize)]
+struct NewItem<'a> {
+    timestamp: Timestamp,
+    value: &'a RawValue,
+}
+
+fn encode(body: &impl Serialize) -> Result<Bytes, Failure> {
+    serde_json::to_vec(body).map(Bytes::from).map_err(|e| Failure::failed(format!("cannot write the request: {e}")))
+}
+
+async fn add(arguments: Add) -> Result<(), Failure> {
+    let client = client(&arguments.asking)?;
+    let values = typed(&client, &arguments.which, arguments.values).await?;
+    let timestamp = arguments.timestamp.unwrap_or_else(|| SystemClock.now());
+    let body = NewItems { items: values.iter().map(|value| NewItem { timestamp, value }).collect() };
+    let request =
+        Request::post(arguments.which.path(), encode(&body)?).repeatable().query("version", arguments.which.version());
+    let added: views::Added = client.ask(&request).await?;
+    let mut output = Output::open();
+    match arguments.asking.output {
+        Format::Table if added.already_expired > 0 => {
+            output.line(&format!("added {}; already expired: {}", added.added, added.already_expired))?;
+        }
+        Format::Table => output.line(&format!("added {}", added.added))?,
+        Format::Json | Format::Ndjson => output.json(&added)?,
+    }
+    output.flush()
+}
+
+async fn remove(arguments: Remove) -> Result<(), Failure> {
+    let client = client(&arguments.asking)?;
+    let mut removed = 0;
+    for value in typed(&client, &arguments.which, arguments.values).await? {
+        // Not repeatable: the second time would count what the first has left.
+        let path = format!("{}:remove", arguments.which.path());
+        let body = encode(&BTreeMap::from([("value", &value)]))?;
+        let request = Request::post(path, body).query("version", arguments.which.version());
+        removed += client.ask::<views::Removed>(&request).await?.removed;
+    }
+    let mut output = Output::open();
+    match arguments.asking.output {
+        Format::Table => output.line(&format!("removed {removed}"))?,
+        Format::Json | Format::Ndjson => output.json(&json!({ "removed": removed }))?,
+    }
+    output.flush()
+}
+
+async fn clear(arguments: Clear) -> Result<(), Failure> {
+    let client = client(&arguments.asking)?;
+    let request = Request::delete(arguments.which.path()).repeatable().query("version", arguments.which.version());
+    client.send(&request).await?;
+    let mut output = Output::open();
+    match arguments.asking.output {
+        Format::Table => output.line("removed all items")?,
+        Format::Json | Format::Ndjson => output.json(&json!({}))?,
+    }
+    output.flush()
+}

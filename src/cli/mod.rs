@@ -1,0 +1,120 @@
+//! The command line: one file a command. `docs/cli.md` is its reference.
+//!
+//! Data goes to standard output, everything else to standard error; the exit status is 0 if all
+//! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists
+//! and features speak HTTP with a running server: they must never open a store themselves.
+
+// mod check;
+mod client;
+mod failure;
+mod feature;
+mod import;
+mod list;
+// mod migrate;
+mod output;
+mod parse;
+// mod serve;
+// mod settings;
+mod value_text;
+mod version;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore serve
+  liststore feature create user story_presented --value-type string --ttl 30d
+  liststore list add user story_presented u-123 --value story-9
+  liststore list get user story_presented u-123
+
+Each command's --help shows examples of its own.";
+
+/// A server for list features: time-ordered lists of expiring items that belong to an entity.
+#[derive(Debug, Parser)]
+#[command(name = "liststore", version, after_help = EXAMPLES, max_term_width = 100)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    // Serve(serve::Arguments),
+    // Check(check::Arguments),
+    // Migrate(migrate::Arguments),
+    Feature(feature::Arguments),
+    Version(version::Arguments),
+    List(list::Arguments),
+    Import(import::Arguments),
+}
+
+/// Runs one command to its end.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let command_line = match CommandLine::try_parse_from(arguments) {
+        Ok(command_line) => command_line,
+        Err(error) => {
+            // Help and version come this way too, with exit status 0. Where they cannot be
+            // printed, nobody reads them.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(failure::WRONG_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match command_line.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<(), Failure> {
+        match self {
+            // Self::Serve(arguments) => serve::run(&arguments),
+            // Self::Check(arguments) => check::run(&arguments),
+            // Self::Migrate(arguments) => migrate::run(&arguments),
+            Self::Feature(arguments) => feature::run(arguments),
+            Self::Version(arguments) => version::run(arguments),
+            Self::List(arguments) => list::run(arguments),
+            Self::Import(arguments) => import::run(arguments),
+        }
+    }
+}
+
+/// Runs a command that speaks HTTP. Its server does the work: one thread is enough.
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::failed(format!("cannot start: {e}")))?;
+    let done = runtime.block_on(command);
+    // A thread that waits for standard input must not hold up the end.
+    runtime.shutdown_background();
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_an_example() {
+        fn look(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example") && help.contains("liststore "), "{path}");
+            command.get_subcommands().filter(|c| c.get_name() != "help").for_each(|c| look(c, &path));
+        }
+        look(&CommandLine::command(), "");
+    }
+}

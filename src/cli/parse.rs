@@ -1,0 +1,82 @@
+//! Arguments that several commands share, parsed by the domain's own rules.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+
+use super::client::ServerUrl;
+use super::output::Format;
+use crate::domain::{EntityType, FeatureId, FeatureName, Ttl, VersionLabel};
+
+/// Which server to ask.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Server {
+    /// The server's URL
+    #[arg(long, env = "LISTSTORE_URL", default_value = ServerUrl::DEFAULT, value_parser = ServerUrl::parse)]
+    pub url: ServerUrl,
+}
+
+/// Which server to ask, and how to print its answer.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Asking {
+    #[command(flatten)]
+    pub server: Server,
+    /// How to print data
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Who asks for a change.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Author {
+    /// Your name, for the feature's history
+    #[arg(long, env = "LISTSTORE_USER", value_name = "NAME", value_parser = author)]
+    pub user: Option<crate::domain::Author>,
+}
+
+fn author(text: &str) -> Result<crate::domain::Author, String> {
+    // It travels in a header, whose bytes must be plain.
+    if !text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return Err("must be of printable ASCII characters".to_owned());
+    }
+    crate::domain::Author::new(text).map_err(|e| e.to_string())
+}
+
+/// A list feature.
+#[derive(Debug, Clone, Args)]
+pub(super) struct FeatureArguments {
+    /// The kind of entity, such as user
+    #[arg(value_parser = EntityType::new)]
+    pub entity_type: EntityType,
+    /// The feature's name, such as story_presented
+    #[arg(value_parser = FeatureName::new)]
+    pub feature: FeatureName,
+}
+
+impl FeatureArguments {
+    pub(super) fn id(&self) -> FeatureId {
+        FeatureId { entity_type: self.entity_type.clone(), name: self.feature.clone() }
+    }
+}
+
+/// A feature version, the default version if it is left out.
+#[derive(Debug, Clone, Args)]
+pub(super) struct VersionOption {
+    /// The feature version; the default version has the label ""
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = VersionLabel::new)]
+    pub version: VersionLabel,
+}
+
+pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
+    Ttl::parse(text).map_err(|e| e.to_string())
+}
+
+/// One `KEY=VALUE`.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+pub(super) fn labels(labels: &[(String, String)]) -> BTreeMap<&str, &str> {
+    labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}

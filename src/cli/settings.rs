@@ -1,0 +1,35 @@
+//! The flags that stand above the settings of file and environment.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+use crate::config::{Flag, Loaded, Settings};
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct SettingsArguments {
+    /// The configuration file (TOML); the environment (LISTSTORE__SECTION__KEY) and flags go above it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The address to listen on, such as 0.0.0.0:8080; port 0 picks a free one [setting: http.listen]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Where the embedded stores keep their data [setting: items.embedded.dir]
+    #[arg(long, value_name = "DIRECTORY")]
+    data_dir: Option<String>,
+}
+
+impl SettingsArguments {
+    pub(super) fn load(&self) -> Result<Loaded, Failure> {
+        let flag = |flag, key, value: &Option<String>| value.clone().map(|value| Flag { flag, key, value });
+        let flags: Vec<Flag> = [
+            flag("--listen", "http.listen", &self.listen),
+            flag("--data-dir", "items.embedded.dir", &self.data_dir),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        Settings::load(self.config.as_deref(), &flags).map_err(Failure::Settings)
+    }
+}
