@@ -4,20 +4,18 @@
 //! It makes changes one after another, so that the catalog follows them in order. A change that was
 //! begun is carried through, and published, even when its caller has left.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{Actor, Context, Handler, Message, ResponseFuture};
 use arc_swap::ArcSwapOption;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 
-use crate::domain::{Clock, Feature, FeatureId, Revision};
+use super::refresher::Refresher;
+use crate::domain::{Clock, Feature, FeatureId, Revision, Timestamp};
 use crate::metadata::{Catalog, MetadataError, MetadataStore};
-
-const LOAD_DELAY_MIN: Duration = Duration::from_millis(100);
-const LOAD_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// What the actor works with.
 pub(super) struct Desk {
@@ -26,6 +24,8 @@ pub(super) struct Desk {
     pub clock: Arc<dyn Clock>,
     /// Why the store could not be used when it was last tried; none when it could.
     pub trouble: Arc<ArcSwapOption<String>>,
+    /// Whether the catalog could not be brought up to the store's present state last time.
+    pub refresh_failed: Cell<bool>,
     /// Held from before a change until it is published.
     pub changing: Mutex<()>,
 }
@@ -36,51 +36,61 @@ impl Desk {
         self.catalog.publish_change(revision, id, feature, self.clock.now());
     }
 
-    /// Remembers whether the store could be used.
+    /// Remembers whether a call found the store there.
     pub fn note<T>(&self, result: &Result<T, MetadataError>) {
         match result {
-            Err(MetadataError::Unavailable { reason, .. }) => {
-                let known = self.trouble.swap(Some(Arc::new(reason.clone()))).is_some();
-                if !known {
-                    tracing::warn!(reason, "the metadata store is away; list operations go on from the catalog");
-                }
-            }
-            _ => {
-                if self.trouble.swap(None).is_some() {
-                    tracing::info!("the metadata store is back");
-                }
-            }
+            Err(MetadataError::Unavailable { reason, .. }) => self.set_trouble(Some(reason.clone())),
+            // What the catalog cannot be read for, a call that needs less does not make good.
+            _ if self.refresh_failed.get() => {}
+            _ => self.set_trouble(None),
         }
     }
 
-    /// Publishes all definitions.
-    async fn load(&self) -> Result<(), MetadataError> {
-        let _changing = self.changing.lock().await;
+    fn set_trouble(&self, reason: Option<String>) {
+        let before = self.trouble.swap(reason.clone().map(Arc::new));
+        match (before, reason) {
+            (None, Some(reason)) => {
+                tracing::warn!(reason, "the metadata store cannot be used; list operations go on from the catalog");
+            }
+            (Some(_), None) => tracing::info!("the metadata store can be used again"),
+            _ => {}
+        }
+    }
+
+    /// Brings the catalog up to what the store has now: all definitions, or those that changed.
+    pub async fn refresh(&self, everything: bool) -> Result<(), MetadataError> {
+        let since = self.catalog.begin_reading().filter(|_| !everything);
         let synced_at = self.clock.now();
-        let definitions = self.store.definitions().await;
-        self.note(&definitions);
-        self.catalog.publish(&definitions?, synced_at);
+        let result = self.read(since, synced_at).await;
+        self.refresh_failed.set(result.is_err());
+        self.set_trouble(result.as_ref().err().map(|error| error.reason()));
+        result
+    }
+
+    async fn read(&self, since: Option<Revision>, synced_at: Timestamp) -> Result<(), MetadataError> {
+        if let Some(since) = since
+            && let Some(changes) = self.store.changes(since).await?
+        {
+            self.catalog.publish_changes(&changes, synced_at);
+        } else {
+            let definitions = self.store.definitions().await?;
+            self.catalog.publish(&definitions, synced_at);
+        }
         Ok(())
     }
 }
 
 pub(super) struct MetadataActor {
     pub desk: Rc<Desk>,
+    pub refresher: Arc<Refresher>,
 }
 
 impl Actor for MetadataActor {
     type Context = Context<Self>;
 
     fn started(&mut self, _: &mut Self::Context) {
-        let desk = Rc::clone(&self.desk);
-        actix::spawn(async move {
-            let mut delay = LOAD_DELAY_MIN;
-            while let Err(error) = desk.load().await {
-                tracing::warn!(%error, retry_in_ms = delay.as_millis() as u64, "cannot load the catalog");
-                tokio::time::sleep(delay).await;
-                delay = (delay * 2).min(LOAD_DELAY_MAX);
-            }
-        });
+        actix::spawn(Arc::clone(&self.refresher).run(Rc::clone(&self.desk)));
+        actix::spawn(Arc::clone(&self.refresher).hear(Rc::clone(&self.desk)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The handle for the control plane: typed calls to the metadata actor, bounded and with a deadline.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,12 @@ use std::time::Duration;
 use actix::{Actor, Addr, Arbiter, MailboxError};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Mutex, Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::metadata_actor::{Desk, Job, MetadataActor};
+use super::refresher::Refresher;
 use crate::domain::{Author, Clock, Feature, FeatureId, FeatureVersion, Limit, Revision, Ttl, VersionLabel};
+use crate::metadata::catalog::{CatalogVersion, Missing};
 use crate::metadata::{
     Catalog, ChangeContext, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore, NewFeature,
     NewVersion, Page, Precondition, VersionPatch,
@@ -30,12 +33,25 @@ impl Default for MetadataOptions {
     }
 }
 
+/// Why there is no feature version to work with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    #[error("there is no such feature")]
+    FeatureNotFound,
+    #[error("the feature has no such version")]
+    VersionNotFound,
+    /// It is not known here, and whether it exists cannot be told now.
+    #[error("the metadata store cannot be asked: {reason}")]
+    Unavailable { reason: String },
+}
+
 /// The handle of the metadata actor. Cheap to clone.
 #[derive(Clone)]
 pub struct MetadataHandle {
     address: Addr<MetadataActor>,
     catalog: Catalog,
     trouble: Arc<ArcSwapOption<String>>,
+    refresher: Arc<Refresher>,
     permits: Arc<Semaphore>,
     options: MetadataOptions,
     arbiter: Arc<std::sync::Mutex<Option<Arbiter>>>,
@@ -51,20 +67,29 @@ impl MetadataHandle {
         options: MetadataOptions,
     ) -> Result<Self, MetadataError> {
         let (catalog, trouble) = (Catalog::default(), Arc::new(ArcSwapOption::empty()));
+        let refresher = Refresher::new();
         let arbiter = Arbiter::new();
         let (ready, started) = oneshot::channel();
         arbiter.spawn({
             let (store, catalog, trouble) = (Arc::clone(&store), catalog.clone(), Arc::clone(&trouble));
+            let refresher = Arc::clone(&refresher);
             async move {
-                let desk = Rc::new(Desk { store, catalog, clock, trouble, changing: Mutex::new(()) });
+                let desk = Rc::new(Desk {
+                    store,
+                    catalog,
+                    clock,
+                    trouble,
+                    refresh_failed: Cell::new(false),
+                    changing: Mutex::new(()),
+                });
                 // Fails only if the caller is gone, and then nobody needs the actor.
-                let _ = ready.send(MetadataActor { desk }.start());
+                let _ = ready.send(MetadataActor { desk, refresher }.start());
             }
         });
         let address = started.await.map_err(|_| broken("the metadata actor did not start"))?;
         let (permits, arbiter) =
             (Arc::new(Semaphore::new(options.permits)), Arc::new(std::sync::Mutex::new(Some(arbiter))));
-        Ok(Self { address, catalog, trouble, permits, options, arbiter, store })
+        Ok(Self { address, catalog, trouble, refresher, permits, options, arbiter, store })
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -74,6 +99,34 @@ impl MetadataHandle {
     /// Why the metadata store could not be used when it was last tried, if it could not.
     pub fn trouble(&self) -> Option<Arc<String>> {
         self.trouble.load_full()
+    }
+
+    /// What a list operation needs to know of a feature version: from the catalog, if it is there.
+    ///
+    /// If it is not, and other servers change definitions too, the store is asked once for all
+    /// operations that wait, at most a few times a second, and no longer than until `deadline`. A
+    /// definition is said not to exist only on the store's word, given after this was called, or,
+    /// when there are more look-ups than may be made, up to 200 ms before.
+    pub async fn resolve(
+        &self,
+        entity_type: &str,
+        name: &str,
+        version: &str,
+        deadline: Instant,
+    ) -> Result<CatalogVersion, ResolveError> {
+        let mut found = self.catalog.version(entity_type, name, version);
+        if found == Err(Missing::NotLoaded) || found.is_err() && self.store.is_shared() {
+            let answered = self.refresher.look_up(deadline).await;
+            found = self.catalog.version(entity_type, name, version);
+            if let (Err(_), Err(reason)) = (&found, answered) {
+                return Err(ResolveError::Unavailable { reason });
+            }
+        }
+        found.map_err(|missing| match missing {
+            Missing::Feature => ResolveError::FeatureNotFound,
+            Missing::Version => ResolveError::VersionNotFound,
+            Missing::NotLoaded => ResolveError::Unavailable { reason: "no definition has been read yet".to_owned() },
+        })
     }
 
     pub async fn create_feature(&self, new: NewFeature, by: Author) -> Result<Feature, MetadataError> {
@@ -190,8 +243,12 @@ impl MetadataHandle {
         by: Author,
         work: impl AsyncFnOnce(&Desk, ChangeContext) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
+        let deadline = Instant::now() + self.options.timeout;
         self.call(true, async move |desk| {
-            let _changing = desk.changing.lock().await;
+            // A change that could not begin before its caller had to leave is not made at all.
+            let _changing = timeout_at(deadline, desk.changing.lock())
+                .await
+                .map_err(|_| away("the changes before it took too long"))?;
             let context = ChangeContext { by, at: desk.clock.now() };
             work(desk, context).await
         })
@@ -228,10 +285,18 @@ impl MetadataHandle {
         }
         self.permits.close();
         let arbiter = self.arbiter.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(arbiter) = arbiter {
-            super::slot::end(arbiter).await;
+        let Some(arbiter) = arbiter else { return };
+        // On the arbiter, since connections that were made there end with it.
+        let (closed, is_closed) = oneshot::channel();
+        let store = Arc::clone(&self.store);
+        arbiter.spawn(async move {
+            store.close().await;
+            let _ = closed.send(());
+        });
+        if is_closed.await.is_err() {
+            tracing::error!("the metadata store did not close cleanly");
         }
-        self.store.close().await;
+        super::slot::end(arbiter).await;
     }
 }
 

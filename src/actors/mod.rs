@@ -8,8 +8,9 @@ pub mod list_pool;
 mod messages;
 mod metadata_actor;
 pub mod metadata_handle;
+mod refresher;
 mod slot;
 
 pub use list_pool::{ListError, ListPool, PoolOptions, SlotState};
 pub use messages::AddOutcome;
-pub use metadata_handle::{MetadataHandle, MetadataOptions};
+pub use metadata_handle::{MetadataHandle, MetadataOptions, ResolveError};

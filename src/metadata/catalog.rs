@@ -4,11 +4,12 @@
 //! goes on with it, whatever is published meanwhile and whether or not the metadata store is there.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 
-use super::Definitions;
+use super::table::Table;
+use super::{Changes, Definitions};
 use crate::domain::{Feature, FeatureId, FeatureKey, Revision, Timestamp, Ttl, ValueType};
 
 /// What a list operation needs to know of a feature version.
@@ -28,28 +29,16 @@ pub enum Missing {
     Version,
 }
 
-type Versions = HashMap<Arc<str>, CatalogVersion>;
-type Features = HashMap<Arc<str>, Arc<Versions>>;
-
-/// All definitions as of one revision, by entity type, feature name and version label.
+/// All definitions as of one revision, and those of this server's own later changes.
 #[derive(Debug, Default, Clone)]
 pub struct Snapshot {
     revision: Revision,
     synced_at: Timestamp,
-    entity_types: HashMap<Arc<str>, Arc<Features>>,
+    table: Table,
 }
 
 impl Snapshot {
-    fn of(definitions: &Definitions, synced_at: Timestamp) -> Self {
-        let mut entity_types: HashMap<Arc<str>, Features> = HashMap::new();
-        for feature in &definitions.features {
-            let features = entity_types.entry(feature.id.entity_type.as_str().into()).or_default();
-            features.insert(feature.id.name.as_str().into(), Arc::new(versions_of(feature)));
-        }
-        let entity_types = entity_types.into_iter().map(|(name, features)| (name, Arc::new(features))).collect();
-        Self { revision: definitions.revision, synced_at, entity_types }
-    }
-
+    /// The revision up to which all changes, of all servers, are in here.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -60,34 +49,33 @@ impl Snapshot {
     }
 
     pub fn version(&self, entity_type: &str, name: &str, version: &str) -> Result<&CatalogVersion, Missing> {
-        let versions =
-            self.entity_types.get(entity_type).and_then(|features| features.get(name)).ok_or(Missing::Feature)?;
-        versions.get(version).ok_or(Missing::Version)
-    }
-
-    fn set(&mut self, id: &FeatureId, feature: Option<&Feature>) {
-        let features = self.entity_types.entry(id.entity_type.as_str().into()).or_default();
-        let features = Arc::make_mut(features);
-        match feature {
-            Some(feature) => features.insert(id.name.as_str().into(), Arc::new(versions_of(feature))),
-            None => features.remove(id.name.as_str()),
-        };
+        match self.table.get(entity_type, name, version) {
+            Some(found) => Ok(found),
+            // Every feature has its default version.
+            None if self.table.get(entity_type, name, "").is_some() => Err(Missing::Version),
+            None => Err(Missing::Feature),
+        }
     }
 }
 
-fn versions_of(feature: &Feature) -> Versions {
-    let version_of = |version: &crate::domain::FeatureVersion| CatalogVersion {
-        feature_key: version.key(&feature.id),
-        value_type: feature.value_type,
-        ttl: version.ttl,
-    };
-    feature.versions.iter().map(|version| (version.version.as_str().into(), version_of(version))).collect()
+/// What publishing needs to remember.
+#[derive(Debug, Default)]
+struct Publisher {
+    /// Whether definitions are being read from the store, to be published next.
+    reading: bool,
+    /// This server's own changes that a reading under way, or the present snapshot's revision, may
+    /// not include.
+    ahead: HashMap<FeatureId, (Revision, Option<Feature>)>,
+    /// Snapshots that were replaced and that readers may still hold: they are dropped here, lest a
+    /// reader be the one who drops 100,000 entries.
+    replaced: Vec<Arc<Snapshot>>,
 }
 
 /// The place where the present snapshot is found. Cheap to clone; all clones see the same.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     snapshot: Arc<ArcSwapOption<Snapshot>>,
+    publisher: Arc<Mutex<Publisher>>,
 }
 
 impl Catalog {
@@ -104,19 +92,183 @@ impl Catalog {
         }
     }
 
-    /// Publishes all definitions as the metadata store has them. For the metadata actor only.
-    pub fn publish(&self, definitions: &Definitions, synced_at: Timestamp) {
-        self.snapshot.store(Some(Arc::new(Snapshot::of(definitions, synced_at))));
+    /// To be called before definitions or changes are read from the store to be published: from then
+    /// on, this server's own changes are kept until it is certain that what was read includes them.
+    /// Returns the revision up to which everything is known.
+    ///
+    /// This and the `publish` functions are for the metadata actor only.
+    pub fn begin_reading(&self) -> Option<Revision> {
+        self.publisher().reading = true;
+        self.snapshot.load().as_ref().map(|snapshot| snapshot.revision)
     }
 
-    /// Publishes one change on top of the present snapshot. For the metadata actor only, which
-    /// makes changes one after another.
+    /// Publishes all definitions as the store has them.
+    pub fn publish(&self, definitions: &Definitions, synced_at: Timestamp) {
+        let table = Table::of(&definitions.features);
+        self.publish_read(Snapshot { revision: definitions.revision, synced_at, table });
+    }
+
+    /// Publishes what was changed since the revision that [`Self::begin_reading`] returned.
+    pub fn publish_changes(&self, changes: &Changes, synced_at: Timestamp) {
+        let mut snapshot = self.present();
+        for (id, feature) in &changes.features {
+            snapshot.table.set(id, feature.as_ref());
+        }
+        self.publish_read(Snapshot { revision: changes.revision, synced_at, ..snapshot });
+    }
+
+    /// Publishes a change that this server has made.
     pub fn publish_change(&self, revision: Revision, id: &FeatureId, feature: Option<&Feature>, at: Timestamp) {
-        let mut snapshot = self.snapshot().map(|present| (*present).clone()).unwrap_or_default();
-        snapshot.set(id, feature);
-        // A change that changed nothing has the revision of an earlier one.
-        snapshot.revision = snapshot.revision.max(revision);
-        snapshot.synced_at = at;
-        self.snapshot.store(Some(Arc::new(snapshot)));
+        let mut publisher = self.publisher();
+        if publisher.ahead.get(id).is_some_and(|(known, _)| *known >= revision) {
+            return;
+        }
+        let mut snapshot = self.present();
+        snapshot.table.set(id, feature);
+        let follows = revision.0 == snapshot.revision.0 + 1;
+        if follows {
+            snapshot.revision = revision;
+            snapshot.synced_at = at;
+        }
+        if publisher.reading || !follows {
+            publisher.ahead.insert(id.clone(), (revision, feature.cloned()));
+        }
+        self.swap(&mut publisher, snapshot);
+    }
+
+    /// Publishes what was read, with this server's own later changes.
+    fn publish_read(&self, mut snapshot: Snapshot) {
+        let mut publisher = self.publisher();
+        publisher.reading = false;
+        publisher.ahead.retain(|_, (revision, _)| *revision > snapshot.revision);
+        for (id, (_, feature)) in &publisher.ahead {
+            snapshot.table.set(id, feature.as_ref());
+        }
+        self.swap(&mut publisher, snapshot);
+    }
+
+    fn present(&self) -> Snapshot {
+        self.snapshot().map(|present| (*present).clone()).unwrap_or_default()
+    }
+
+    fn swap(&self, publisher: &mut Publisher, snapshot: Snapshot) {
+        publisher.replaced.retain(|replaced| Arc::strong_count(replaced) > 1);
+        publisher.replaced.extend(self.snapshot.swap(Some(Arc::new(snapshot))));
+    }
+
+    fn publisher(&self) -> MutexGuard<'_, Publisher> {
+        self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Author, EntityType, FeatureName};
+    use crate::metadata::change;
+    use crate::metadata::{ChangeContext, NewFeature};
+
+    fn id(name: &str) -> FeatureId {
+        FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
+    }
+
+    fn feature(name: &str, ttl_secs: u64, revision: u64) -> Feature {
+        let new = NewFeature {
+            id: id(name),
+            value_type: ValueType::String,
+            ttl: Ttl::from_secs(ttl_secs).unwrap(),
+            description: Default::default(),
+            owner: Default::default(),
+            labels: Default::default(),
+        };
+        let context = ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
+        change::create_feature(None, None, new, Revision(revision), context).unwrap().after.unwrap()
+    }
+
+    fn definitions(revision: u64, features: &[Feature]) -> Definitions {
+        Definitions { revision: Revision(revision), features: features.to_vec() }
+    }
+
+    fn own(catalog: &Catalog, name: &str, ttl_secs: u64, revision: u64) {
+        let feature = feature(name, ttl_secs, revision);
+        catalog.publish_change(Revision(revision), &feature.id, Some(&feature), Timestamp::MIN);
+    }
+
+    fn ttl(catalog: &Catalog, name: &str) -> Result<u64, Missing> {
+        catalog.version("user", name, "").map(|version| version.ttl.as_secs())
+    }
+
+    fn revision(catalog: &Catalog) -> u64 {
+        catalog.snapshot().unwrap().revision().0
+    }
+
+    #[test]
+    fn nothing_is_found_before_the_first_snapshot() {
+        let catalog = Catalog::default();
+        assert_eq!(ttl(&catalog, "seen"), Err(Missing::NotLoaded));
+        catalog.publish(&definitions(0, &[]), Timestamp::MIN);
+        assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
+    }
+
+    #[test]
+    fn an_unknown_version_of_a_known_feature_is_told_apart() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(1, &[feature("seen", 1, 1)]), Timestamp::MIN);
+        assert_eq!(catalog.version("user", "seen", "v2"), Err(Missing::Version));
+        assert_eq!(catalog.version("user", "seen2", ""), Err(Missing::Feature));
+    }
+
+    #[test]
+    fn own_changes_that_follow_move_the_revision_on() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(4, &[]), Timestamp::MIN);
+        own(&catalog, "seen", 5, 5);
+        assert_eq!((ttl(&catalog, "seen"), revision(&catalog)), (Ok(5), 5));
+    }
+
+    /// Else the next reading would begin after the other server's change, and never see it.
+    #[test]
+    fn an_own_change_does_not_hide_the_one_before_it_of_another_server() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(4, &[]), Timestamp::MIN);
+        own(&catalog, "seen", 6, 6);
+        assert_eq!((ttl(&catalog, "seen"), catalog.begin_reading()), (Ok(6), Some(Revision(4))));
+        let changed = vec![(id("other"), Some(feature("other", 5, 5))), (id("seen"), Some(feature("seen", 6, 6)))];
+        catalog.publish_changes(&Changes { revision: Revision(6), features: changed }, Timestamp::MIN);
+        assert_eq!((ttl(&catalog, "other"), ttl(&catalog, "seen"), revision(&catalog)), (Ok(5), Ok(6), 6));
+    }
+
+    #[test]
+    fn what_was_read_before_an_own_change_does_not_undo_it() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(4, &[feature("gone", 1, 1)]), Timestamp::MIN);
+        catalog.begin_reading();
+        own(&catalog, "seen", 5, 5);
+        catalog.publish_change(Revision(6), &id("gone"), None, Timestamp::MIN);
+        catalog.publish(&definitions(4, &[feature("gone", 1, 1)]), Timestamp::MIN);
+        assert_eq!((ttl(&catalog, "seen"), ttl(&catalog, "gone")), (Ok(5), Err(Missing::Feature)));
+        assert_eq!(catalog.begin_reading(), Some(Revision(4)));
+        catalog.publish(&definitions(7, &[feature("seen", 7, 7)]), Timestamp::MIN);
+        assert_eq!((ttl(&catalog, "seen"), ttl(&catalog, "gone")), (Ok(7), Err(Missing::Feature)));
+    }
+
+    #[test]
+    fn own_changes_of_one_feature_are_published_in_their_order() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(4, &[]), Timestamp::MIN);
+        own(&catalog, "seen", 7, 7);
+        own(&catalog, "seen", 6, 6);
+        assert_eq!(ttl(&catalog, "seen"), Ok(7));
+    }
+
+    #[test]
+    fn a_held_snapshot_stays_as_it_is() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(1, &[feature("seen", 1, 1)]), Timestamp::MIN);
+        let held = catalog.snapshot().unwrap();
+        own(&catalog, "seen", 2, 2);
+        catalog.publish(&definitions(2, &[]), Timestamp::MIN);
+        assert_eq!(held.version("user", "seen", "").unwrap().ttl.as_secs(), 1);
+        assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
     }
 }

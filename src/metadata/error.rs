@@ -32,6 +32,14 @@ impl MetadataError {
         matches!(self, Self::Unavailable { .. })
     }
 
+    /// Why the store is of no use now, without what the words "metadata store" already say.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Unavailable { reason, .. } | Self::Internal { reason, .. } => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether a change that failed so may have been carried out all the same.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unavailable { outcome_unknown: true, .. } | Self::Internal { outcome_unknown: true, .. })

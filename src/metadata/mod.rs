@@ -18,6 +18,8 @@ pub mod embedded;
 pub mod error;
 pub mod local;
 pub mod memory;
+pub mod postgres;
+mod table;
 
 pub use catalog::Catalog;
 pub use error::MetadataError;
@@ -147,6 +149,25 @@ pub struct Definitions {
     pub features: Vec<Feature>,
 }
 
+/// What was changed after some revision.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// The revision that the changes lead to.
+    pub revision: Revision,
+    /// Each feature that was created, changed or deleted, as it is at that revision; none where it
+    /// is gone.
+    pub features: Vec<(FeatureId, Option<Feature>)>,
+}
+
+/// What a shared store knows of changes that were made elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// Something may have been changed.
+    Changed,
+    /// News were missed: all definitions are to be read again.
+    Missed,
+}
+
 /// A place where definitions are kept.
 ///
 /// Every change is one transaction with its audit entry, and takes the next [`Revision`] of the
@@ -220,6 +241,24 @@ pub trait MetadataStore: Send + Sync + 'static {
 
     /// All definitions, for the catalog.
     async fn definitions(&self) -> Result<Definitions, MetadataError>;
+
+    /// Whether other processes change definitions too. Then a catalog that does not know a feature
+    /// is no proof that there is none.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Waits until there is news of changes made elsewhere. Never returns in a store that is not
+    /// shared. For one caller at a time, which may go on with its calls meanwhile.
+    async fn news(&self) -> News {
+        std::future::pending().await
+    }
+
+    /// What was changed after the revision `since`. `None` where that cannot be told: then all
+    /// definitions are to be read again.
+    async fn changes(&self, _since: Revision) -> Result<Option<Changes>, MetadataError> {
+        Ok(None)
+    }
 
     /// Persists all that was acknowledged and releases what the store holds.
     async fn close(&self);

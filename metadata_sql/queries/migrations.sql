@@ -1,0 +1,2 @@
+-- The migrations that have been applied.
+SELECT version, checksum FROM liststore_schema_migration ORDER BY version

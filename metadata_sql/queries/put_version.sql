@@ -1,0 +1,10 @@
+-- Writes a version as it is to be.
+INSERT INTO list_feature_version (
+    entity_type, name, version, ttl_secs, ttl_max_secs, description, generation, created_at_ns, revision
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (entity_type, name, version) DO UPDATE SET
+    ttl_secs = excluded.ttl_secs,
+    ttl_max_secs = excluded.ttl_max_secs,
+    description = excluded.description,
+    revision = excluded.revision

@@ -1,0 +1,2 @@
+-- The number of the last change.
+SELECT revision FROM metadata_revision

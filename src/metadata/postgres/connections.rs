@@ -1,0 +1,166 @@
+//! The bounded set of connections that calls use, and what becomes of one that fails.
+//!
+//! A connection whose work was cut short, or that Postgres complained about, is never used again.
+//! When one hangs, all idle ones are suspects: they reach Postgres by the same way, and each would
+//! cost a caller its whole time. Then the driver's pool is replaced as a whole.
+
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use prometheus::{IntCounter, Registry};
+use sqlx::PgConnection;
+use sqlx::Postgres;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+use super::error::{translate, unavailable};
+use super::options::{CONNECT_TIME_MAX, CONNECT_TIME_WHILE_AWAY};
+use super::schema;
+use crate::metadata::MetadataError;
+
+pub(super) struct Connections {
+    options: PgConnectOptions,
+    count_max: u32,
+    pool: ArcSwap<PgPool>,
+    free: Semaphore,
+    /// Why Postgres could not be reached when that was last tried; none when it could.
+    away: ArcSwapOption<String>,
+    /// Whether the schema was seen to be the one that this server knows.
+    schema_known: AtomicBool,
+    renewals: IntCounter,
+}
+
+impl Connections {
+    /// Connects to nothing yet. Must be called on a tokio runtime.
+    pub fn new(options: PgConnectOptions, count_max: u32, registry: &Registry) -> prometheus::Result<Self> {
+        let renewals = IntCounter::new(
+            "liststore_metadata_postgres_pool_renewals_total",
+            "Times that all connections to Postgres were given up since one of them hung.",
+        )?;
+        registry.register(Box::new(renewals.clone()))?;
+        Ok(Self {
+            pool: ArcSwap::from_pointee(new_pool(&options, count_max)),
+            free: Semaphore::new(count_max as usize),
+            away: ArcSwapOption::empty(),
+            schema_known: AtomicBool::new(false),
+            options,
+            count_max,
+            renewals,
+        })
+    }
+
+    /// Remembers whether Postgres can be reached at all.
+    pub fn set_away(&self, reason: Option<String>) {
+        self.away.store(reason.map(Arc::new));
+    }
+
+    /// A connection to a Postgres whose schema this server knows. Waits for one, but not long.
+    pub async fn lease(&self) -> Result<Lease<'_>, MetadataError> {
+        let patience = if self.away.load().is_some() { CONNECT_TIME_WHILE_AWAY } else { CONNECT_TIME_MAX };
+        let permit = timeout(patience, self.free.acquire())
+            .await
+            .map_err(|_| unavailable("all connections to postgres are busy"))?
+            .map_err(|_| unavailable("the server is stopping"))?;
+        let pool = self.pool.load_full();
+        let connection = match timeout(patience, pool.acquire()).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(sqlx::Error::PoolTimedOut)) | Err(_) => {
+                self.renew(&pool);
+                return Err(self.unreachable());
+            }
+            Ok(Err(error)) => return Err(translate(&error)),
+        };
+        let mut lease = Lease { connection, finished: false, _permit: permit };
+        if !self.schema_known.load(Ordering::Acquire) {
+            schema::require_current(&mut lease).await?;
+            self.schema_known.store(true, Ordering::Release);
+        }
+        Ok(lease)
+    }
+
+    /// Runs a call within a time. One that takes longer shows that its connection hangs.
+    pub async fn within<T>(
+        &self,
+        time_max: Duration,
+        call: impl Future<Output = Result<T, MetadataError>> + Send,
+    ) -> Result<T, MetadataError> {
+        timeout(time_max, call).await.unwrap_or_else(|_| {
+            self.renew(&self.pool.load_full());
+            Err(unavailable("postgres did not answer in time"))
+        })
+    }
+
+    fn unreachable(&self) -> MetadataError {
+        match &*self.away.load() {
+            Some(reason) => unavailable(reason.as_str()),
+            None => unavailable("postgres gave no connection in time"),
+        }
+    }
+
+    /// Gives up all connections of a pool in which one hung, unless that was done already.
+    fn renew(&self, hung: &Arc<PgPool>) {
+        let fresh = Arc::new(new_pool(&self.options, self.count_max));
+        let before = self.pool.compare_and_swap(hung, fresh);
+        if Arc::ptr_eq(&before, hung) {
+            self.renewals.inc();
+            // Marks it as closed; nobody waits for the goodbyes of connections that may hang.
+            drop(hung.close());
+        }
+    }
+
+    /// Waits, not for long, for what is in use, and closes all connections.
+    pub async fn close(&self, patience: Duration) {
+        self.free.close();
+        let pool = self.pool.load_full();
+        if timeout(patience, pool.close()).await.is_err() {
+            tracing::warn!("connections to postgres did not close in time: left behind");
+        }
+    }
+}
+
+fn new_pool(options: &PgConnectOptions, count_max: u32) -> PgPool {
+    PgPoolOptions::new().max_connections(count_max).acquire_timeout(CONNECT_TIME_MAX).connect_lazy_with(options.clone())
+}
+
+/// A connection in use. Unless its work is [finished](Self::finished), it is closed, with whatever
+/// state it is in.
+pub(super) struct Lease<'a> {
+    connection: PoolConnection<Postgres>,
+    finished: bool,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Lease<'_> {
+    /// The connection is idle again, with no transaction open: others may use it.
+    pub fn finished(mut self) {
+        self.finished = true;
+    }
+}
+
+impl Deref for Lease<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Lease<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.connection.close_on_drop();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What can go wrong with Postgres, in the words of the metadata contract.
+//!
+//! The driver's own words never leave this module in an answer: a caller reads a reason of ours,
+//! and at most the SQLSTATE (Postgres's documentation, appendix A).
+
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
+use crate::metadata::MetadataError;
+
+/// Why a piece of work on a connection failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Postgres, or the way to it.
+    Driver(sqlx::Error),
+    /// The change was refused, or a row makes no sense.
+    Refused(MetadataError),
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl From<MetadataError> for Failure {
+    fn from(error: MetadataError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Failure {
+    /// Whether Postgres undid the transaction since it collided with another: 40001 serialization
+    /// failure, 40P01 deadlock. It may be tried again.
+    pub fn is_collision(&self) -> bool {
+        matches!(self, Self::Driver(error) if matches!(sqlstate(error), Some("40001" | "40P01")))
+    }
+
+    pub fn into_error(self) -> MetadataError {
+        match self {
+            Self::Driver(error) => translate(&error),
+            Self::Refused(error) => error,
+        }
+    }
+}
+
+pub(super) fn unavailable(reason: impl Into<String>) -> MetadataError {
+    MetadataError::Unavailable { reason: reason.into(), outcome_unknown: false }
+}
+
+fn internal(reason: impl Into<String>) -> MetadataError {
+    MetadataError::Internal { reason: reason.into(), outcome_unknown: false }
+}
+
+/// The same error, of a change that may have been carried out all the same.
+pub(super) fn with_unknown_outcome(error: MetadataError) -> MetadataError {
+    match error {
+        MetadataError::Unavailable { reason, .. } => MetadataError::Unavailable { reason, outcome_unknown: true },
+        MetadataError::Internal { reason, .. } => MetadataError::Internal { reason, outcome_unknown: true },
+        other => other,
+    }
+}
+
+/// Whether a COMMIT that failed so has certainly left nothing behind. An error ends the statement,
+/// so the transaction was undone; anything worse may have hit after it was made durable.
+pub(super) fn commit_was_undone(error: &sqlx::Error) -> bool {
+    database_error(error).is_some_and(|error| error.severity() == PgSeverity::Error)
+}
+
+fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
+    match error {
+        sqlx::Error::Database(error) => error.try_downcast_ref(),
+        _ => None,
+    }
+}
+
+fn sqlstate(error: &sqlx::Error) -> Option<&str> {
+    database_error(error).map(PgDatabaseError::code)
+}
+
+pub(super) fn translate(error: &sqlx::Error) -> MetadataError {
+    match error {
+        sqlx::Error::Io(error) => unavailable(format!("no connection to postgres: {}", error.kind())),
+        sqlx::Error::Tls(_) => unavailable("the TLS handshake with postgres failed"),
+        sqlx::Error::Protocol(_) => unavailable("postgres answered in no way that is understood"),
+        sqlx::Error::PoolTimedOut => unavailable("postgres gave no connection in time"),
+        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => unavailable("the connections are being closed"),
+        sqlx::Error::Configuration(_) => unavailable("metadata.postgres.url asks for what cannot be done"),
+        sqlx::Error::Database(_) => match database_error(error) {
+            Some(error) => refused(error),
+            None => internal("postgres refused a statement"),
+        },
+        other => {
+            tracing::error!(error = %other, "an answer of postgres cannot be read");
+            internal("an answer of postgres cannot be read")
+        }
+    }
+}
+
+fn refused(error: &PgDatabaseError) -> MetadataError {
+    let code = error.code();
+    match (code, code.get(..2).unwrap_or_default()) {
+        ("28P01", _) | (_, "28") => unavailable("postgres refuses the login: check user and password"),
+        ("3D000", _) => unavailable("postgres has no such database"),
+        ("42P01" | "3F000", _) => unavailable("the schema is missing: run `liststore migrate`"),
+        ("42501", _) => unavailable("the postgres role lacks a permission: grant it the schema's tables"),
+        ("25006", _) => unavailable("postgres takes no writes here: it is read-only, or a standby"),
+        ("53300", _) => unavailable("postgres has no connection left"),
+        ("55P03", _) => unavailable("another change took too long: a lock was not free in time"),
+        ("57014", _) => unavailable("postgres took too long"),
+        ("57P03", _) => unavailable("postgres is starting up or shutting down"),
+        ("57P01" | "57P02", _) => unavailable("postgres ended the connection"),
+        ("40001" | "40P01", _) => unavailable("the change collided with others again and again"),
+        (_, "08" | "25" | "53" | "57" | "58") => unavailable(format!("postgres cannot serve now (SQLSTATE {code})")),
+        _ => {
+            tracing::error!(sqlstate = code, message = error.message(), "postgres refused a statement");
+            internal(format!("postgres refused a statement (SQLSTATE {code})"))
+        }
+    }
+}

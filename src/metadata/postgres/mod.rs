@@ -1,0 +1,326 @@
+//! The control plane on Postgres: definitions that all servers share.
+//!
+//! | file | what it owns |
+//! | --- | --- |
+//! | `options` | what the store is opened with, and all time limits |
+//! | `connections` | the bounded set of connections, and the end of those that hang |
+//! | `queries`, `rows` | the statements; rows to domain types and back |
+//! | `transaction` | one change in one transaction |
+//! | `listener` | hearing of other servers' changes |
+//! | `schema`, `migrate` | the migrations, and how far a database is |
+//! | `error` | the driver's errors in the contract's words |
+//!
+//! No other module names the driver. List operations never come here: they read the catalog.
+
+mod connections;
+mod error;
+mod listener;
+pub mod migrate;
+mod options;
+mod queries;
+mod rows;
+mod schema;
+mod transaction;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use prometheus::{IntCounter, Registry};
+use sqlx::Connection;
+
+pub use migrate::{MigrateError, MigrationReport, Step, inspect, migrate};
+pub use options::PostgresOptions;
+pub use schema::{Inspection, SchemaState};
+
+use self::connections::Connections;
+use self::error::Failure;
+use self::listener::Listener;
+use self::options::{CALL_TIME_MAX, LOAD_TIME_MAX};
+use self::transaction::{Decide, Outcome};
+use super::{
+    ChangeContext, Changes, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError,
+    MetadataStore, NewFeature, NewVersion, News, Page, Precondition, VersionChanged, VersionPatch, change,
+};
+use crate::domain::{Feature, FeatureId, Limit, Revision, VersionLabel};
+
+/// More changed features than this are read as a whole reload.
+const CHANGES_MAX: usize = 2_000;
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
+/// One snapshot for several statements, however long they take.
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const ALLOW_LONG_STATEMENTS: &str = "SET LOCAL statement_timeout = '30s'";
+
+/// Definitions in a Postgres that other servers use too.
+pub struct PostgresStore {
+    connections: Connections,
+    listener: Listener,
+    collisions: IntCounter,
+}
+
+impl PostgresStore {
+    /// Connects to nothing yet, so that a server may start while Postgres is away. Must be called on
+    /// a tokio runtime.
+    ///
+    /// The first call that reaches Postgres refuses a schema that is not the one this build knows,
+    /// as every call after it does until the schema is.
+    pub fn open(options: &PostgresOptions, registry: &Registry) -> Result<Self, MetadataError> {
+        let serving = options::serving(&options.url)?;
+        Self::with_metrics(options, serving, registry)
+            .map_err(|error| MetadataError::Internal { reason: error.to_string(), outcome_unknown: false })
+    }
+
+    fn with_metrics(
+        options: &PostgresOptions,
+        serving: sqlx::postgres::PgConnectOptions,
+        registry: &Registry,
+    ) -> prometheus::Result<Self> {
+        let collisions = IntCounter::new(
+            "liststore_metadata_postgres_collisions_total",
+            "Changes that Postgres undid since they collided with others; they were tried again.",
+        )?;
+        registry.register(Box::new(collisions.clone()))?;
+        // One connection listens.
+        let connections = Connections::new(serving.clone(), options.connections_max.max(2) - 1, registry)?;
+        let listener = Listener::new(serving, options.poll_interval, registry)?;
+        Ok(Self { connections, listener, collisions })
+    }
+
+    async fn change(
+        &self,
+        id: &FeatureId,
+        created: Option<&VersionLabel>,
+        decide: &Decide<'_>,
+    ) -> Result<Outcome, MetadataError> {
+        transaction::change(&self.connections, &self.collisions, id, created, decide).await
+    }
+}
+
+/// The feature that a change which keeps it has left behind: as it was if nothing was to change.
+fn kept(id: &FeatureId, outcome: Outcome) -> Result<Feature, MetadataError> {
+    let Outcome { before, transition } = outcome;
+    let after = match transition {
+        Some(transition) => transition.after,
+        None => before,
+    };
+    after.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))
+}
+
+fn with_version(feature: Feature, label: &VersionLabel) -> Result<VersionChanged, MetadataError> {
+    match feature.version(label).cloned() {
+        Some(version) => Ok(VersionChanged { version, feature }),
+        None => Err(MetadataError::VersionNotFound(feature.id, label.clone())),
+    }
+}
+
+#[async_trait]
+impl MetadataStore for PostgresStore {
+    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
+        let (id, label) = (new.id.clone(), VersionLabel::default_version());
+        let outcome = self
+            .change(&id, Some(&label), &|present| {
+                let (feature, last) = (present.feature.as_ref(), present.last_generation);
+                change::create_feature(feature, last, new.clone(), present.revision, context.clone()).map(Some)
+            })
+            .await?;
+        kept(&id, outcome)
+    }
+
+    async fn update_feature(
+        &self,
+        id: &FeatureId,
+        patch: FeaturePatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Feature, MetadataError> {
+        let outcome = self
+            .change(id, None, &|present| {
+                let feature = present.feature.as_ref();
+                change::update_feature(feature, id, patch.clone(), &condition, present.revision, context.clone())
+            })
+            .await?;
+        kept(id, outcome)
+    }
+
+    async fn delete_feature(
+        &self,
+        id: &FeatureId,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        let outcome = self
+            .change(id, None, &|present| {
+                let feature = present.feature.as_ref();
+                change::delete_feature(feature, id, &condition, present.revision, context.clone()).map(Some)
+            })
+            .await?;
+        match outcome {
+            Outcome { before: Some(before), transition: Some(transition) } => {
+                Ok(Deleted { revision: transition.entry.revision, ttl_max: before.ttl_max, remaining: None })
+            }
+            _ => Err(MetadataError::FeatureNotFound(id.clone())),
+        }
+    }
+
+    async fn create_version(
+        &self,
+        id: &FeatureId,
+        new: NewVersion,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        let outcome = self
+            .change(id, Some(&new.version), &|present| {
+                let (feature, last) = (present.feature.as_ref(), present.last_generation);
+                change::create_version(feature, last, id, new.clone(), present.revision, context.clone()).map(Some)
+            })
+            .await?;
+        with_version(kept(id, outcome)?, &new.version)
+    }
+
+    async fn update_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        patch: VersionPatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        let outcome = self
+            .change(id, None, &|present| {
+                let (feature, patch, context) = (present.feature.as_ref(), patch.clone(), context.clone());
+                change::update_version(feature, id, version, patch, &condition, present.revision, context)
+            })
+            .await?;
+        with_version(kept(id, outcome)?, version)
+    }
+
+    async fn delete_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        let outcome = self
+            .change(id, None, &|present| {
+                let (feature, context) = (present.feature.as_ref(), context.clone());
+                change::delete_version(feature, id, version, &condition, present.revision, context).map(Some)
+            })
+            .await?;
+        let gone = outcome.before.as_ref().and_then(|before| before.version(version)).map(|v| v.ttl_max);
+        match (gone, outcome.transition) {
+            (Some(ttl_max), Some(transition)) => {
+                Ok(Deleted { revision: transition.entry.revision, ttl_max, remaining: transition.after })
+            }
+            _ => Err(MetadataError::VersionNotFound(id.clone(), version.clone())),
+        }
+    }
+
+    async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let feature = queries::feature(&mut lease, id).await.map_err(Failure::into_error)?;
+            lease.finished();
+            Ok(feature)
+        };
+        self.connections.within(CALL_TIME_MAX, read).await
+    }
+
+    async fn features(
+        &self,
+        filter: &FeatureFilter,
+        after: Option<&FeatureId>,
+        page_size: Limit,
+    ) -> Result<Page<Feature>, MetadataError> {
+        // No text of a definition holds NUL, and Postgres cannot be asked about one that does.
+        if filter.text.as_ref().is_some_and(|text| text.contains('\0')) {
+            return Ok(Page { entries: Vec::new(), more: false });
+        }
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let page = queries::features(&mut lease, filter, after, page_size).await.map_err(Failure::into_error)?;
+            lease.finished();
+            Ok(page)
+        };
+        self.connections.within(CALL_TIME_MAX, read).await
+    }
+
+    async fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let page = queries::history(&mut lease, id, before, page_size).await.map_err(Failure::into_error)?;
+            lease.finished();
+            Ok(page)
+        };
+        self.connections.within(CALL_TIME_MAX, read).await
+    }
+
+    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let definitions = read_definitions(&mut lease).await.map_err(Failure::into_error)?;
+            lease.finished();
+            Ok(definitions)
+        };
+        self.connections.within(LOAD_TIME_MAX, read).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn news(&self) -> News {
+        self.listener.news(&self.connections).await
+    }
+
+    async fn changes(&self, since: Revision) -> Result<Option<Changes>, MetadataError> {
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let changes = read_changes(&mut lease, since).await.map_err(Failure::into_error)?;
+            lease.finished();
+            Ok(changes)
+        };
+        self.connections.within(CALL_TIME_MAX, read).await
+    }
+
+    async fn close(&self) {
+        self.connections.close(CLOSE_TIME_MAX).await;
+    }
+}
+
+async fn read_definitions(connection: &mut sqlx::PgConnection) -> Result<Definitions, Failure> {
+    let mut snapshot = connection.begin_with(BEGIN_SNAPSHOT).await?;
+    sqlx::raw_sql(ALLOW_LONG_STATEMENTS).execute(&mut *snapshot).await?;
+    let revision = queries::revision(&mut snapshot).await?;
+    let features = queries::definitions(&mut snapshot).await?;
+    snapshot.commit().await?;
+    Ok(Definitions { revision, features })
+}
+
+/// `None` if that cannot be told from the history: then everything is to be read.
+async fn read_changes(connection: &mut sqlx::PgConnection, since: Revision) -> Result<Option<Changes>, Failure> {
+    if queries::revision(connection).await? == since {
+        return Ok(Some(Changes { revision: since, features: Vec::new() }));
+    }
+    let mut snapshot = connection.begin_with(BEGIN_SNAPSHOT).await?;
+    let revision = queries::revision(&mut snapshot).await?;
+    let (ids, count) = queries::changes(&mut snapshot, since, CHANGES_MAX as i64).await?;
+    // Every revision has one entry. If some are missing, or the revision went back since another
+    // state was restored, then the history does not lead from there to here.
+    let complete = revision.0.checked_sub(since.0) == Some(count) && ids.len() < CHANGES_MAX;
+    let present = if complete { queries::changed_features(&mut snapshot, since).await? } else { Vec::new() };
+    snapshot.commit().await?;
+    if !complete {
+        return Ok(None);
+    }
+    let with_presence = |id: FeatureId| {
+        // The database orders them as we do, by bytes.
+        let feature = present.binary_search_by(|feature| feature.id.cmp(&id)).ok().map(|place| present[place].clone());
+        (id, feature)
+    };
+    Ok(Some(Changes { revision, features: ids.into_iter().map(with_presence).collect() }))
+}

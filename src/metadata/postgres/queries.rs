@@ -1,0 +1,264 @@
+//! Every statement of the store, each in a file of its own below `metadata_sql/queries/`, checked
+//! against the real schema when this is compiled (from `.sqlx` where there is no database).
+//!
+//! To change a query: edit its file, then run `scripts/prepare-sqlx`.
+
+use sqlx::PgConnection;
+
+use super::error::Failure;
+use super::rows::{self, FeatureRow, HistoryRow};
+use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Limit, Revision, VersionLabel};
+use crate::metadata::{FeatureFilter, HistoryEntry, MetadataError, Page};
+
+type Connection = PgConnection;
+
+pub(super) async fn revision(connection: &mut Connection) -> Result<Revision, Failure> {
+    let row = sqlx::query_file!("metadata_sql/queries/revision.sql").fetch_one(connection).await?;
+    Ok(rows::present_revision(row.revision)?)
+}
+
+/// Locks the revision until the transaction ends, and takes the next one.
+pub(super) async fn next_revision(connection: &mut Connection) -> Result<Revision, Failure> {
+    let row = sqlx::query_file!("metadata_sql/queries/next_revision.sql").fetch_one(connection).await?;
+    Ok(rows::present_revision(row.revision)?)
+}
+
+pub(super) async fn feature(connection: &mut Connection, id: &FeatureId) -> Result<Option<Feature>, Failure> {
+    let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
+    let found = sqlx::query_file_as!(FeatureRow, "metadata_sql/queries/feature.sql", entity_type, name)
+        .fetch_all(connection)
+        .await?;
+    Ok(rows::features(found)?.pop())
+}
+
+/// `filter.text` is looked for as it is, with ASCII case ignored.
+pub(super) async fn features(
+    connection: &mut Connection,
+    filter: &FeatureFilter,
+    after: Option<&FeatureId>,
+    page_size: Limit,
+) -> Result<Page<Feature>, Failure> {
+    let found = sqlx::query_file_as!(
+        FeatureRow,
+        "metadata_sql/queries/features.sql",
+        filter.entity_type.as_ref().map(|entity_type| entity_type.as_str()),
+        filter.text.as_ref().map(|text| text.to_ascii_lowercase()),
+        after.map(|id| id.entity_type.as_str()),
+        after.map(|id| id.name.as_str()),
+        one_more(page_size),
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(page(rows::features(found)?, page_size))
+}
+
+pub(super) async fn definitions(connection: &mut Connection) -> Result<Vec<Feature>, Failure> {
+    let found = sqlx::query_file_as!(FeatureRow, "metadata_sql/queries/definitions.sql").fetch_all(connection).await?;
+    Ok(rows::features(found)?)
+}
+
+/// Which features were changed after a revision, and by how many changes in all. At most `limit`
+/// features.
+pub(super) async fn changes(
+    connection: &mut Connection,
+    since: Revision,
+    limit: i64,
+) -> Result<(Vec<FeatureId>, u64), Failure> {
+    let found = sqlx::query_file!("metadata_sql/queries/changes.sql", rows::number(since.0), limit)
+        .fetch_all(connection)
+        .await?;
+    let count = found.iter().map(|row| row.changes.unsigned_abs()).sum();
+    let ids: Result<_, MetadataError> = found.iter().map(|row| rows::changed_id(&row.entity_type, &row.name)).collect();
+    Ok((ids?, count))
+}
+
+pub(super) async fn changed_features(connection: &mut Connection, since: Revision) -> Result<Vec<Feature>, Failure> {
+    let found = sqlx::query_file_as!(FeatureRow, "metadata_sql/queries/changed_features.sql", rows::number(since.0))
+        .fetch_all(connection)
+        .await?;
+    Ok(rows::features(found)?)
+}
+
+pub(super) async fn last_generation(
+    connection: &mut Connection,
+    id: &FeatureId,
+    label: &VersionLabel,
+) -> Result<Option<Generation>, Failure> {
+    let found = sqlx::query_file!(
+        "metadata_sql/queries/last_generation.sql",
+        id.entity_type.as_str(),
+        id.name.as_str(),
+        label.as_str(),
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.map(|row| rows::last_generation(id, label, row.last_generation)).transpose()?)
+}
+
+pub(super) async fn put_generation(
+    connection: &mut Connection,
+    id: &FeatureId,
+    label: &VersionLabel,
+    generation: Generation,
+) -> Result<(), Failure> {
+    sqlx::query_file!(
+        "metadata_sql/queries/put_generation.sql",
+        id.entity_type.as_str(),
+        id.name.as_str(),
+        label.as_str(),
+        rows::number(generation.as_u64()),
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Writes the feature's own row; its versions have rows of their own.
+pub(super) async fn put_feature(connection: &mut Connection, feature: &Feature) -> Result<(), Failure> {
+    let labels = serde_json::json!(feature.labels);
+    sqlx::query_file!(
+        "metadata_sql/queries/put_feature.sql",
+        feature.id.entity_type.as_str(),
+        feature.id.name.as_str(),
+        feature.value_type.as_str(),
+        rows::secs(feature.ttl),
+        rows::secs(feature.ttl_max),
+        feature.description.as_str(),
+        feature.owner.as_str(),
+        labels,
+        rows::nanos(feature.created_at)?,
+        rows::nanos(feature.updated_at)?,
+        rows::number(feature.revision.0),
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn put_version(
+    connection: &mut Connection,
+    id: &FeatureId,
+    version: &FeatureVersion,
+) -> Result<(), Failure> {
+    sqlx::query_file!(
+        "metadata_sql/queries/put_version.sql",
+        id.entity_type.as_str(),
+        id.name.as_str(),
+        version.version.as_str(),
+        rows::secs(version.ttl),
+        rows::secs(version.ttl_max),
+        version.description.as_str(),
+        rows::number(version.generation.as_u64()),
+        rows::nanos(version.created_at)?,
+        rows::number(version.revision.0),
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn delete_feature(connection: &mut Connection, id: &FeatureId) -> Result<(), Failure> {
+    sqlx::query_file!("metadata_sql/queries/delete_feature.sql", id.entity_type.as_str(), id.name.as_str())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn delete_version(
+    connection: &mut Connection,
+    id: &FeatureId,
+    label: &VersionLabel,
+) -> Result<(), Failure> {
+    let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
+    sqlx::query_file!("metadata_sql/queries/delete_version.sql", entity_type, name, label.as_str())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn add_history(
+    connection: &mut Connection,
+    id: &FeatureId,
+    entry: &HistoryEntry,
+) -> Result<(), Failure> {
+    sqlx::query_file!(
+        "metadata_sql/queries/add_history.sql",
+        rows::number(entry.revision.0),
+        rows::nanos(entry.at)?,
+        entry.by.as_str(),
+        rows::action_name(entry.action),
+        id.entity_type.as_str(),
+        id.name.as_str(),
+        entry.version.as_ref().map(VersionLabel::as_str),
+        entry.before,
+        entry.after,
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// `None` where there never was such a feature.
+pub(super) async fn history(
+    connection: &mut Connection,
+    id: &FeatureId,
+    before: Option<Revision>,
+    page_size: Limit,
+) -> Result<Option<Page<HistoryEntry>>, Failure> {
+    let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
+    let found = sqlx::query_file_as!(
+        HistoryRow,
+        "metadata_sql/queries/history.sql",
+        entity_type,
+        name,
+        before.map_or(i64::MAX, |revision| rows::number(revision.0)),
+        one_more(page_size),
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    if found.is_empty() {
+        let known =
+            sqlx::query_file!("metadata_sql/queries/has_history.sql", entity_type, name).fetch_one(connection).await?;
+        if !known.exists {
+            return Ok(None);
+        }
+    }
+    let entries: Result<_, MetadataError> = found.into_iter().map(rows::history_entry).collect();
+    Ok(Some(page(entries?, page_size)))
+}
+
+/// Tells all servers of a new revision, once the transaction commits.
+pub(super) async fn notify(connection: &mut Connection, revision: Revision) -> Result<(), Failure> {
+    sqlx::query_file!("metadata_sql/queries/notify.sql", revision.0.to_string()).execute(connection).await?;
+    Ok(())
+}
+
+/// What is on the other end, and whether a migration was ever made there.
+pub(super) struct ServerRow {
+    pub database: String,
+    pub server_version: String,
+    pub server_version_number: i32,
+    pub encoding: String,
+    pub has_migrations: bool,
+}
+
+pub(super) async fn server(connection: &mut Connection) -> Result<ServerRow, sqlx::Error> {
+    sqlx::query_file_as!(ServerRow, "metadata_sql/queries/server.sql").fetch_one(connection).await
+}
+
+/// The applied migrations: number and checksum, in order.
+pub(super) async fn migrations(connection: &mut Connection) -> Result<Vec<(i64, Vec<u8>)>, sqlx::Error> {
+    let found = sqlx::query_file!("metadata_sql/queries/migrations.sql").fetch_all(connection).await?;
+    Ok(found.into_iter().map(|row| (row.version, row.checksum)).collect())
+}
+
+/// One more than a page holds, to see whether more follows.
+fn one_more(page_size: Limit) -> i64 {
+    i64::try_from(page_size.get()).unwrap_or(i64::MAX - 1) + 1
+}
+
+fn page<T>(mut entries: Vec<T>, page_size: Limit) -> Page<T> {
+    let more = entries.len() > page_size.get();
+    entries.truncate(page_size.get());
+    Page { entries, more }
+}

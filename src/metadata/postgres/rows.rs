@@ -1,0 +1,214 @@
+//! From rows to domain types and back: the one place where the database's types become ours.
+//!
+//! A row that breaks an invariant is an error that names its table, column and key, never a panic.
+
+use serde_json::Value as Json;
+
+use crate::domain::{
+    Author, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels,
+    Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+};
+use crate::metadata::{Action, HistoryEntry, MetadataError};
+
+const FEATURE: &str = "list_feature";
+const VERSION: &str = "list_feature_version";
+const HISTORY: &str = "list_feature_history";
+
+/// A feature with one of its versions: what every query for features returns, ordered by feature,
+/// then by version. A feature that has lost all versions comes once, with none.
+#[derive(Debug)]
+pub(super) struct FeatureRow {
+    pub entity_type: String,
+    pub name: String,
+    pub value_type: String,
+    pub ttl_secs: i32,
+    pub ttl_max_secs: i32,
+    pub description: String,
+    pub owner: String,
+    pub labels: Json,
+    pub created_at_ns: i64,
+    pub updated_at_ns: i64,
+    pub revision: i64,
+    pub version: Option<String>,
+    pub version_ttl_secs: Option<i32>,
+    pub version_ttl_max_secs: Option<i32>,
+    pub version_description: Option<String>,
+    pub version_generation: Option<i64>,
+    pub version_created_at_ns: Option<i64>,
+    pub version_revision: Option<i64>,
+}
+
+#[derive(Debug)]
+pub(super) struct HistoryRow {
+    pub revision: i64,
+    pub changed_at_ns: i64,
+    pub changed_by: String,
+    pub action: String,
+    pub version: Option<String>,
+    pub before: Option<Json>,
+    pub after: Option<Json>,
+}
+
+/// Where a value stands, for the error if it makes no sense.
+struct Place<'a> {
+    table: &'static str,
+    key: &'a dyn Fn() -> String,
+}
+
+impl Place<'_> {
+    fn broken(&self, column: &'static str) -> MetadataError {
+        MetadataError::DatabaseInconsistency { table: self.table, column, key: (self.key)() }
+    }
+
+    fn valid<T>(&self, column: &'static str, value: Result<T, Invalid>) -> Result<T, MetadataError> {
+        value.map_err(|_| self.broken(column))
+    }
+
+    fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, MetadataError> {
+        value.ok_or_else(|| self.broken(column))
+    }
+
+    fn unsigned(&self, column: &'static str, number: i64) -> Result<u64, MetadataError> {
+        u64::try_from(number).map_err(|_| self.broken(column))
+    }
+
+    fn timestamp(&self, column: &'static str, nanos: i64) -> Result<Timestamp, MetadataError> {
+        self.valid(column, Timestamp::from_nanos(self.unsigned(column, nanos)?))
+    }
+
+    fn revision(&self, column: &'static str, number: i64) -> Result<Revision, MetadataError> {
+        self.unsigned(column, number).map(Revision)
+    }
+
+    fn ttl(&self, column: &'static str, secs: i32) -> Result<Ttl, MetadataError> {
+        self.valid(column, Ttl::from_secs(self.unsigned(column, i64::from(secs))?))
+    }
+}
+
+/// Joins rows into features with their versions, in the order in which they come.
+pub(super) fn features(rows: Vec<FeatureRow>) -> Result<Vec<Feature>, MetadataError> {
+    let mut features: Vec<Feature> = Vec::new();
+    for row in rows {
+        let known = features
+            .last_mut()
+            .filter(|f| f.id.name.as_str() == row.name && f.id.entity_type.as_str() == row.entity_type);
+        match known {
+            Some(feature) => feature.versions.push(version(&row)?),
+            None => features.push(feature(row)?),
+        }
+    }
+    match features.iter().find(|feature| feature.versions.first().is_none_or(|first| !first.version.is_default())) {
+        Some(feature) => Err(Place { table: VERSION, key: &|| feature.id.to_string() }.broken("version")),
+        None => Ok(features),
+    }
+}
+
+fn feature(row: FeatureRow) -> Result<Feature, MetadataError> {
+    let first = version(&row)?;
+    let key = format!("{}.{}", row.entity_type, row.name);
+    let at = Place { table: FEATURE, key: &|| key.clone() };
+    let labels = serde_json::from_value(row.labels).map_err(|_| at.broken("labels"))?;
+    Ok(Feature {
+        id: FeatureId {
+            entity_type: at.valid("entity_type", EntityType::new(&row.entity_type))?,
+            name: at.valid("name", FeatureName::new(&row.name))?,
+        },
+        value_type: at.valid("value_type", ValueType::parse(&row.value_type))?,
+        ttl: at.ttl("ttl_secs", row.ttl_secs)?,
+        description: at.valid("description", Description::new(row.description))?,
+        owner: at.valid("owner", Owner::new(row.owner))?,
+        labels: at.valid("labels", Labels::new(labels))?,
+        versions: vec![first],
+        created_at: at.timestamp("created_at_ns", row.created_at_ns)?,
+        updated_at: at.timestamp("updated_at_ns", row.updated_at_ns)?,
+        ttl_max: at.ttl("ttl_max_secs", row.ttl_max_secs)?,
+        revision: at.revision("revision", row.revision)?,
+    })
+}
+
+fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
+    let label = row.version.as_deref();
+    let key = || format!("{}.{} \"{}\"", row.entity_type, row.name, label.unwrap_or_default());
+    let at = Place { table: VERSION, key: &key };
+    let description = at.present("description", row.version_description.as_ref())?;
+    Ok(FeatureVersion {
+        version: at.valid("version", VersionLabel::new(at.present("version", label)?))?,
+        ttl: at.ttl("ttl_secs", at.present("ttl_secs", row.version_ttl_secs)?)?,
+        description: at.valid("description", Description::new(description.as_str()))?,
+        created_at: at.timestamp("created_at_ns", at.present("created_at_ns", row.version_created_at_ns)?)?,
+        generation: generation(&at, "generation", at.present("generation", row.version_generation)?)?,
+        ttl_max: at.ttl("ttl_max_secs", at.present("ttl_max_secs", row.version_ttl_max_secs)?)?,
+        revision: at.revision("revision", at.present("revision", row.version_revision)?)?,
+    })
+}
+
+fn generation(at: &Place<'_>, column: &'static str, number: i64) -> Result<Generation, MetadataError> {
+    at.valid(column, Generation::new(at.unsigned(column, number)?))
+}
+
+pub(super) fn last_generation(id: &FeatureId, label: &VersionLabel, number: i64) -> Result<Generation, MetadataError> {
+    let key = || format!("{id} \"{label}\"");
+    generation(&Place { table: "list_feature_generation", key: &key }, "last_generation", number)
+}
+
+pub(super) fn present_revision(number: i64) -> Result<Revision, MetadataError> {
+    Place { table: "metadata_revision", key: &|| "the only row".to_owned() }.revision("revision", number)
+}
+
+pub(super) fn changed_id(entity_type: &str, name: &str) -> Result<FeatureId, MetadataError> {
+    let key = || format!("{entity_type}.{name}");
+    let at = Place { table: HISTORY, key: &key };
+    Ok(FeatureId {
+        entity_type: at.valid("entity_type", EntityType::new(entity_type))?,
+        name: at.valid("name", FeatureName::new(name))?,
+    })
+}
+
+pub(super) fn history_entry(row: HistoryRow) -> Result<HistoryEntry, MetadataError> {
+    let key = || row.revision.to_string();
+    let at = Place { table: HISTORY, key: &key };
+    Ok(HistoryEntry {
+        revision: at.revision("revision", row.revision)?,
+        at: at.timestamp("changed_at_ns", row.changed_at_ns)?,
+        by: at.valid("changed_by", Author::new(row.changed_by))?,
+        action: action_named(&row.action).ok_or_else(|| at.broken("action"))?,
+        version: row.version.map(|label| at.valid("version", VersionLabel::new(&label))).transpose()?,
+        before: row.before,
+        after: row.after,
+    })
+}
+
+const ACTIONS: [(Action, &str); 6] = [
+    (Action::CreateFeature, "create_feature"),
+    (Action::UpdateFeature, "update_feature"),
+    (Action::DeleteFeature, "delete_feature"),
+    (Action::CreateVersion, "create_version"),
+    (Action::UpdateVersion, "update_version"),
+    (Action::DeleteVersion, "delete_version"),
+];
+
+fn action_named(text: &str) -> Option<Action> {
+    ACTIONS.iter().find(|(_, name)| *name == text).map(|(action, _)| *action)
+}
+
+pub(super) fn action_name(action: Action) -> &'static str {
+    ACTIONS.iter().find(|(known, _)| *known == action).map_or("", |(_, name)| name)
+}
+
+/// Nanoseconds as the tables hold them: up to 2^63 - 1, which is in the year 2262.
+pub(super) fn nanos(at: Timestamp) -> Result<i64, MetadataError> {
+    i64::try_from(at.as_nanos()).map_err(|_| MetadataError::Internal {
+        reason: "the clock is past the year 2262, the last that the tables can hold".to_owned(),
+        outcome_unknown: false,
+    })
+}
+
+/// Revisions and generations count single changes from 0: they never come near the limit.
+pub(super) fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A TTL is at most 630,720,000 s.
+pub(super) fn secs(ttl: Ttl) -> i32 {
+    i32::try_from(ttl.as_secs()).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,183 @@
+//! The control plane's schema: the migrations that this build knows, and how far a database is.
+
+use std::fmt;
+
+use sqlx::migrate::{Migration, MigrationType};
+use sqlx::{PgConnection, SqlSafeStr};
+
+use super::error::{translate, unavailable};
+use super::queries;
+use crate::metadata::MetadataError;
+
+/// Where the applied migrations are listed.
+pub(super) const MIGRATION_TABLE: &str = "liststore_schema_migration";
+/// Postgres 13.
+const SERVER_VERSION_MIN: i32 = 130_000;
+
+/// All migrations, oldest first: number, what each brings, its file. Landed ones never change.
+const MIGRATIONS: [(i64, &str, &str); 1] = [(
+    1,
+    "list features, their versions, generations and history",
+    include_str!("../../../metadata_sql/migrations/0001_list_features.sql"),
+)];
+
+pub(super) fn migrations() -> Vec<Migration> {
+    MIGRATIONS
+        .into_iter()
+        .map(|(version, description, sql)| {
+            Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
+        })
+        .collect()
+}
+
+/// How a database's schema compares with the one that this build knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchemaState {
+    Current {
+        version: i64,
+    },
+    /// No migration has been applied.
+    Missing {
+        known: i64,
+    },
+    Older {
+        found: i64,
+        known: i64,
+    },
+    Newer {
+        found: i64,
+        known: i64,
+    },
+    /// The migration of this number is not the one that this build knows.
+    Foreign {
+        version: i64,
+    },
+}
+
+impl SchemaState {
+    pub fn is_current(&self) -> bool {
+        matches!(self, Self::Current { .. })
+    }
+}
+
+impl fmt::Display for SchemaState {
+    /// What is there, and what helps.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Current { version } => write!(f, "the schema is up to date (version {version})"),
+            Self::Missing { .. } => f.write_str("the schema is missing: run `liststore migrate`"),
+            Self::Older { found, known } => {
+                write!(f, "the schema is at version {found}, and this server needs {known}: run `liststore migrate`")
+            }
+            Self::Newer { found, known } => write!(
+                f,
+                "the schema is at version {found}, newer than the {known} that this server knows: \
+                 run a newer `liststore serve`"
+            ),
+            Self::Foreign { version } => write!(
+                f,
+                "migration {version} in this database is not the one that this server knows: \
+                 run the `liststore` that made it, or use another database"
+            ),
+        }
+    }
+}
+
+/// A database, as `liststore check` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    pub database: String,
+    /// Such as `15.14`.
+    pub server_version: String,
+    pub schema: SchemaState,
+}
+
+/// Looks at a database. One that can never hold the schema is an error that says why.
+pub(super) async fn inspect(connection: &mut PgConnection) -> Result<Inspection, MetadataError> {
+    let server = queries::server(connection).await.map_err(|error| translate(&error))?;
+    if server.server_version_number < SERVER_VERSION_MIN {
+        return Err(unavailable(format!("postgres {} is too old: 13 is the oldest supported", server.server_version)));
+    }
+    if server.encoding != "UTF8" {
+        return Err(unavailable(format!(
+            "the database \"{}\" has the encoding {}: create one with ENCODING 'UTF8'",
+            server.database, server.encoding
+        )));
+    }
+    let applied = if server.has_migrations {
+        queries::migrations(connection).await.map_err(|error| translate(&error))?
+    } else {
+        Vec::new()
+    };
+    Ok(Inspection { database: server.database, server_version: server.server_version, schema: compare(&applied) })
+}
+
+fn compare(applied: &[(i64, Vec<u8>)]) -> SchemaState {
+    let known = migrations();
+    let newest = known.last().map_or(0, |migration| migration.version);
+    for (version, checksum) in applied {
+        match known.iter().find(|migration| migration.version == *version) {
+            Some(migration) if *migration.checksum != **checksum => return SchemaState::Foreign { version: *version },
+            None if *version < newest => return SchemaState::Foreign { version: *version },
+            _ => {}
+        }
+    }
+    match applied.last() {
+        None => SchemaState::Missing { known: newest },
+        Some((found, _)) if *found > newest => SchemaState::Newer { found: *found, known: newest },
+        Some((found, _)) if *found < newest => SchemaState::Older { found: *found, known: newest },
+        Some((found, _)) => SchemaState::Current { version: *found },
+    }
+}
+
+/// Refuses a database whose schema is not the one that this build knows.
+pub(super) async fn require_current(connection: &mut PgConnection) -> Result<(), MetadataError> {
+    let state = inspect(connection).await?.schema;
+    if state.is_current() { Ok(()) } else { Err(unavailable(state.to_string())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The SHA-384 of every migration that has landed. A landed migration never changes: databases
+    /// remember its checksum, and a changed one would never reach them. Add a new one instead.
+    const LANDED: [(i64, &str); 1] = [(1, "")];
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn landed_migrations_never_change() {
+        let known: Vec<_> = migrations().into_iter().map(|m| (m.version, hex(&m.checksum))).collect();
+        let landed: Vec<_> = LANDED.into_iter().map(|(version, checksum)| (version, checksum.to_owned())).collect();
+        assert_eq!(known, landed);
+    }
+
+    #[test]
+    fn every_migration_file_is_known_by_its_number() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/metadata_sql/migrations");
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+            .collect();
+        let mut known: Vec<_> = MIGRATIONS.into_iter().map(|(_, _, sql)| sql.to_owned()).collect();
+        files.sort();
+        known.sort();
+        assert_eq!(files, known);
+        let numbers: Vec<_> = MIGRATIONS.into_iter().map(|(number, _, _)| number).collect();
+        assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_schema_is_told_apart_by_its_migrations() {
+        let known: Vec<_> = migrations().into_iter().map(|m| (m.version, m.checksum.to_vec())).collect();
+        let newest = known.len() as i64;
+        assert_eq!(compare(&[]), SchemaState::Missing { known: newest });
+        assert_eq!(compare(&known), SchemaState::Current { version: newest });
+        let newer: Vec<_> = known.iter().cloned().chain([(newest + 1, vec![1])]).collect();
+        assert_eq!(compare(&newer), SchemaState::Newer { found: newest + 1, known: newest });
+        assert_eq!(compare(&[(1, vec![0])]), SchemaState::Foreign { version: 1 });
+    }
+}

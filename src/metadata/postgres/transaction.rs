@@ -1,0 +1,153 @@
+//! One change of a definition: one transaction, with its audit entry and its notification.
+//!
+//! The transaction begins by locking the revision, which all changes of all servers do. So changes
+//! happen one after another, of racing ones the later sees what the earlier did, and revisions
+//! become visible in their order: a reader of changes misses none.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use prometheus::IntCounter;
+use sqlx::{Connection, PgConnection};
+
+use super::connections::Connections;
+use super::error::{Failure, commit_was_undone, with_unknown_outcome};
+use super::options::CALL_TIME_MAX;
+use super::queries;
+use crate::domain::{Feature, FeatureId, Generation, Revision, VersionLabel};
+use crate::metadata::MetadataError;
+use crate::metadata::change::Transition;
+
+/// How often a change is tried that collides with others.
+const ATTEMPTS_MAX: usize = 4;
+
+/// What a change is decided on: the present state, which stays as it is until the change is made.
+pub(super) struct Present {
+    pub feature: Option<Feature>,
+    /// Of the version that is to be created, if it ever existed.
+    pub last_generation: Option<Generation>,
+    /// The number that the change will have.
+    pub revision: Revision,
+}
+
+/// What came of a change.
+pub(super) struct Outcome {
+    /// The feature before the change.
+    pub before: Option<Feature>,
+    /// What was done; nothing if nothing was to change.
+    pub transition: Option<Transition>,
+}
+
+/// Decides what is to be done. May be asked again, when the change collided with another.
+pub(super) type Decide<'a> = dyn Fn(&Present) -> Result<Option<Transition>, MetadataError> + Send + Sync + 'a;
+
+/// Makes a change to a feature, or to all servers' eyes nothing at all. `created` is the version
+/// whose last generation the decision needs.
+pub(super) async fn change(
+    connections: &Connections,
+    collisions: &IntCounter,
+    id: &FeatureId,
+    created: Option<&VersionLabel>,
+    decide: &Decide<'_>,
+) -> Result<Outcome, MetadataError> {
+    let committing = AtomicBool::new(false);
+    let attempts = async {
+        let mut left = ATTEMPTS_MAX;
+        loop {
+            left -= 1;
+            let mut lease = connections.lease().await?;
+            match attempt(&mut lease, id, created, decide, &committing).await {
+                Ok(outcome) => {
+                    lease.finished();
+                    return Ok(outcome);
+                }
+                Err(failure) if failure.is_collision() && left > 0 => collisions.inc(),
+                Err(Failure::Refused(error)) => {
+                    lease.finished();
+                    return Err(error);
+                }
+                Err(failure) => return Err(failure.into_error()),
+            }
+            committing.store(false, Ordering::Relaxed);
+        }
+    };
+    let result = connections.within(CALL_TIME_MAX, attempts).await;
+    if committing.load(Ordering::Relaxed) { result.map_err(with_unknown_outcome) } else { result }
+}
+
+/// Leaves no transaction open behind, unless the driver failed.
+async fn attempt(
+    connection: &mut PgConnection,
+    id: &FeatureId,
+    created: Option<&VersionLabel>,
+    decide: &Decide<'_>,
+    committing: &AtomicBool,
+) -> Result<Outcome, Failure> {
+    let mut transaction = connection.begin().await?;
+    let decided = match prepare(&mut transaction, id, created).await {
+        Ok(present) => decide(&present).map(|transition| (present.feature, transition)).map_err(Failure::Refused),
+        Err(failure) => Err(failure),
+    };
+    match decided {
+        Ok((before, Some(transition))) => {
+            write(&mut transaction, before.as_ref(), &transition).await?;
+            committing.store(true, Ordering::Relaxed);
+            let committed = transaction.commit().await;
+            if committed.as_ref().err().is_none_or(commit_was_undone) {
+                committing.store(false, Ordering::Relaxed);
+            }
+            committed?;
+            Ok(Outcome { before, transition: Some(transition) })
+        }
+        Ok((before, None)) => {
+            transaction.rollback().await?;
+            Ok(Outcome { before, transition: None })
+        }
+        Err(failure) => {
+            transaction.rollback().await?;
+            Err(failure)
+        }
+    }
+}
+
+async fn prepare(
+    connection: &mut PgConnection,
+    id: &FeatureId,
+    created: Option<&VersionLabel>,
+) -> Result<Present, Failure> {
+    let revision = queries::next_revision(connection).await?;
+    let feature = queries::feature(connection, id).await?;
+    let last_generation = match created {
+        Some(label) => queries::last_generation(connection, id, label).await?,
+        None => None,
+    };
+    Ok(Present { feature, last_generation, revision })
+}
+
+async fn write(
+    connection: &mut PgConnection,
+    before: Option<&Feature>,
+    transition: &Transition,
+) -> Result<(), Failure> {
+    let Transition { id, after, began, entry } = transition;
+    match after {
+        Some(feature) => {
+            queries::put_feature(connection, feature).await?;
+            for version in &feature.versions {
+                if before.and_then(|before| before.version(&version.version)) != Some(version) {
+                    queries::put_version(connection, id, version).await?;
+                }
+            }
+            for gone in before.into_iter().flat_map(|before| &before.versions) {
+                if feature.version(&gone.version).is_none() {
+                    queries::delete_version(connection, id, &gone.version).await?;
+                }
+            }
+        }
+        None => queries::delete_feature(connection, id).await?,
+    }
+    if let Some((label, generation)) = began {
+        queries::put_generation(connection, id, label, *generation).await?;
+    }
+    queries::add_history(connection, id, entry).await?;
+    queries::notify(connection, entry.revision).await
+}

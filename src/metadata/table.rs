@@ -1,0 +1,183 @@
+//! The catalog's table: (entity type, feature name, version label) → what a list operation needs.
+//!
+//! Made for two things: a look-up that touches little memory, and a copy that is cheap to change.
+//! All versions of a feature are in one of many shards, and a copy of the table shares all shards
+//! but those that it changes.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::catalog::CatalogVersion;
+use crate::domain::{Feature, FeatureId, FeatureVersion};
+
+/// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
+const SHARDS: usize = 256;
+
+#[derive(Debug, Clone)]
+struct Entry {
+    /// Bytes of the feature key without its generation.
+    plain_len: usize,
+    version: CatalogVersion,
+}
+
+impl Entry {
+    fn of(id: &FeatureId, version: &FeatureVersion, feature: &Feature) -> Self {
+        let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), version.version.as_str());
+        let version = CatalogVersion { feature_key: version.key(id), value_type: feature.value_type, ttl: version.ttl };
+        Self { plain_len, version }
+    }
+
+    /// The feature key has the three texts in it: no second copy of them is kept, or read.
+    fn is(&self, entity_type: &str, name: &str, version: &str) -> bool {
+        self.plain_len == plain_len(entity_type, name, version)
+            && self.label_of(entity_type, name).is_some_and(|label| label.starts_with(version))
+    }
+
+    /// The version label, and the generation if it is not the first, if this is a version of that
+    /// feature. Neither of the first two texts can hold a separator.
+    fn label_of(&self, entity_type: &str, name: &str) -> Option<&str> {
+        let key = self.version.feature_key.as_str();
+        key.strip_prefix(entity_type)?.strip_prefix('#')?.strip_prefix(name)?.strip_prefix('|')
+    }
+}
+
+fn plain_len(entity_type: &str, name: &str, version: &str) -> usize {
+    entity_type.len() + 1 + name.len() + 1 + version.len()
+}
+
+/// Where an entry is: its shard, which all versions of its feature share, and its hash in there.
+struct Place {
+    shard: usize,
+    hash: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    hashes: DefaultHashBuilder,
+    shards: Vec<Arc<HashTable<(u64, Entry)>>>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { hashes: DefaultHashBuilder::default(), shards: vec![Arc::default(); SHARDS] }
+    }
+}
+
+impl Table {
+    pub fn of(features: &[Feature]) -> Self {
+        let mut table = Self::default();
+        for feature in features {
+            table.insert(&feature.id, feature);
+        }
+        table
+    }
+
+    pub fn get(&self, entity_type: &str, name: &str, version: &str) -> Option<&CatalogVersion> {
+        let Place { shard, hash } = self.place(entity_type, name, version);
+        self.shards[shard]
+            .find(hash, |(_, entry)| entry.is(entity_type, name, version))
+            .map(|(_, found)| &found.version)
+    }
+
+    /// Puts a feature with all its versions in place of what is known of it; none takes it out.
+    pub fn set(&mut self, id: &FeatureId, feature: Option<&Feature>) {
+        let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
+        let Place { shard, .. } = self.place(entity_type, name, "");
+        Arc::make_mut(&mut self.shards[shard]).retain(|(_, entry)| entry.label_of(entity_type, name).is_none());
+        if let Some(feature) = feature {
+            self.insert(id, feature);
+        }
+    }
+
+    fn insert(&mut self, id: &FeatureId, feature: &Feature) {
+        for version in &feature.versions {
+            let Place { shard, hash } = self.place(id.entity_type.as_str(), id.name.as_str(), version.version.as_str());
+            let entry = Entry::of(id, version, feature);
+            Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, (hash, entry), |(hash, _)| *hash);
+        }
+    }
+
+    fn place(&self, entity_type: &str, name: &str, version: &str) -> Place {
+        let mut hasher = self.hashes.build_hasher();
+        // The length keeps ("ab", "c") and ("a", "bc") apart.
+        hasher.write_usize(entity_type.len());
+        hasher.write(entity_type.as_bytes());
+        hasher.write(name.as_bytes());
+        // Bits that the shard's own table does not look at first.
+        let shard = (hasher.finish() >> 32) as usize % SHARDS;
+        hasher.write(version.as_bytes());
+        Place { shard, hash: hasher.finish() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::{EntityType, FeatureName, Generation, Revision, Timestamp, Ttl, ValueType, VersionLabel};
+
+    fn feature(entity_type: &str, name: &str, versions: &BTreeMap<String, u64>) -> Feature {
+        let ttl = Ttl::MIN;
+        let versions = versions.iter().map(|(label, generation)| FeatureVersion {
+            version: VersionLabel::new(label).unwrap(),
+            ttl,
+            description: Default::default(),
+            created_at: Timestamp::MIN,
+            generation: Generation::new(*generation).unwrap(),
+            ttl_max: ttl,
+            revision: Revision(1),
+        });
+        Feature {
+            id: FeatureId { entity_type: EntityType::new(entity_type).unwrap(), name: FeatureName::new(name).unwrap() },
+            value_type: ValueType::Int64,
+            ttl,
+            description: Default::default(),
+            owner: Default::default(),
+            labels: Default::default(),
+            versions: versions.collect(),
+            created_at: Timestamp::MIN,
+            updated_at: Timestamp::MIN,
+            ttl_max: ttl,
+            revision: Revision(1),
+        }
+    }
+
+    proptest! {
+        /// Few short names, so that features and versions come again, and hash places are near.
+        #[test]
+        fn finds_what_a_map_finds(
+            steps in prop::collection::vec(
+                ("[ab]{1,2}", "[ab]{1,2}", prop::option::of(prop::collection::btree_map("[12]{0,2}", 1..3_u64, 0..4))),
+                0..60,
+            )
+        ) {
+            let (mut table, mut model) = (Table::default(), BTreeMap::new());
+            let mut asked = BTreeSet::new();
+            for (entity_type, name, versions) in steps {
+                let feature = versions.as_ref().map(|versions| feature(&entity_type, &name, versions));
+                let id = self::feature(&entity_type, &name, &BTreeMap::new()).id;
+                let copy = table.clone();
+                table.set(&id, feature.as_ref());
+                drop(copy);
+                model.insert((entity_type.clone(), name.clone()), versions.unwrap_or_default());
+                asked.extend([(entity_type.clone(), name.clone()), (name, entity_type)]);
+            }
+            for (entity_type, name) in asked {
+                for label in ["", "1", "2", "11", "12", "21", "22", "1~2", "~2"] {
+                    let known = model.get(&(entity_type.clone(), name.clone())).and_then(|versions| versions.get(label));
+                    let expected = known.map(|generation| match generation {
+                        1 => format!("{entity_type}#{name}|{label}"),
+                        later => format!("{entity_type}#{name}|{label}~{later}"),
+                    });
+                    let found = table.get(&entity_type, &name, label).map(|v| v.feature_key.to_string());
+                    prop_assert_eq!(found, expected);
+                }
+            }
+        }
+    }
+}
