@@ -4,6 +4,7 @@
 //! stored. These are the hot paths: nothing is allocated here that an answer can do without.
 
 use actix_web::HttpResponse;
+use tokio::time::Instant;
 
 use super::add_body;
 use super::call::{Answer, Call, deadline, feature_id, json, json_text, version_label};
@@ -13,10 +14,11 @@ use super::openapi::parameters::{GetItemsQuery, ListPath, RequestHeaders, Versio
 use super::problem::{ErrorCode, Problem};
 use super::query::{PAGE_TOKEN, Parameter, VERSION, count};
 use super::render;
+use crate::actors::ResolveError;
 use crate::domain::page::ItemWalk;
 use crate::domain::{EntityId, Limit, ListKey, Timestamp};
 use crate::items::Range;
-use crate::metadata::catalog::{CatalogVersion, Missing};
+use crate::metadata::catalog::CatalogVersion;
 
 const MIN_TIMESTAMP: Parameter = Parameter::new("min_timestamp");
 const MAX_TIMESTAMP: Parameter = Parameter::new("max_timestamp");
@@ -48,9 +50,9 @@ pub(super) async fn get_items(call: Call<'_>) -> Answer {
         Some(text) => Limit::of_items(count(LIMIT.name, &text)?).map_err(|e| Problem::from(e).at(LIMIT.name))?,
         None => Limit::DEFAULT,
     };
-    let timeout = call.timeout()?;
+    let deadline = deadline(call.timeout()?);
     let entity_id = entity_id(&call)?;
-    let found = resolve(&call, version.as_deref())?;
+    let found = resolve(&call, version.as_deref(), deadline).await?;
 
     let list = ListKey::new(found.feature_key, entity_id);
     let walk = ItemWalk { list: &list, min_timestamp, max_timestamp };
@@ -68,7 +70,7 @@ pub(super) async fn get_items(call: Call<'_>) -> Answer {
         // have fitted the answer.
         value_bytes_max: bytes_max,
     };
-    let page = call.state.lists.get(list.clone(), found.ttl, range, deadline(timeout)).await?;
+    let page = call.state.lists.get(list.clone(), found.ttl, range, deadline).await?;
     let (text, rendered) = render::page(&page, found.value_type, &walk, bytes_max)?;
     call.state.metrics.items_read.inc_by(rendered as u64);
     Ok(json_text(HttpResponse::Ok(), text))
@@ -89,11 +91,11 @@ pub(super) async fn get_items(call: Call<'_>) -> Answer {
 )]
 pub(super) async fn add_items(mut call: Call<'_>) -> Answer {
     let [version] = call.query([VERSION])?;
-    let timeout = call.timeout()?;
+    let deadline = deadline(call.timeout()?);
     let entity_id = entity_id(&call)?;
     let body = call.body().await?;
     let raw_items = add_body::parse(&body)?;
-    let found = resolve(&call, version.as_deref())?;
+    let found = resolve(&call, version.as_deref(), deadline).await?;
 
     let mut items = Vec::with_capacity(raw_items.len());
     for (index, (timestamp, raw)) in raw_items.into_iter().enumerate() {
@@ -104,7 +106,7 @@ pub(super) async fn add_items(mut call: Call<'_>) -> Answer {
         items.push((timestamp, value));
     }
     let list = ListKey::new(found.feature_key, entity_id);
-    let outcome = call.state.lists.add(list, found.ttl, items, deadline(timeout)).await?;
+    let outcome = call.state.lists.add(list, found.ttl, items, deadline).await?;
     call.state.metrics.items_added.inc_by(outcome.added as u64);
     call.state.metrics.items_already_expired.inc_by(outcome.already_expired as u64);
     json(HttpResponse::Ok(), &bodies::Added { added: outcome.added, already_expired: outcome.already_expired })
@@ -124,16 +126,16 @@ pub(super) async fn add_items(mut call: Call<'_>) -> Answer {
 )]
 pub(super) async fn remove_items_with_value(mut call: Call<'_>) -> Answer {
     let [version] = call.query([VERSION])?;
-    let timeout = call.timeout()?;
+    let deadline = deadline(call.timeout()?);
     let entity_id = entity_id(&call)?;
     let body = call.body().await?;
     let object = Object::read(&body, &["value"], &[])?;
     let raw = object.required_raw("value")?;
-    let found = resolve(&call, version.as_deref())?;
+    let found = resolve(&call, version.as_deref(), deadline).await?;
 
     let value = found.value_type.encode(raw).map_err(|invalid| Problem::from(invalid).at("value"))?;
     let list = ListKey::new(found.feature_key, entity_id);
-    let removed = call.state.lists.remove_value(list, found.ttl, value, deadline(timeout)).await?;
+    let removed = call.state.lists.remove_value(list, found.ttl, value, deadline).await?;
     call.state.metrics.items_removed.inc_by(removed);
     json(HttpResponse::Ok(), &bodies::Removed { removed })
 }
@@ -149,11 +151,11 @@ pub(super) async fn remove_items_with_value(mut call: Call<'_>) -> Answer {
 )]
 pub(super) async fn remove_all_items(call: Call<'_>) -> Answer {
     let [version] = call.query([VERSION])?;
-    let timeout = call.timeout()?;
+    let deadline = deadline(call.timeout()?);
     let entity_id = entity_id(&call)?;
-    let found = resolve(&call, version.as_deref())?;
+    let found = resolve(&call, version.as_deref(), deadline).await?;
     let list = ListKey::new(found.feature_key, entity_id);
-    call.state.lists.remove_all(list, found.ttl, deadline(timeout)).await?;
+    call.state.lists.remove_all(list, found.ttl, deadline).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -166,20 +168,20 @@ fn entity_id(call: &Call<'_>) -> Result<EntityId, Problem> {
 }
 
 /// Finds the feature version that a list operation is about.
-fn resolve(call: &Call<'_>, version: Option<&str>) -> Result<CatalogVersion, Problem> {
+async fn resolve(call: &Call<'_>, version: Option<&str>, deadline: Instant) -> Result<CatalogVersion, Problem> {
     let (entity_type, name, version) = (&call.segments[0], &call.segments[1], version.unwrap_or_default());
-    call.state.metadata.catalog().version(entity_type, name, version).or_else(|missing| {
-        // What is in the catalog is well-formed, so words are checked only when they were not found.
-        let id = feature_id(entity_type, name, "feature")?;
-        let label = version_label(version)?;
-        Err(match missing {
-            Missing::NotLoaded => {
-                Problem::new(ErrorCode::MetadataUnavailable, "the definitions have not been loaded yet")
-            }
-            Missing::Feature => Problem::new(ErrorCode::FeatureNotFound, format!("there is no feature {id}")),
-            Missing::Version => {
-                Problem::new(ErrorCode::VersionNotFound, format!("the feature {id} has no version \"{label}\""))
-            }
-        })
+    let metadata = &call.state.metadata;
+    if let Ok(found) = metadata.catalog().version(entity_type, name, version) {
+        return Ok(found);
+    }
+    // What is in the catalog is well-formed, so words are checked only when they were not found.
+    let id = feature_id(entity_type, name, "feature")?;
+    let label = version_label(version)?;
+    metadata.resolve(entity_type, name, version, deadline).await.map_err(|error| match error {
+        ResolveError::FeatureNotFound => Problem::new(ErrorCode::FeatureNotFound, format!("there is no feature {id}")),
+        ResolveError::VersionNotFound => {
+            Problem::new(ErrorCode::VersionNotFound, format!("the feature {id} has no version \"{label}\""))
+        }
+        ResolveError::Unavailable { .. } => Problem::new(ErrorCode::MetadataUnavailable, error.to_string()),
     })
 }
