@@ -4,6 +4,7 @@
 //! It also owns the actix system, which arbiters need (a bare tokio runtime will not do).
 
 mod error;
+mod maintain;
 mod stores;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::api::{self, ApiOptions, ApiState};
 use crate::config::Settings;
 use crate::domain::{Clock, SystemClock};
 pub use error::StartError;
+pub use maintain::{Finding, check, migrate};
 pub use stores::Stores;
 
 /// How often the start looks whether everything is ready.

@@ -322,7 +322,7 @@ fn differences(before: &serde_json::Value, after: &serde_json::Value) -> String 
         return String::new();
     };
     let shown = |value: Option<&serde_json::Value>| match value {
-        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(serde_json::Value::String(text)) if !text.is_empty() => text.clone(),
         Some(value) => value.to_string(),
         None => "-".to_owned(),
     };

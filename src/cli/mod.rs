@@ -4,17 +4,17 @@
 //! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists
 //! and features speak HTTP with a running server: they must never open a store themselves.
 
-// mod check;
+mod check;
 mod client;
 mod failure;
 mod feature;
 mod import;
 mod list;
-// mod migrate;
+mod migrate;
 mod output;
 mod parse;
-// mod serve;
-// mod settings;
+mod serve;
+mod settings;
 mod value_text;
 mod version;
 
@@ -44,9 +44,9 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    // Serve(serve::Arguments),
-    // Check(check::Arguments),
-    // Migrate(migrate::Arguments),
+    Serve(serve::Arguments),
+    Check(check::Arguments),
+    Migrate(migrate::Arguments),
     Feature(feature::Arguments),
     Version(version::Arguments),
     List(list::Arguments),
@@ -73,9 +73,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 impl Command {
     fn run(self) -> Result<(), Failure> {
         match self {
-            // Self::Serve(arguments) => serve::run(&arguments),
-            // Self::Check(arguments) => check::run(&arguments),
-            // Self::Migrate(arguments) => migrate::run(&arguments),
+            Self::Serve(arguments) => serve::run(&arguments),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::Migrate(arguments) => migrate::run(&arguments),
             Self::Feature(arguments) => feature::run(arguments),
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),

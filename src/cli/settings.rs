@@ -23,13 +23,11 @@ pub(super) struct SettingsArguments {
 impl SettingsArguments {
     pub(super) fn load(&self) -> Result<Loaded, Failure> {
         let flag = |flag, key, value: &Option<String>| value.clone().map(|value| Flag { flag, key, value });
-        let flags: Vec<Flag> = [
-            flag("--listen", "http.listen", &self.listen),
-            flag("--data-dir", "items.embedded.dir", &self.data_dir),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let flags: Vec<Flag> =
+            [flag("--listen", "http.listen", &self.listen), flag("--data-dir", "items.embedded.dir", &self.data_dir)]
+                .into_iter()
+                .flatten()
+                .collect();
         Settings::load(self.config.as_deref(), &flags).map_err(Failure::Settings)
     }
 }

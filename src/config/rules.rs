@@ -23,8 +23,8 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("log.format", &mut settings.log.format, choice);
     reader.read("log.filter", &mut settings.log.filter, |raw| {
         let filter = text(raw)?;
-        let parsed = tracing_subscriber::EnvFilter::builder().parse(&filter);
-        parsed.map(|_| filter).map_err(|e| format!("must be such as info or liststore=debug,warn: {e}"))
+        let checked = crate::telemetry::check_filter(&filter);
+        checked.map(|()| filter).map_err(|e| format!("must be such as info or liststore=debug,warn: {e}"))
     });
 }
 

@@ -29,7 +29,7 @@ pub(super) struct BadRows {
 }
 
 enum Writer {
-    Csv { csv: csv::Writer<File>, header: Option<Header> },
+    Csv { csv: Box<csv::Writer<File>>, header: Option<Header> },
     Ndjson(BufWriter<File>),
 }
 
@@ -60,7 +60,7 @@ impl BadRows {
         let file = File::create(path).map_err(|e| Failure::failed(format!("cannot create {name}: {e}")))?;
         let writer = if formats(FileFormat::Csv) {
             // Rows that have too few or too many cells are written as they are.
-            Writer::Csv { csv: csv::WriterBuilder::new().flexible(true).from_writer(file), header: None }
+            Writer::Csv { csv: Box::new(csv::WriterBuilder::new().flexible(true).from_writer(file)), header: None }
         } else {
             Writer::Ndjson(BufWriter::new(file))
         };

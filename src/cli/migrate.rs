@@ -1,0 +1,37 @@
+//! `liststore migrate`: brings the stores' schemas up to date.
+
+use clap::Args;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::Output;
+use super::settings::SettingsArguments;
+use crate::app;
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore migrate --config liststore.toml --dry-run
+  liststore migrate --config liststore.toml
+
+It is safe to run twice, and two at once never harm a schema.";
+
+/// Bring the schemas of the item store and the metadata store up to date
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
+    /// Only tell what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.settings.load()?.settings;
+    let migrated =
+        async { app::migrate(&settings, arguments.dry_run).await.map_err(|e| Failure::failed(e.to_string())) };
+    let lines = block_on(migrated)?;
+    let mut output = Output::open();
+    lines.iter().try_for_each(|line| output.line(line))?;
+    output.flush()
+}

@@ -1,0 +1,74 @@
+//! `liststore serve`: runs the server until it is stopped.
+
+use std::io::{self, Write};
+
+use clap::Args;
+
+use super::client::ServerUrl;
+use super::failure::Failure;
+use super::output::Output;
+use super::settings::SettingsArguments;
+use crate::app::{self, Ready};
+use crate::config::{LogFormat, LogSettings};
+use crate::telemetry;
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore serve
+  liststore serve --listen 0.0.0.0:8080 --data-dir /var/lib/liststore
+  LISTSTORE__ITEMS__ACTORS=4 liststore serve --config liststore.toml
+  liststore serve --config liststore.toml --print-config
+
+Without settings it keeps its data under ./liststore-data and listens on 127.0.0.1:8080. A SIGTERM
+or Ctrl-C lets it finish what it has accepted; a second one ends it at once.";
+
+/// Run the server
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
+    /// Print the settings as TOML, secrets masked, and do nothing else
+    #[arg(long)]
+    print_config: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.settings.load()?.settings;
+    if arguments.print_config {
+        let text = settings.to_toml().map_err(|e| Failure::failed(format!("cannot write the settings: {e}")))?;
+        let mut output = Output::open();
+        output.text(&text)?;
+        return output.flush();
+    }
+    telemetry::init(&log_options(&settings.log)).map_err(|e| Failure::failed(e.to_string()))?;
+    for warning in settings.warnings() {
+        tracing::warn!("{warning}");
+    }
+    app::run(settings, announce).map_err(|e| Failure::failed(e.to_string()))
+}
+
+fn log_options(log: &LogSettings) -> telemetry::LogOptions {
+    let format = match log.format {
+        LogFormat::Auto => telemetry::LogFormat::Auto,
+        LogFormat::Text => telemetry::LogFormat::Text,
+        LogFormat::Json => telemetry::LogFormat::Json,
+    };
+    telemetry::LogOptions { format, filter: log.filter.clone() }
+}
+
+/// The ready line, and what to type next.
+fn announce(ready: Ready) {
+    tracing::info!(url = ready.url, "ready");
+    let option = if ready.url == ServerUrl::DEFAULT { String::new() } else { format!(" --url {}", ready.url) };
+    let text = format!(
+        "liststore is ready on {}; try in another terminal:\n  \
+         liststore feature create user story_presented --value-type string --ttl 30d{option}\n  \
+         liststore list add user story_presented u-123 --value story-9{option}\n  \
+         liststore list get user story_presented u-123{option}\n",
+        ready.url
+    );
+    // A server whose output nobody reads still serves.
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
