@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use liststore::domain::ManualClock;
 use liststore::items::ItemStore;
+use liststore::items::embedded_fjall::{self, Fsync, Options};
 use liststore::items::memory::MemoryStore;
 use liststore::metadata::MetadataStore;
 use liststore::metadata::memory::memory_store;
+use prometheus::Registry;
 use tempfile::TempDir;
 
 use crate::items::{Backend, item_store_suite};
@@ -46,6 +49,22 @@ impl MetadataBackend for Embedded {
     }
 }
 
+/// The engine's clock stands in 1970, so that nothing is ever purged under a case's feet: what a
+/// read hides, it hides by itself.
+#[async_trait(?Send)]
+impl Backend for Embedded {
+    async fn open(&self) -> Arc<dyn ItemStore> {
+        let options = Options {
+            dir: self.dir.path().to_owned(),
+            fsync: Fsync::Group,
+            cache_bytes: 16 << 20,
+            clock: Arc::new(ManualClock::default()),
+        };
+        Arc::new(embedded_fjall::open(options, &Registry::new()).unwrap())
+    }
+}
+
 item_store_suite! { items_memory: Memory }
+item_store_suite! { durable items_fjall: Embedded::new() }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }
