@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
 
 pub mod embedded_fjall;
+pub mod embedded;
 pub mod error;
 pub mod memory;
 

@@ -1,0 +1,138 @@
+//! The few file operations that the engine is made of, so that tests can stop, tear and reorder
+//! them. Never maps files into memory: that would hide waits and errors.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::WriteError;
+
+/// A place where files are kept. What was written survives a crash of the process; it survives a
+/// loss of power only once the file is synced, and its name only once the directory is.
+pub trait Disk: Send + Sync + 'static {
+    /// Creates a directory and its parents, if they are not there.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The names in a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Creates an empty file, or empties the one that is there.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file for reading only: the directory may be one that must not be written.
+    fn open_read_only(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Replaces `to`, if it is there, in one step.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes the names in a directory survive a loss of power.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Locks a file, creating it if need be, until the guard is dropped or the process ends. `None`
+    /// if somebody else holds it.
+    fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>>;
+}
+
+/// Holds a lock while it lives.
+pub type LockGuard = Box<dyn Send + Sync>;
+
+/// An open file. Reads and writes name their place, so that threads can share it.
+pub trait DiskFile: Send + Sync {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the content survive a loss of power. After an error nothing is known of what was
+    /// written since the last success.
+    fn sync(&self) -> io::Result<()>;
+    /// Bytes.
+    fn size(&self) -> io::Result<u64>;
+}
+
+/// Reads a whole file.
+pub(super) fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(file.size()?).map_err(|_| io::Error::other("the file is too large"))?;
+    let mut bytes = vec![0; len];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Replaces a small file in one step that survives a loss of power.
+pub(super) fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
+    let temporary = dir.join(format!("{name}.tmp"));
+    let file = disk.create(&temporary).map_err(WriteError::NotWritten)?;
+    file.write_all_at(bytes, 0).map_err(WriteError::NotWritten)?;
+    let renamed = file.sync().and_then(|()| disk.rename(&temporary, &dir.join(name)));
+    renamed.and_then(|()| disk.sync_dir(dir)).map_err(WriteError::Unknown)
+}
+
+/// The machine's file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+    }
+
+    fn open_read_only(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile(File::open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}

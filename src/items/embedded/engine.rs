@@ -1,0 +1,70 @@
+//! What the engine's threads and sessions share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use super::bell::Bell;
+use super::commit::CommitQueue;
+use super::disk::Disk;
+use super::error::WriteError;
+use super::heads::Heads;
+use super::health::{Health, Part};
+use super::log::writer::Progress;
+use super::metrics::Metrics;
+use super::options::EmbeddedOptions;
+use super::pool::Pool;
+use super::tables::Tables;
+use crate::domain::Clock;
+
+pub struct Engine {
+    pub options: EmbeddedOptions,
+    pub disk: Arc<dyn Disk>,
+    /// Where the engine's files lie.
+    pub dir: PathBuf,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
+    pub health: Health,
+    pub heads: Heads,
+    pub tables: Tables,
+    pub progress: Arc<Progress>,
+    pub queue: CommitQueue,
+    pub pool: Pool,
+    pub bell: Bell,
+    /// Whether somebody asked for all files to be merged.
+    pub compact_all: AtomicBool,
+}
+
+impl Engine {
+    /// Makes the log durable. Tells whether it is; if not, the store takes no more writes.
+    pub fn sync_log(&self) -> bool {
+        let began = Instant::now();
+        let synced = self.progress.sync(&*self.disk);
+        self.metrics.fsync_seconds.observe(began.elapsed().as_secs_f64());
+        if let Err(error) = &synced {
+            self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
+        }
+        synced.is_ok()
+    }
+
+    /// Keeps the health of a background writer.
+    pub fn note(&self, part: Part, written: Result<(), WriteError>) {
+        match written {
+            Ok(()) => self.health.clear(part),
+            Err(WriteError::NotWritten(error)) => self.health.block(part, format!("cannot write data files: {error}")),
+            Err(WriteError::Unknown(error)) => {
+                self.health.fail(format!("an fsync of data files failed: {error}; start the server again"));
+            }
+        }
+    }
+
+    /// To be called when the set of files has changed.
+    pub fn files_changed(&self) {
+        let files = self.tables.view().files.clone();
+        self.heads.set_capacity(self.options.heads_bytes(files.index_bytes()));
+        self.metrics.disk_bytes.set(i64::try_from(files.bytes()).unwrap_or(i64::MAX));
+        self.metrics.data_files.set(i64::try_from(files.all().count()).unwrap_or(i64::MAX));
+        self.bell.ring();
+    }
+}

@@ -1,0 +1,73 @@
+//! Data files: sorted, never changed once written, replaced by merging.
+//!
+//! A file is `magic, blocks, index, trailer`. A block is `entries, checksum`; an entry is a list (or
+//! a mark that it is the same list as before), flags, and one row. Lists stand in the order of their
+//! hash, then of their bytes; the rows of a list newest first. The index has one place for every
+//! block and is held in memory.
+
+use std::path::{Path, PathBuf};
+
+mod index;
+mod reader;
+mod scan;
+mod writer;
+
+pub use index::Index;
+pub use reader::{DataFile, ListCursor};
+pub use scan::{Scan, ScanSource};
+pub use writer::{FileWriter, Pace};
+
+pub const MAGIC: [u8; 8] = *b"LISTITEM";
+pub const FORMAT: u32 = 1;
+pub const TRAILER_LEN: usize = 72;
+const CHECKSUM_LEN: usize = 4;
+/// A block ends before it grows beyond this, unless a single row is larger.
+const BLOCK_BYTES: usize = 4096;
+/// A row ends before its body grows beyond this, unless a single item is larger.
+const ROW_BYTES: usize = 3800;
+/// Entry flag: all that older sources hold of the list is hidden. On every row of the list.
+const FLAG_CLEARED: u8 = 1;
+
+/// Lists are divided among so many partitions by the first bits of their hash. Files belong to one
+/// partition, so that merging needs the space of one partition only.
+pub const PARTITIONS: usize = 16;
+
+pub fn partition_of(hash: u64) -> usize {
+    (hash >> 60) as usize
+}
+
+/// The number of a data file, unique in its directory.
+pub type FileId = u64;
+
+pub fn file_path(dir: &Path, id: FileId) -> PathBuf {
+    dir.join(file_name(id))
+}
+
+pub fn file_name(id: FileId) -> String {
+    format!("{id:010}.items")
+}
+
+pub fn id_of(name: &str) -> Option<FileId> {
+    let digits = name.strip_suffix(".items")?;
+    (digits.len() >= 10 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// What a file says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    pub partition: usize,
+    /// Items, deleted ones among them.
+    pub items: u64,
+    /// Deleted items and marks that a list was cleared.
+    pub deleted: u64,
+    /// When about half of the items have expired, in nanoseconds since the Unix epoch.
+    pub half_expired_at: u64,
+    /// Whether two lists in it share a hash: then the index alone cannot tell their blocks apart.
+    pub collisions: bool,
+}
+
+/// The checksum of a block: seeded with the file and the place, so that no other block passes.
+fn block_checksum(id: FileId, offset: u64, payload: &[u8]) -> u32 {
+    let seed = crc32c::crc32c_append(crc32c::crc32c(&id.to_le_bytes()), &offset.to_le_bytes());
+    crc32c::crc32c_append(seed, payload)
+}

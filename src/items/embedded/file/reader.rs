@@ -1,0 +1,211 @@
+//! Reads data files: one list of them, block by block.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::codec::{take_bytes, take_varint, u32_at};
+use super::super::disk::{Disk, DiskFile};
+use super::super::error::{Damage, OpenError, ReadError};
+use super::super::list_id::ListId;
+use super::super::merge::Source;
+use super::super::row::{Entry, RowCursor};
+use super::{CHECKSUM_LEN, FLAG_CLEARED, FileId, Index, MAGIC, Summary, TRAILER_LEN, block_checksum, file_path};
+
+/// An open data file.
+pub struct DataFile {
+    pub id: FileId,
+    pub summary: Summary,
+    /// Bytes on disk.
+    pub bytes: u64,
+    pub index: Index,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+}
+
+impl DataFile {
+    pub(super) fn new(
+        id: FileId,
+        path: PathBuf,
+        file: Arc<dyn DiskFile>,
+        bytes: u64,
+        index: Index,
+        summary: Summary,
+    ) -> Self {
+        Self { id, summary, bytes, index, path, file }
+    }
+
+    /// Opens a file of the length that the manifest names, and reads its index.
+    pub fn open(disk: &dyn Disk, dir: &Path, id: FileId, bytes: u64) -> Result<Self, OpenError> {
+        let path = file_path(dir, id);
+        let damaged = |offset, what| OpenError::from(Damage { file: path.clone(), offset, what });
+        let file = match disk.open_read_only(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(damaged(0, "the manifest names this file, and it is missing"));
+            }
+            file => file.map_err(OpenError::io("open", &path))?,
+        };
+        let len = file.size().map_err(OpenError::io("read", &path))?;
+        if len != bytes {
+            return Err(damaged(len.min(bytes), "its length is not the one in the manifest"));
+        }
+        let read = |offset: u64, len: u64| {
+            let mut buffer = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+            file.read_exact_at(&mut buffer, offset).map_err(OpenError::io("read", &path)).map(|()| buffer)
+        };
+        if len < (MAGIC.len() + TRAILER_LEN) as u64 || read(0, MAGIC.len() as u64)? != MAGIC {
+            return Err(damaged(0, "it does not begin as a data file does"));
+        }
+        let trailer_at = len - TRAILER_LEN as u64;
+        let trailer = read(trailer_at, TRAILER_LEN as u64)?;
+        let index_at =
+            Index::offset_of(&trailer, len).ok_or_else(|| damaged(trailer_at, "its last bytes make no sense"))?;
+        let (index, summary) = Index::decode(&read(index_at, len - index_at)?, id)
+            .ok_or_else(|| damaged(index_at, "the checksum of its index does not hold"))?;
+        Ok(Self { id, summary, bytes, index, path, file })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn damage(&self, offset: u64, what: &'static str) -> ReadError {
+        Damage { file: self.path.clone(), offset, what }.into()
+    }
+
+    /// The entries of a block, once its checksum holds.
+    pub(super) fn block(&self, i: usize) -> Result<Bytes, ReadError> {
+        let (start, end) = self.index.block(i).ok_or_else(|| self.damage(0, "a block is missing"))?;
+        let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(0)];
+        let io = |source| ReadError::Io { file: self.path.clone(), source };
+        self.file.read_exact_at(&mut bytes, start).map_err(io)?;
+        let payload_len = bytes.len().saturating_sub(CHECKSUM_LEN);
+        let sound = u32_at(&bytes, payload_len) == Some(block_checksum(self.id, start, &bytes[..payload_len]));
+        if !sound {
+            return Err(self.damage(start, "the checksum of a block does not hold"));
+        }
+        bytes.truncate(payload_len);
+        Ok(Bytes::from(bytes))
+    }
+
+    pub(super) fn malformed(&self, i: usize) -> ReadError {
+        let start = self.index.block(i).map_or(0, |(start, _)| start);
+        self.damage(start, "a block has a sound checksum and makes no sense")
+    }
+}
+
+/// One entry of a block.
+pub(super) struct BlockEntry<'a> {
+    /// `None` if the list is that of the entry before.
+    pub list: Option<&'a [u8]>,
+    pub cleared: bool,
+    pub row: std::ops::Range<usize>,
+}
+
+/// Reads the entry at `*at` of a block and moves past it. `None` where it makes no sense.
+pub(super) fn take_entry<'a>(block: &'a [u8], at: &mut usize) -> Option<BlockEntry<'a>> {
+    let list = take_bytes(block, at)?;
+    let flags = *block.get(*at)?;
+    *at += 1;
+    let len = usize::try_from(take_varint(block, at)?).ok()?;
+    let end = at.checked_add(len).filter(|end| *end <= block.len())?;
+    let row = *at..end;
+    *at = end;
+    Some(BlockEntry { list: (!list.is_empty()).then_some(list), cleared: flags & FLAG_CLEARED != 0, row })
+}
+
+/// Walks the items that a file holds of one list.
+pub struct ListCursor {
+    file: Arc<DataFile>,
+    list: ListId,
+    /// Whether all older sources are hidden.
+    pub cleared: bool,
+    block_number: usize,
+    block: Bytes,
+    at: usize,
+    row: RowCursor,
+    done: bool,
+}
+
+impl ListCursor {
+    /// Stands on a row that holds the newest items not newer than `ceiling`, or newer ones. `None`
+    /// if the list is not in the file.
+    pub fn open(file: &Arc<DataFile>, list: &ListId, ceiling: u64) -> Result<Option<Self>, ReadError> {
+        let mut number = file.index.find(list.hash(), ceiling, file.summary.collisions);
+        while number < file.index.blocks() {
+            let block = file.block(number)?;
+            let mut at = 0;
+            while at < block.len() {
+                let entry = take_entry(&block, &mut at).ok_or_else(|| file.malformed(number))?;
+                if entry.list == Some(list.bytes()) {
+                    let row = RowCursor::new(block.slice(entry.row)).map_err(|_| file.malformed(number))?;
+                    let mut cursor = Self {
+                        file: file.clone(),
+                        list: list.clone(),
+                        cleared: entry.cleared,
+                        block_number: number,
+                        block: block.clone(),
+                        at,
+                        row,
+                        done: false,
+                    };
+                    cursor.skip_empty_rows()?;
+                    return Ok(Some(cursor));
+                }
+            }
+            number += 1;
+            if file.index.hash(number).is_none_or(|hash| hash > list.hash()) {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn skip_empty_rows(&mut self) -> Result<(), ReadError> {
+        while self.row.entry().is_none() && !self.done {
+            self.next_row()?;
+        }
+        Ok(())
+    }
+
+    fn next_row(&mut self) -> Result<(), ReadError> {
+        let first = self.at >= self.block.len();
+        if first {
+            let next = self.block_number + 1;
+            if self.file.index.hash(next) != Some(self.list.hash()) {
+                self.done = true;
+                return Ok(());
+            }
+            self.block = self.file.block(next)?;
+            (self.block_number, self.at) = (next, 0);
+        }
+        let malformed = || self.file.malformed(self.block_number);
+        let entry = take_entry(&self.block, &mut self.at).ok_or_else(malformed)?;
+        if (first || entry.list.is_some()) && entry.list != Some(self.list.bytes()) {
+            self.done = true;
+            return Ok(());
+        }
+        self.row = RowCursor::new(self.block.slice(entry.row)).map_err(|_| malformed())?;
+        Ok(())
+    }
+}
+
+impl Source for ListCursor {
+    fn entry(&self) -> Option<&Entry> {
+        self.row.entry()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.row.value()
+    }
+
+    fn value_bytes(&self) -> Bytes {
+        self.row.value_bytes()
+    }
+
+    fn advance(&mut self) -> Result<(), ReadError> {
+        self.row.advance().map_err(|_| self.file.malformed(self.block_number))?;
+        self.skip_empty_rows()
+    }
+}

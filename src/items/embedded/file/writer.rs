@@ -1,0 +1,198 @@
+//! Writes a data file from lists that come in order.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::codec::put_varint;
+use super::super::disk::{Disk, DiskFile};
+use super::super::error::WriteError;
+use super::super::list_id::ListId;
+use super::super::row::{Entry, RowBuilder};
+use super::{BLOCK_BYTES, DataFile, FLAG_CLEARED, FileId, Index, MAGIC, ROW_BYTES, Summary, block_checksum, file_path};
+
+/// Bytes that are gathered before they are written.
+const WRITE_BYTES: usize = 256 << 10;
+/// Bytes after which what was written is synced: a sync of much at once would hold up the log's.
+const SYNC_BYTES: u64 = 2 << 20;
+/// Samples of expiry that are kept, at most.
+const SAMPLES_MAX: usize = 1024;
+
+/// Holds a writer back to a rate.
+pub trait Pace {
+    /// Called after bytes were written; returns when more may be.
+    fn wrote(&mut self, bytes: usize);
+}
+
+pub struct FileWriter {
+    id: FileId,
+    file: Arc<dyn DiskFile>,
+    path: std::path::PathBuf,
+    summary: Summary,
+    index: Index,
+    /// What is not written yet, and where it begins.
+    buffer: Vec<u8>,
+    written: u64,
+    synced: u64,
+    /// Where in `buffer` the present block begins.
+    block_start: usize,
+    list: Option<ListId>,
+    /// Whether an entry of the list stands in the present block.
+    list_in_block: bool,
+    list_rows: u64,
+    cleared: bool,
+    row: RowBuilder,
+    row_newest: u64,
+    samples: Vec<u64>,
+    sample_every: u64,
+}
+
+impl FileWriter {
+    pub fn create(disk: &dyn Disk, dir: &Path, id: FileId, partition: usize) -> Result<Self, WriteError> {
+        let path = file_path(dir, id);
+        let file = disk.create(&path).map_err(WriteError::NotWritten)?;
+        let summary = Summary { partition, items: 0, deleted: 0, half_expired_at: u64::MAX, collisions: false };
+        Ok(Self {
+            id,
+            file,
+            path,
+            summary,
+            index: Index::default(),
+            buffer: MAGIC.to_vec(),
+            written: 0,
+            synced: 0,
+            block_start: MAGIC.len(),
+            list: None,
+            list_in_block: false,
+            list_rows: 0,
+            cleared: false,
+            row: RowBuilder::default(),
+            row_newest: 0,
+            samples: Vec::new(),
+            sample_every: 1,
+        })
+    }
+
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Begins a list, which must follow the one before it in order.
+    pub fn begin_list(&mut self, list: &ListId, cleared: bool) {
+        self.summary.collisions |= self.list.as_ref().is_some_and(|before| before.hash() == list.hash());
+        self.list = Some(list.clone());
+        self.list_in_block = false;
+        self.list_rows = 0;
+        self.cleared = cleared;
+        self.summary.deleted += u64::from(cleared);
+    }
+
+    /// Appends an item to the list, in the list's order.
+    pub fn push(&mut self, entry: &Entry, value: &[u8], pace: &mut dyn Pace) -> Result<(), WriteError> {
+        if self.row.count() > 0 && self.row.body_len() + value.len() > ROW_BYTES {
+            self.end_row(pace)?;
+        }
+        if self.row.count() == 0 {
+            self.row_newest = entry.timestamp;
+        }
+        self.row.push(entry.timestamp, entry.expires_at, entry.deleted, value);
+        self.summary.items += 1;
+        self.summary.deleted += u64::from(entry.deleted);
+        if !entry.deleted {
+            self.sample(entry.expires_at);
+        }
+        Ok(())
+    }
+
+    /// Ends the list. A list without items is written if it was cleared.
+    pub fn end_list(&mut self, pace: &mut dyn Pace) -> Result<(), WriteError> {
+        if self.row.count() > 0 || (self.cleared && self.list_rows == 0) {
+            if self.row.count() == 0 {
+                self.row_newest = 0;
+            }
+            self.end_row(pace)?;
+        }
+        Ok(())
+    }
+
+    fn end_row(&mut self, pace: &mut dyn Pace) -> Result<(), WriteError> {
+        let Some(list) = self.list.clone() else { return Ok(()) };
+        let row = self.row.finish();
+        let block_len = self.buffer.len() - self.block_start;
+        // 16 bytes are enough for the entry's lengths and flags.
+        if block_len > 0 && block_len + row.len() + list.bytes().len() + 16 > BLOCK_BYTES {
+            self.end_block(pace)?;
+        }
+        if self.buffer.len() == self.block_start {
+            self.index.push(list.hash(), self.row_newest, self.written + self.block_start as u64);
+        }
+        if self.list_in_block {
+            self.buffer.push(0);
+        } else {
+            put_varint(&mut self.buffer, list.bytes().len() as u64);
+            self.buffer.extend_from_slice(list.bytes());
+            self.list_in_block = true;
+        }
+        self.buffer.push(if self.cleared { FLAG_CLEARED } else { 0 });
+        put_varint(&mut self.buffer, row.len() as u64);
+        self.buffer.extend_from_slice(&row);
+        self.list_rows += 1;
+        Ok(())
+    }
+
+    fn end_block(&mut self, pace: &mut dyn Pace) -> Result<(), WriteError> {
+        if self.buffer.len() == self.block_start {
+            return Ok(());
+        }
+        let offset = self.written + self.block_start as u64;
+        let checksum = block_checksum(self.id, offset, &self.buffer[self.block_start..]);
+        self.buffer.extend_from_slice(&checksum.to_le_bytes());
+        self.list_in_block = false;
+        if self.buffer.len() >= WRITE_BYTES {
+            self.write_out(pace)?;
+        }
+        self.block_start = self.buffer.len();
+        Ok(())
+    }
+
+    fn write_out(&mut self, pace: &mut dyn Pace) -> Result<(), WriteError> {
+        self.file.write_all_at(&self.buffer, self.written).map_err(WriteError::NotWritten)?;
+        self.written += self.buffer.len() as u64;
+        if self.written - self.synced >= SYNC_BYTES {
+            self.file.sync().map_err(WriteError::Unknown)?;
+            self.synced = self.written;
+        }
+        pace.wrote(self.buffer.len());
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Keeps every so-many-th expiry, fewer and fewer as the file grows.
+    fn sample(&mut self, expires_at: u64) {
+        if !self.summary.items.is_multiple_of(self.sample_every) {
+            return;
+        }
+        self.samples.push(expires_at);
+        if self.samples.len() >= SAMPLES_MAX {
+            let mut keep = false;
+            self.samples.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.sample_every *= 2;
+        }
+    }
+
+    /// Completes the file and makes it durable; its name is not yet.
+    pub fn finish(mut self, pace: &mut dyn Pace) -> Result<DataFile, WriteError> {
+        self.end_block(pace)?;
+        self.index.set_end(self.written + self.buffer.len() as u64);
+        if !self.samples.is_empty() {
+            let middle = self.samples.len() / 2;
+            self.summary.half_expired_at = *self.samples.select_nth_unstable(middle).1;
+        }
+        self.buffer.extend_from_slice(&self.index.encode(self.id, &self.summary));
+        self.write_out(pace)?;
+        self.file.sync().map_err(WriteError::Unknown)?;
+        Ok(DataFile::new(self.id, self.path, self.file, self.written, self.index, self.summary))
+    }
+}

@@ -1,0 +1,114 @@
+//! Writes frozen items to data files, one a partition, and gives their part of the log back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::engine::Engine;
+use super::error::WriteError;
+use super::file::{DataFile, PARTITIONS, Pace, partition_of};
+use super::health::Part;
+use super::list_id::ListId;
+use super::merge::{MemorySource, Merge, Source};
+use super::output::{Output, OutputError};
+use super::pace::RateLimit;
+use super::pending::Snapshot;
+use super::tables::View;
+
+/// A flush that failed is tried again after this.
+const RETRY: Duration = Duration::from_secs(1);
+/// Files of a partition above which nothing is flushed until some are merged.
+pub const FILES_MAX: usize = 32;
+
+/// What the flushing thread does until the store stops.
+pub fn run(engine: &Arc<Engine>) {
+    loop {
+        let ready = || {
+            let view = engine.tables.view();
+            view.frozen.is_some() && view.files.most_in_a_partition() < FILES_MAX && !engine.health.has_failed()
+        };
+        if !engine.bell.wait_until(None, ready) || engine.bell.is_stopping() {
+            return;
+        }
+        let flushed = match flush(engine) {
+            Ok(()) => Ok(()),
+            Err(OutputError::Stopped) => return,
+            Err(OutputError::Write(error)) => Err(error),
+            Err(OutputError::Read(error)) => {
+                engine.health.fail(error.to_string());
+                continue;
+            }
+        };
+        let retry = matches!(flushed, Err(WriteError::NotWritten(_)));
+        engine.note(Part::Flush, flushed);
+        engine.bell.ring();
+        if retry {
+            engine.bell.wait_until(Some(RETRY), || false);
+        }
+    }
+}
+
+fn flush(engine: &Engine) -> Result<(), OutputError> {
+    let view = engine.tables.view();
+    let Some(frozen) = &view.frozen else { return Ok(()) };
+    let lists = frozen.sorted();
+    let hurry = || engine.tables.view().active.bytes() >= engine.options.pending_bytes() || engine.bell.is_stopping();
+    let mut pace = RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, hurry);
+    let mut files = Vec::new();
+    let flushed = write_partitions(engine, &view, &lists, &mut files, &mut pace);
+    let unused: Vec<_> = files.iter().map(|file| file.id).collect();
+    let installed = flushed.and_then(|()| {
+        engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
+        Ok(engine.tables.install_flushed(files)?)
+    });
+    match installed {
+        Ok(log_start) => {
+            engine.metrics.flushes.inc();
+            engine.progress.recycle_before(&*engine.disk, log_start.segment);
+            engine.files_changed();
+            Ok(())
+        }
+        // They may be named in the manifest.
+        Err(error @ OutputError::Write(WriteError::Unknown(_))) => Err(error),
+        Err(error) => {
+            unused.into_iter().for_each(|id| engine.tables.discard(id));
+            Err(error)
+        }
+    }
+}
+
+fn write_partitions(
+    engine: &Engine,
+    view: &View,
+    mut lists: &[(ListId, Snapshot)],
+    files: &mut Vec<DataFile>,
+    pace: &mut dyn Pace,
+) -> Result<(), OutputError> {
+    let now = engine.clock.now().as_nanos();
+    for partition in 0..PARTITIONS {
+        let count = lists.iter().take_while(|(list, _)| partition_of(list.hash()) == partition).count();
+        let (of_partition, rest) = lists.split_at(count);
+        lists = rest;
+        // Only this thread adds files, so that a partition without files stays without.
+        let bottom = view.files.partition(partition).is_empty();
+        let mut output = Output {
+            disk: engine.disk.clone(),
+            dir: &engine.dir,
+            tables: &engine.tables,
+            partition,
+            now,
+            writer: None,
+        };
+        for (list, snapshot) in of_partition {
+            if engine.bell.is_stopping() {
+                return Err(OutputError::Stopped);
+            }
+            let mut sources: Vec<Box<dyn Source>> = Vec::new();
+            for row in &snapshot.rows {
+                sources.push(Box::new(MemorySource::new(row.clone())?));
+            }
+            output.write_list(list, snapshot.cleared, bottom, Merge::new(sources), pace)?;
+        }
+        files.extend(output.finish(pace)?);
+    }
+    Ok(())
+}

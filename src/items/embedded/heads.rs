@@ -1,0 +1,194 @@
+//! The newest items of lists, packed, in a bounded cache that any thread reads without a hop.
+//!
+//! Heads change in two ways. The log's thread applies every change to them, after it is as durable
+//! as the store promises and before it is acknowledged: so a head never shows what a crash could
+//! take back, and always shows what was acknowledged. And a reader that had to go further puts in
+//! what it found, unless the list changed meanwhile.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::error::ReadError;
+use super::list_id::{BorrowedListId, ListId};
+use super::merge::{MemorySource, Merge, Source};
+use super::page;
+use super::pending::Change;
+use super::row::RowBuilder;
+use crate::items::{ItemPage, Operation, Range};
+
+/// Bytes of a row of head items, at most. Longer ones end earlier.
+const BYTES_MAX: usize = 64 << 10;
+/// Items that a head is filled with at least, if the list has them.
+const ITEMS_MIN: usize = 64;
+/// Pages above this are not answered from heads.
+const LIMIT_MAX: usize = 512;
+/// What a head costs in memory beside its row: an estimate.
+const OVERHEAD: usize = 192;
+const STRIPES: usize = 1024;
+
+/// The newest items of one list.
+#[derive(Debug, Clone)]
+pub struct Head {
+    row: Bytes,
+    count: usize,
+    /// How many items it was filled with: what its readers ask for.
+    wanted: usize,
+    /// Whether the list has no other items than these.
+    complete: bool,
+}
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl Weighter<ListId, Head> for ByBytes {
+    fn weight(&self, list: &ListId, head: &Head) -> u64 {
+        (list.bytes().len() + head.row.len() + OVERHEAD) as u64
+    }
+}
+
+/// How often a list has changed: a reader notes it before it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen(u64);
+
+#[derive(Debug)]
+pub struct Heads {
+    cache: Cache<ListId, Head, ByBytes>,
+    /// Counts the changes to the lists of a stripe, and keeps changes and fills of one list apart.
+    stripes: Box<[Mutex<u64>]>,
+}
+
+/// How many items a head should hold for a get; `None` if the get does not begin at the newest item
+/// or wants too many.
+pub fn wanted_for(range: &Range, op: &Operation) -> Option<usize> {
+    let from_the_top = range.after.is_none() && range.max_timestamp >= op.now;
+    (from_the_top && range.limit <= LIMIT_MAX).then(|| (range.limit + range.limit / 4 + 1).max(ITEMS_MIN))
+}
+
+impl Heads {
+    pub fn new(bytes: u64) -> Self {
+        let items = usize::try_from(bytes / 1024).unwrap_or(usize::MAX).max(16);
+        Self {
+            cache: Cache::with_weighter(items, bytes, ByBytes),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    pub fn set_capacity(&self, bytes: u64) {
+        self.cache.set_capacity(bytes);
+    }
+
+    /// Bytes in use.
+    pub fn weight(&self) -> u64 {
+        self.cache.weight()
+    }
+
+    fn stripe(&self, list: &ListId) -> MutexGuard<'_, u64> {
+        let i = (list.hash() as usize) % STRIPES;
+        self.stripes[i].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The page, if the list's head has all of it.
+    pub fn page(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<ItemPage> {
+        let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
+        page::from_row(op, range, head.row, head.complete)
+    }
+
+    /// To be noted before a list is read for its head.
+    pub fn seen(&self, list: &ListId) -> Seen {
+        Seen(*self.stripe(list))
+    }
+
+    /// Keeps a head that was read, unless the list may have changed since.
+    pub fn fill(&self, list: &ListId, seen: Seen, head: Head) {
+        let changes = self.stripe(list);
+        if *changes == seen.0 {
+            self.cache.insert(list.clone(), head);
+        }
+    }
+
+    /// Carries out a change: `apply` changes what readers see of the list, and its head follows
+    /// before anyone can fill it again.
+    pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
+        let mut changes = self.stripe(list);
+        *changes += 1;
+        apply();
+        let Some(head) = self.cache.peek(list) else { return };
+        match head.after(change) {
+            // Not `insert`: a list that is only written to must not look popular.
+            Ok(Some(head)) => {
+                let _no_longer_there = self.cache.replace(list.clone(), head, true);
+            }
+            Ok(None) | Err(_) => {
+                self.cache.remove(list);
+            }
+        }
+    }
+}
+
+impl Head {
+    /// Takes the first items that a merge of the whole list yields.
+    pub fn read(merge: &mut Merge<'_>, wanted: usize) -> Result<Self, ReadError> {
+        let mut builder = RowBuilder::default();
+        while let Some((entry, source)) = merge.current() {
+            if !entry.deleted {
+                if is_full(&builder, wanted, source.value().len()) {
+                    break;
+                }
+                builder.push(entry.timestamp, entry.expires_at, false, source.value());
+            }
+            merge.advance()?;
+        }
+        let complete = merge.current().is_none();
+        let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
+        Ok(Self { row: builder.finish(), count, wanted, complete })
+    }
+
+    /// The page that was asked for, if it is all in here.
+    pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
+        page::from_row(op, range, self.row.clone(), self.complete)
+    }
+
+    /// The head as it is after a change; `None` if nothing is known any more.
+    fn after(&self, change: &Change) -> Result<Option<Self>, ReadError> {
+        let row = match change {
+            Change::Clear => {
+                let row = RowBuilder::default().finish();
+                return Ok(Some(Self { row, count: 0, complete: true, ..*self }));
+            }
+            Change::Row(row) => row,
+        };
+        let sources: [Box<dyn Source>; 2] =
+            [Box::new(MemorySource::new(row.clone())?), Box::new(MemorySource::new(self.row.clone())?)];
+        let mut merge = Merge::new(sources.into());
+        let mut builder = RowBuilder::default();
+        // Room to grow, so that not every add has to cut.
+        let items_max = if self.count > self.wanted + self.wanted / 2 { self.wanted } else { usize::MAX };
+        let mut complete = self.complete;
+        while let Some((entry, source)) = merge.current() {
+            // Below the last item of an incomplete head there may be others, of which it knows nothing.
+            if !self.complete && merge.oldest_is_done() {
+                break;
+            }
+            if !entry.deleted {
+                if is_full(&builder, items_max, source.value().len()) {
+                    complete = false;
+                    break;
+                }
+                builder.push(entry.timestamp, entry.expires_at, false, source.value());
+            }
+            merge.advance()?;
+        }
+        let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
+        if count == 0 && !complete {
+            return Ok(None);
+        }
+        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete }))
+    }
+}
+
+fn is_full(builder: &RowBuilder, items_max: usize, next_value_len: usize) -> bool {
+    builder.count() >= items_max as u64 || builder.body_len().saturating_add(next_value_len) > BYTES_MAX
+}

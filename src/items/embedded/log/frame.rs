@@ -1,0 +1,243 @@
+//! The bytes of the log: segment headers and frames.
+//!
+//! A frame holds the changes of one group commit under one checksum, so that a group is there whole
+//! or not at all. Checksums are seeded with the segment's salt and the frame's place: a segment is
+//! used again without being wiped, and what it held before never passes for something new.
+
+use super::super::codec::{put_varint, take_bytes, take_varint, u32_at, u64_at};
+use super::super::list_id::ListId;
+use super::super::options::ListHash;
+use super::super::pending::Change;
+use super::super::row;
+use super::Position;
+
+use bytes::Bytes;
+
+pub const SEGMENT_HEADER_LEN: usize = 64;
+pub const FRAME_HEADER_LEN: usize = 24;
+/// Frames begin at multiples of this.
+pub const ALIGNMENT: usize = 8;
+/// Room that is kept at the end of a segment for its last frame.
+pub const END_LEN: usize = FRAME_HEADER_LEN + ALIGNMENT;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"LISTLOG\x01";
+const KIND_CHANGES: u8 = 1;
+const KIND_END: u8 = 2;
+const KIND_SEAL: u8 = 3;
+const CHANGE_ROW: u8 = 1;
+const CHANGE_CLEAR: u8 = 2;
+
+/// What a frame is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It holds changes.
+    Changes,
+    /// The segment is complete, and the log goes on in the next one.
+    End,
+    /// It only says how far the log was durable when it was written.
+    Seal,
+}
+
+/// The first bytes of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentHeader {
+    pub number: u32,
+    /// Drawn anew each time that a file becomes a segment.
+    pub salt: u64,
+    /// How far the log was durable when the segment was begun.
+    pub durable: Position,
+}
+
+impl SegmentHeader {
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_LEN] {
+        let mut bytes = [0; SEGMENT_HEADER_LEN];
+        bytes[..8].copy_from_slice(&SEGMENT_MAGIC);
+        bytes[8..12].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.salt.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.durable.as_u64().to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..SEGMENT_HEADER_LEN - 4]);
+        bytes[SEGMENT_HEADER_LEN - 4..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    pub fn decode(segment: &[u8]) -> Option<Self> {
+        let bytes = segment.get(..SEGMENT_HEADER_LEN)?;
+        let sound = bytes.starts_with(&SEGMENT_MAGIC)
+            && u32_at(bytes, SEGMENT_HEADER_LEN - 4)? == crc32c::crc32c(&bytes[..SEGMENT_HEADER_LEN - 4]);
+        let header = Self {
+            number: u32_at(bytes, 8)?,
+            salt: u64_at(bytes, 16)?,
+            durable: Position::from_u64(u64_at(bytes, 24)?),
+        };
+        sound.then_some(header)
+    }
+}
+
+/// The start of every checksum of a frame.
+fn seed(salt: u64, offset: u32) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &offset.to_le_bytes())
+}
+
+fn magic(salt: u64) -> u32 {
+    // Never zero, which is what unused space holds.
+    (salt >> 32) as u32 | 1
+}
+
+/// Gathers the changes of one frame.
+#[derive(Debug)]
+pub struct FrameBuffer {
+    bytes: Vec<u8>,
+}
+
+impl Default for FrameBuffer {
+    fn default() -> Self {
+        let mut buffer = Self { bytes: Vec::new() };
+        buffer.clear();
+        buffer
+    }
+}
+
+impl FrameBuffer {
+    /// Empties it for a frame of changes.
+    pub fn clear(&mut self) {
+        self.start(KIND_CHANGES);
+    }
+
+    fn start(&mut self, kind: u8) {
+        // A frame of one very large add must not hold its memory for ever.
+        if self.bytes.capacity() > 4 << 20 {
+            self.bytes = Vec::new();
+        }
+        self.bytes.clear();
+        self.bytes.resize(FRAME_HEADER_LEN, 0);
+        self.bytes.push(kind);
+    }
+
+    /// A frame without changes.
+    pub fn of(kind: Kind) -> Self {
+        let mut buffer = Self { bytes: Vec::new() };
+        buffer.start(match kind {
+            Kind::Changes => KIND_CHANGES,
+            Kind::End => KIND_END,
+            Kind::Seal => KIND_SEAL,
+        });
+        buffer
+    }
+
+    pub fn push(&mut self, list: &ListId, change: &Change) {
+        put_varint(&mut self.bytes, list.bytes().len() as u64);
+        self.bytes.extend_from_slice(list.bytes());
+        match change {
+            Change::Row(row) => {
+                self.bytes.push(CHANGE_ROW);
+                put_varint(&mut self.bytes, row.len() as u64);
+                self.bytes.extend_from_slice(row);
+            }
+            Change::Clear => self.bytes.push(CHANGE_CLEAR),
+        }
+    }
+
+    /// Bytes that the frame takes in the log.
+    pub fn len(&self) -> usize {
+        self.bytes.len().next_multiple_of(ALIGNMENT)
+    }
+
+    /// The frame, as it stands at a place of a segment.
+    pub fn seal(&mut self, salt: u64, offset: u32, durable: Position) -> &[u8] {
+        let body_len = self.bytes.len() - FRAME_HEADER_LEN;
+        let seed = seed(salt, offset);
+        let body_checksum = crc32c::crc32c_append(seed, &self.bytes[FRAME_HEADER_LEN..]);
+        self.bytes[..4].copy_from_slice(&magic(salt).to_le_bytes());
+        self.bytes[4..8].copy_from_slice(&(body_len as u32).to_le_bytes());
+        self.bytes[8..16].copy_from_slice(&durable.as_u64().to_le_bytes());
+        self.bytes[16..20].copy_from_slice(&body_checksum.to_le_bytes());
+        let header_checksum = crc32c::crc32c_append(seed, &self.bytes[..20]);
+        self.bytes[20..24].copy_from_slice(&header_checksum.to_le_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        &self.bytes
+    }
+}
+
+/// The header of a frame, if a sound one stands at this place.
+fn header_at(segment: &[u8], salt: u64, offset: usize) -> Option<(usize, Position, u32)> {
+    let header = segment.get(offset..)?.get(..FRAME_HEADER_LEN)?;
+    if u32_at(header, 0)? != magic(salt) {
+        return None;
+    }
+    let place = u32::try_from(offset).ok()?;
+    if u32_at(header, 20)? != crc32c::crc32c_append(seed(salt, place), &header[..20]) {
+        return None;
+    }
+    Some((u32_at(header, 4)? as usize, Position::from_u64(u64_at(header, 8)?), u32_at(header, 16)?))
+}
+
+/// A frame that was read back.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    pub kind: Kind,
+    pub body: &'a [u8],
+    /// Where the next frame begins.
+    pub end: usize,
+}
+
+/// The frame at a place of a segment; `None` if no sound one is there.
+pub fn frame_at(segment: &[u8], salt: u64, offset: usize) -> Option<Frame<'_>> {
+    let (body_len, _, body_checksum) = header_at(segment, salt, offset)?;
+    let start = offset + FRAME_HEADER_LEN;
+    let body = segment.get(start..start.checked_add(body_len)?)?;
+    if crc32c::crc32c_append(seed(salt, u32::try_from(offset).ok()?), body) != body_checksum {
+        return None;
+    }
+    let (kind, body) = body.split_first()?;
+    let kind = match *kind {
+        KIND_CHANGES => Kind::Changes,
+        KIND_END => Kind::End,
+        KIND_SEAL => Kind::Seal,
+        _ => return None,
+    };
+    Some(Frame { kind, body, end: (start + body_len).next_multiple_of(ALIGNMENT) })
+}
+
+/// How far the log was durable according to any frame header at or after a place.
+pub fn durable_after(segment: &[u8], salt: u64, offset: usize) -> Option<Position> {
+    let places = (offset.next_multiple_of(ALIGNMENT)..segment.len()).step_by(ALIGNMENT);
+    places.filter_map(|place| header_at(segment, salt, place)).map(|(_, durable, _)| durable).max()
+}
+
+/// A change that was read back, with the oldest timestamp of its row.
+pub struct Record {
+    pub list: ListId,
+    pub change: Change,
+    pub oldest: u64,
+}
+
+/// Reads the changes of a frame. `None` where they are no changes, although the checksum held.
+pub fn records(body: &[u8], hash: ListHash) -> impl Iterator<Item = Option<Record>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        (at < body.len()).then(|| {
+            let record = record(body, &mut at, hash);
+            if record.is_none() {
+                at = body.len();
+            }
+            record
+        })
+    })
+}
+
+fn record(body: &[u8], at: &mut usize, hash: ListHash) -> Option<Record> {
+    let list = ListId::from_bytes(take_bytes(body, at)?, hash);
+    let kind = *body.get(*at)?;
+    *at += 1;
+    match kind {
+        CHANGE_CLEAR => Some(Record { list, change: Change::Clear, oldest: 0 }),
+        CHANGE_ROW => {
+            let len = usize::try_from(take_varint(body, at)?).ok()?;
+            let row = Bytes::copy_from_slice(body.get(*at..at.checked_add(len)?)?);
+            *at += len;
+            let (_, oldest) = row::inspect(&row).ok()?;
+            Some(Record { list, change: Change::Row(row), oldest: oldest? })
+        }
+        _ => None,
+    }
+}

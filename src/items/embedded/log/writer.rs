@@ -1,0 +1,275 @@
+//! Appends frames to the log, segment after segment. Owned by one thread; what others need to know
+//! of its progress is in [`Progress`].
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::super::disk::{Disk, DiskFile};
+use super::super::error::WriteError;
+use super::frame::{END_LEN, FRAME_HEADER_LEN, FrameBuffer, Kind, SEGMENT_HEADER_LEN, SegmentHeader};
+use super::{Position, segment_path, spare_path};
+
+/// A new segment grows by so many zeros at a time, so that most syncs have no size to record.
+const GROWTH_BYTES: u64 = 1 << 20;
+/// Used segments that are kept to be used again; more are removed.
+const SPARES_MAX: usize = 3;
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// How far the log has come, for the threads that do not write it.
+pub struct Progress {
+    dir: PathBuf,
+    durable: AtomicU64,
+    unsynced: Mutex<Unsynced>,
+    /// One sync at a time: a second one must not run ahead of the first.
+    syncing: Mutex<()>,
+    /// The oldest segment in use.
+    first_segment: AtomicU32,
+    /// Segments that may be used again, by the number they last had.
+    spares: Mutex<Vec<u32>>,
+}
+
+/// What a sync has to cover.
+#[derive(Default)]
+struct Unsynced {
+    files: Vec<Arc<dyn DiskFile>>,
+    names: bool,
+    written: u64,
+}
+
+impl Progress {
+    pub fn new(dir: PathBuf, first_segment: u32, durable: Position, spares: Vec<u32>) -> Self {
+        Self {
+            dir,
+            durable: AtomicU64::new(durable.as_u64()),
+            unsynced: Mutex::default(),
+            syncing: Mutex::default(),
+            first_segment: AtomicU32::new(first_segment),
+            spares: Mutex::new(spares),
+        }
+    }
+
+    /// All before this place survives a loss of power.
+    pub fn durable(&self) -> Position {
+        Position::from_u64(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The end of what was written so far.
+    pub fn written(&self) -> Position {
+        Position::from_u64(self.unsynced().written)
+    }
+
+    pub fn is_durable(&self) -> bool {
+        self.unsynced().written <= self.durable.load(Ordering::Acquire)
+    }
+
+    fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spares(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wrote(&self, file: &Arc<dyn DiskFile>, end: Position) {
+        let mut unsynced = self.unsynced();
+        unsynced.written = end.as_u64();
+        if !unsynced.files.iter().any(|known| Arc::ptr_eq(known, file)) {
+            unsynced.files.push(file.clone());
+        }
+    }
+
+    /// Makes all that was written so far durable. After an error the log must not be used any more.
+    pub fn sync(&self, disk: &dyn Disk) -> io::Result<()> {
+        let _one_at_a_time = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Unsynced { files, names, written } = {
+            let mut unsynced = self.unsynced();
+            let written = unsynced.written;
+            std::mem::replace(&mut *unsynced, Unsynced { written, ..Unsynced::default() })
+        };
+        if names {
+            disk.sync_dir(&self.dir)?;
+        }
+        for file in files {
+            file.sync()?;
+        }
+        self.durable.fetch_max(written, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Gives back the segments before one that hold nothing any more that is not in data files.
+    /// Failures are left for the next start, which does the same.
+    pub fn recycle_before(&self, disk: &dyn Disk, end: u32) {
+        let first = self.first_segment.fetch_max(end, Ordering::AcqRel);
+        for segment in first..end {
+            let mut spares = self.spares();
+            let path = segment_path(&self.dir, segment);
+            if spares.len() >= SPARES_MAX {
+                let _left_for_the_next_start = disk.remove(&path);
+            } else if disk.rename(&path, &spare_path(&self.dir, segment)).is_ok() {
+                spares.push(segment);
+            }
+        }
+    }
+}
+
+struct Segment {
+    number: u32,
+    salt: u64,
+    file: Arc<dyn DiskFile>,
+    /// Where the next frame goes.
+    offset: u64,
+    /// Bytes of the file.
+    allocated: u64,
+    /// Bytes that it may have.
+    limit: u64,
+}
+
+impl Segment {
+    /// Makes sure that the file has room up to `end`, without touching what is there.
+    fn reserve(&mut self, end: u64) -> io::Result<()> {
+        if end <= self.allocated {
+            return Ok(());
+        }
+        let target = end.max((self.allocated + GROWTH_BYTES).min(self.limit));
+        let mut at = self.allocated;
+        while at < target {
+            let len = usize::try_from(target - at).unwrap_or(usize::MAX).min(ZEROS.len());
+            self.file.write_all_at(&ZEROS[..len], at)?;
+            at += len as u64;
+        }
+        self.allocated = target;
+        Ok(())
+    }
+
+    fn position(&self) -> Position {
+        Position::new(self.number, self.offset as u32)
+    }
+}
+
+pub struct LogWriter {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    progress: Arc<Progress>,
+    current: Segment,
+}
+
+impl LogWriter {
+    /// Begins a segment. It is durable, with its name, after the next sync.
+    pub fn begin(
+        disk: Arc<dyn Disk>,
+        segment: u32,
+        segment_bytes: u64,
+        progress: Arc<Progress>,
+    ) -> Result<Self, WriteError> {
+        let dir = progress.dir.clone();
+        let current = begin_segment(&*disk, &progress, segment, segment_bytes, 0)?;
+        progress.wrote(&current.file, current.position());
+        Ok(Self { disk, dir, segment_bytes, progress, current })
+    }
+
+    /// Where the next frame goes.
+    pub fn position(&self) -> Position {
+        self.current.position()
+    }
+
+    /// Appends a frame: it then survives a crash of the process. Not durable yet.
+    pub fn append(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
+        let len = frame.len() as u64;
+        if self.current.offset + len + END_LEN as u64 > self.current.limit {
+            self.roll(len)?;
+        }
+        self.write(frame)
+    }
+
+    /// Whether a small frame fits without beginning a segment.
+    pub fn has_room_for_seal(&self) -> bool {
+        self.current.offset + 2 * END_LEN as u64 <= self.current.limit
+    }
+
+    fn write(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
+        let segment = &mut self.current;
+        let end = segment.offset + frame.len() as u64;
+        segment.reserve(end).map_err(WriteError::NotWritten)?;
+        let bytes = frame.seal(segment.salt, segment.offset as u32, self.progress.durable());
+        if let Err(error) = segment.file.write_all_at(bytes, segment.offset) {
+            // Part of it, or all, may be there: without its header none of it counts.
+            return Err(match segment.file.write_all_at(&[0; FRAME_HEADER_LEN], segment.offset) {
+                Ok(()) => WriteError::NotWritten(error),
+                Err(_) => WriteError::Unknown(error),
+            });
+        }
+        segment.offset = end;
+        self.progress.wrote(&segment.file, segment.position());
+        Ok(())
+    }
+
+    /// Closes the segment and goes on in the next one.
+    fn roll(&mut self, frame_len: u64) -> Result<(), WriteError> {
+        let number = self.current.number + 1;
+        let next = begin_segment(&*self.disk, &self.progress, number, self.segment_bytes, frame_len)?;
+        if let Err(error) = self.write(&mut FrameBuffer::of(Kind::End)) {
+            // The log still ends here: a segment after it would be taken for its continuation.
+            let _replay_cuts_it_off = self.disk.remove(&segment_path(&self.dir, number));
+            return Err(error);
+        }
+        self.current = next;
+        Ok(())
+    }
+}
+
+/// Makes a segment of a spare file or a new one, with room for a frame.
+fn begin_segment(
+    disk: &dyn Disk,
+    progress: &Progress,
+    number: u32,
+    segment_bytes: u64,
+    frame_len: u64,
+) -> Result<Segment, WriteError> {
+    let offset = SEGMENT_HEADER_LEN as u64;
+    let limit = segment_bytes.max(offset + frame_len + END_LEN as u64);
+    let salt = RandomState::new().build_hasher().finish();
+    let header = SegmentHeader { number, salt, durable: progress.durable() };
+    let path = segment_path(&progress.dir, number);
+    let spare = progress.spares().pop();
+    let begun = match spare.map(|spare| spare_path(&progress.dir, spare)) {
+        Some(spare) => open_spare(disk, &spare, &path, &header),
+        None => create(disk, &path, &header),
+    };
+    let (file, allocated) = begun.map_err(WriteError::NotWritten)?;
+    let mut segment = Segment { number, salt, file, offset, allocated, limit };
+    if let Err(error) = segment.reserve(offset + frame_len) {
+        let _an_unused_segment_is_harmless = disk.remove(&path);
+        return Err(WriteError::NotWritten(error));
+    }
+    let mut unsynced = progress.unsynced();
+    unsynced.names = true;
+    unsynced.files.push(segment.file.clone());
+    drop(unsynced);
+    Ok(segment)
+}
+
+fn create(disk: &dyn Disk, path: &Path, header: &SegmentHeader) -> io::Result<(Arc<dyn DiskFile>, u64)> {
+    let file = disk.create(path)?;
+    if let Err(error) = file.write_all_at(&header.encode(), 0) {
+        let _an_unused_segment_is_harmless = disk.remove(path);
+        return Err(error);
+    }
+    Ok((file, SEGMENT_HEADER_LEN as u64))
+}
+
+fn open_spare(
+    disk: &dyn Disk,
+    spare: &Path,
+    path: &Path,
+    header: &SegmentHeader,
+) -> io::Result<(Arc<dyn DiskFile>, u64)> {
+    let file = disk.open(spare)?;
+    let allocated = file.size()?.max(SEGMENT_HEADER_LEN as u64);
+    file.write_all_at(&header.encode(), 0)?;
+    disk.rename(spare, path)?;
+    Ok((file, allocated))
+}

@@ -1,0 +1,57 @@
+//! What the engine tells of itself, in Prometheus' conventions.
+
+use prometheus::core::Collector;
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
+
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    pub commit_groups: IntCounter,
+    pub commit_group_size: Histogram,
+    pub fsync_seconds: Histogram,
+    pub disk_bytes: IntGauge,
+    pub data_files: IntGauge,
+    pub pending_bytes: IntGauge,
+    pub flushes: IntCounter,
+    pub compactions: IntCounter,
+    pub compaction_bytes: IntCounter,
+    pub head_hits: IntCounter,
+    pub head_misses: IntCounter,
+    pub head_bytes: IntGauge,
+}
+
+impl Metrics {
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str| keep(registry, IntCounter::new(name, help)?);
+        let gauge = |name: &str, help: &str| keep(registry, IntGauge::new(name, help)?);
+        let histogram = |name: &str, help: &str, buckets: Vec<f64>| {
+            keep(registry, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))?)
+        };
+        Ok(Self {
+            commit_groups: counter("liststore_commit_groups_total", "Groups of writes committed to the log.")?,
+            commit_group_size: histogram(
+                "liststore_commit_group_size",
+                "Writes committed together.",
+                prometheus::exponential_buckets(1.0, 2.0, 11)?,
+            )?,
+            fsync_seconds: histogram(
+                "liststore_fsync_seconds",
+                "Time that making the log durable took.",
+                prometheus::exponential_buckets(0.000_1, 2.0, 15)?,
+            )?,
+            disk_bytes: gauge("liststore_disk_bytes", "Bytes of data files; the log is extra.")?,
+            data_files: gauge("liststore_data_files", "Data files.")?,
+            pending_bytes: gauge("liststore_pending_bytes", "Memory of items that are not in data files yet.")?,
+            flushes: counter("liststore_flushes_total", "Times that pending items were written to data files.")?,
+            compactions: counter("liststore_compactions_total", "Merges of data files.")?,
+            compaction_bytes: counter("liststore_compaction_bytes_total", "Bytes of data files written by merges.")?,
+            head_hits: counter("liststore_head_hits_total", "Gets answered from list heads in memory.")?,
+            head_misses: counter("liststore_head_misses_total", "Gets that had to look further than list heads.")?,
+            head_bytes: gauge("liststore_head_bytes", "Memory of list heads.")?,
+        })
+    }
+}
+
+fn keep<M: Collector + Clone + 'static>(registry: &Registry, metric: M) -> Result<M, prometheus::Error> {
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
+}

@@ -1,0 +1,42 @@
+//! The embedded item store: an engine made for lists, in files of this machine.
+//!
+//! Its modules, in the order in which an item travels: a `session` packs items into a [`row`] and
+//! hands it to `commit`, whose one thread appends it to the `log`, and then to what is `pending` in
+//! memory and to the list's head in `heads`. `flush` writes what is pending to data files (`file`),
+//! `compaction` merges those, and the `manifest` says which of them count. `tables` is what readers
+//! see of all this. `docs/engine.md` tells it in prose, with every format and rule.
+//!
+//! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
+
+mod bell;
+mod codec;
+mod commit;
+mod compaction;
+mod directory;
+mod disk;
+mod engine;
+mod error;
+mod file;
+mod flush;
+mod heads;
+mod health;
+mod list_id;
+mod log;
+mod manifest;
+mod merge;
+mod metrics;
+mod options;
+mod output;
+mod pace;
+mod page;
+mod pending;
+mod pool;
+mod row;
+mod session;
+mod store;
+mod tables;
+
+pub use disk::{Disk, DiskFile, LockGuard, RealDisk};
+pub use error::{Damage, OpenError};
+pub use options::{EmbeddedOptions, Fsync, ListHash};
+pub use store::EmbeddedStore;

@@ -1,0 +1,85 @@
+//! What an embedded store is opened with, and how its memory is divided. Reads no settings: the
+//! composition root fills this in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::domain::Token;
+
+/// When an acknowledged write is on the disk itself, and not only in the hands of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fsync {
+    /// Before it is acknowledged: one fsync for all writes that wait.
+    Group,
+    /// Within this time. What was acknowledged survives a crash of the process; up to this much of
+    /// it is lost when the machine loses power.
+    Interval(Duration),
+}
+
+/// The hash that lists are sorted and partitioned by. It must stay the same for the life of a
+/// directory. Passed in so that tests can force collisions.
+pub type ListHash = fn(&[u8]) -> u64;
+
+/// How an embedded store is opened. [`EmbeddedOptions::new`] gives the values that suit a server.
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// The data directory. Items live in its folder `items`.
+    pub dir: PathBuf,
+    pub fsync: Fsync,
+    /// Heads, pending items, queued writes and file indexes together.
+    pub cache_bytes: u64,
+    /// Bytes of one log segment. A single larger write gets a larger segment of its own.
+    pub log_segment_bytes: u64,
+    /// The rate that flush and compaction write at, unless they lag.
+    pub background_bytes_per_sec: u64,
+    /// Threads that carry out the reads that may touch the disk.
+    pub read_threads: usize,
+    pub list_hash: ListHash,
+}
+
+impl EmbeddedOptions {
+    pub const CACHE_BYTES_MIN: u64 = 4 << 20;
+    const PENDING_BYTES_MAX: u64 = 64 << 20;
+
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            fsync: Fsync::Group,
+            cache_bytes: 256 << 20,
+            log_segment_bytes: 32 << 20,
+            background_bytes_per_sec: 64 << 20,
+            read_threads: 4,
+            list_hash: murmur3,
+        }
+    }
+
+    fn cache(&self) -> u64 {
+        self.cache_bytes.max(Self::CACHE_BYTES_MIN)
+    }
+
+    /// Pending bytes at which the active map is frozen. Up to three times this is held at once: one
+    /// map that is being flushed, and twice this in the active one before adds wait.
+    pub(super) fn pending_bytes(&self) -> usize {
+        to_usize((self.cache() / 16).min(Self::PENDING_BYTES_MAX))
+    }
+
+    /// Bytes of writes that may wait for the log.
+    pub(super) fn queue_bytes(&self) -> usize {
+        to_usize((self.cache() / 16).min(16 << 20))
+    }
+
+    /// What is left for heads once file indexes have taken their part; never less than an eighth.
+    pub(super) fn heads_bytes(&self, index_bytes: u64) -> u64 {
+        let others = 3 * self.pending_bytes() as u64 + self.queue_bytes() as u64 + index_bytes;
+        self.cache().saturating_sub(others).max(self.cache() / 8)
+    }
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// The partitioner's Murmur3: kept by fixed test vectors in `domain::token`.
+fn murmur3(list: &[u8]) -> u64 {
+    Token::of_bytes(list).as_i64().cast_unsigned()
+}

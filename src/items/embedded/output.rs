@@ -1,0 +1,92 @@
+//! Writes merged lists to a new data file: the part that flush and compaction share.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::disk::Disk;
+use super::error::{ReadError, WriteError};
+use super::file::{DataFile, FileWriter, Pace};
+use super::list_id::ListId;
+use super::merge::Merge;
+use super::tables::Tables;
+
+/// Why merged lists were not written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("the store is stopping")]
+    Stopped,
+}
+
+/// A data file that is made once the first item for it is known.
+pub struct Output<'a> {
+    pub disk: Arc<dyn Disk>,
+    pub dir: &'a Path,
+    pub tables: &'a Tables,
+    pub partition: usize,
+    /// Nanoseconds since the Unix epoch: what has expired by then may be dropped.
+    pub now: u64,
+    pub writer: Option<FileWriter>,
+}
+
+impl Output<'_> {
+    /// Writes what a merge yields of a list. `bottom` says that no older file holds any of it:
+    /// only then is what is deleted or expired dropped, since until then it hides older items of
+    /// the same key. `cleared` hides all older ones by itself.
+    pub fn write_list(
+        &mut self,
+        list: &ListId,
+        cleared: bool,
+        bottom: bool,
+        mut merge: Merge<'_>,
+        pace: &mut dyn Pace,
+    ) -> Result<(), OutputError> {
+        let nothing_older = cleared || bottom;
+        let mark_cleared = cleared && !bottom;
+        let mut begun = false;
+        if mark_cleared {
+            self.writer()?.begin_list(list, true);
+            begun = true;
+        }
+        while let Some((entry, source)) = merge.current() {
+            let dropped = nothing_older && (entry.deleted || entry.expires_at <= self.now);
+            if !dropped {
+                let writer = self.writer()?;
+                if !begun {
+                    writer.begin_list(list, false);
+                    begun = true;
+                }
+                writer.push(entry, source.value(), pace)?;
+            }
+            merge.advance()?;
+        }
+        if begun {
+            self.writer()?.end_list(pace)?;
+        }
+        Ok(())
+    }
+
+    fn writer(&mut self) -> Result<&mut FileWriter, WriteError> {
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => FileWriter::create(&*self.disk, self.dir, self.tables.new_file_id(), self.partition)?,
+        };
+        Ok(self.writer.insert(writer))
+    }
+
+    /// Completes the file, if there is one, and makes its content durable.
+    pub fn finish(&mut self, pace: &mut dyn Pace) -> Result<Option<DataFile>, WriteError> {
+        self.writer.take().map(|writer| writer.finish(pace)).transpose()
+    }
+}
+
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        if let Some(writer) = &self.writer {
+            self.tables.discard(writer.id());
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Holds the background writers back, so that the log's syncs stay short.
+
+use std::time::{Duration, Instant};
+
+use super::bell::Bell;
+use super::file::Pace;
+
+/// How far ahead of its rate a writer may be.
+const BURST: Duration = Duration::from_millis(20);
+
+/// Lets bytes through at a rate, unless there is a hurry.
+pub struct RateLimit<'a, H: Fn() -> bool> {
+    bell: &'a Bell,
+    bytes_per_sec: u64,
+    /// Whether whoever waits for the writer must not wait longer.
+    hurry: H,
+    /// When all that was written so far would have been written at the rate.
+    due: Instant,
+}
+
+impl<'a, H: Fn() -> bool> RateLimit<'a, H> {
+    pub fn new(bell: &'a Bell, bytes_per_sec: u64, hurry: H) -> Self {
+        Self { bell, bytes_per_sec: bytes_per_sec.max(1), hurry, due: Instant::now() }
+    }
+}
+
+impl<H: Fn() -> bool> Pace for RateLimit<'_, H> {
+    fn wrote(&mut self, bytes: usize) {
+        let now = Instant::now();
+        let cost = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / self.bytes_per_sec);
+        self.due = self.due.max(now) + cost;
+        let ahead = self.due.saturating_duration_since(now);
+        if ahead > BURST {
+            self.bell.wait_until(Some(ahead - BURST), || (self.hurry)());
+        }
+    }
+}

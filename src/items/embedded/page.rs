@@ -1,0 +1,103 @@
+//! Which of a list's items make up a page: bounds, visibility, limits. The same rules for every
+//! source that a page is read from.
+
+use crate::domain::{Item, Timestamp, ValueDigest};
+use crate::items::{ItemPage, Operation, Range};
+
+use super::error::ReadError;
+use super::merge::Merge;
+use super::row::{Entry, RowCursor};
+
+use bytes::Bytes;
+
+/// Whether more items are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    Wanted,
+    Done,
+}
+
+/// Whether an operation sees an item.
+pub fn is_visible(op: &Operation, entry: &Entry) -> bool {
+    !entry.deleted && op.now.as_nanos() < entry.expires_at && entry.timestamp >= op.ttl.visible_from(op.now).as_nanos()
+}
+
+/// Collects a page from items that are offered in the list's order.
+pub struct PageBuilder<'a> {
+    op: &'a Operation,
+    range: &'a Range,
+    floor: u64,
+    ceiling: u64,
+    value_bytes: usize,
+    page: ItemPage,
+}
+
+/// The newest timestamp that a range can contain.
+pub fn ceiling(range: &Range) -> u64 {
+    range.after.map_or(range.max_timestamp, |after| after.timestamp.min(range.max_timestamp)).as_nanos()
+}
+
+impl<'a> PageBuilder<'a> {
+    pub fn new(op: &'a Operation, range: &'a Range) -> Self {
+        let floor = op.ttl.visible_from(op.now).max(range.min_timestamp).as_nanos();
+        Self { op, range, floor, ceiling: ceiling(range), value_bytes: 0, page: ItemPage::default() }
+    }
+
+    #[inline]
+    pub fn offer(&mut self, entry: &Entry, value: &[u8], value_bytes: impl FnOnce() -> Bytes) -> Next {
+        if entry.timestamp < self.floor {
+            return Next::Done;
+        }
+        if entry.timestamp > self.ceiling || !is_visible(self.op, entry) {
+            return Next::Wanted;
+        }
+        let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp) else { return Next::Wanted };
+        if let Some(after) = self.range.after
+            && timestamp == after.timestamp
+            && ValueDigest::of(value) >= after.digest
+        {
+            return Next::Wanted;
+        }
+        self.value_bytes = self.value_bytes.saturating_add(value.len());
+        let full = self.page.items.len() >= self.range.limit;
+        if full || (!self.page.items.is_empty() && self.value_bytes > self.range.value_bytes_max) {
+            self.page.more = true;
+            return Next::Done;
+        }
+        if self.page.items.capacity() == 0 {
+            self.page.items.reserve(self.range.limit.min(64));
+        }
+        self.page.items.push(Item { timestamp, value: value_bytes() });
+        Next::Wanted
+    }
+
+    pub fn finish(self) -> ItemPage {
+        self.page
+    }
+}
+
+/// Reads a page from all that is stored of a list.
+pub fn from_merge(op: &Operation, range: &Range, mut merge: Merge<'_>) -> Result<ItemPage, ReadError> {
+    let mut builder = PageBuilder::new(op, range);
+    while let Some((entry, source)) = merge.current() {
+        if builder.offer(entry, source.value(), || source.value_bytes()) == Next::Done {
+            break;
+        }
+        merge.advance()?;
+    }
+    Ok(builder.finish())
+}
+
+/// Reads a page from one row. `None` if the row ends before the page does and `complete` does not
+/// say that the list ends there too.
+pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<ItemPage> {
+    let mut builder = PageBuilder::new(op, range);
+    let mut cursor = RowCursor::new(row).ok()?;
+    while let Some(entry) = cursor.entry() {
+        if builder.offer(entry, cursor.value(), || cursor.value_bytes()) == Next::Done {
+            return Some(builder.finish());
+        }
+        cursor.advance().ok()?;
+    }
+    complete.then(|| builder.finish())
+}

@@ -1,0 +1,284 @@
+//! Rows: several items of one list, packed, in the list's order. The one format that items have in
+//! the log, in memory and in files.
+//!
+//! A row is `count, base time, base life`, then each item as
+//! `head [time to live difference] time difference [value]`, all integers varints. `docs/engine.md`
+//! has it byte by byte. A row is never changed once it is made.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::codec::{put_varint, take_varint, unzigzag, zigzag};
+use crate::domain::{NewItem, ValueDigest};
+
+const DELETED: u64 = 1;
+const OTHER_LIFE: u64 = 2;
+const SAME_VALUE: u64 = 4;
+const LEN_SHIFT: u32 = 3;
+
+/// Bytes that are no row. Where they lie is known to the layer that read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// One item of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Nanoseconds since the Unix epoch.
+    pub timestamp: u64,
+    /// Nanoseconds since the Unix epoch; meaningless for a deleted item.
+    pub expires_at: u64,
+    /// It says that the item of this timestamp and value is gone from all older sources.
+    pub deleted: bool,
+    /// Where the value stands in the row.
+    value: Range<usize>,
+}
+
+/// Packs items that come in the list's order.
+#[derive(Debug, Default)]
+pub struct RowBuilder {
+    body: Vec<u8>,
+    count: u64,
+    base_time: u64,
+    base_life: Option<u64>,
+    last_time: u64,
+    last_value: Range<usize>,
+}
+
+impl RowBuilder {
+    /// Appends an item, which must follow the one before it in the list's order.
+    pub fn push(&mut self, timestamp: u64, expires_at: u64, deleted: bool, value: &[u8]) {
+        if self.count == 0 {
+            self.base_time = timestamp;
+            self.last_time = timestamp;
+        }
+        let mut head = if deleted { DELETED } else { 0 };
+        let mut life_difference = 0;
+        if !deleted {
+            let life = expires_at.wrapping_sub(timestamp);
+            let base = *self.base_life.get_or_insert(life);
+            life_difference = life.wrapping_sub(base);
+            head |= if life_difference != 0 { OTHER_LIFE } else { 0 };
+        }
+        let same = self.count > 0 && self.body.get(self.last_value.clone()) == Some(value);
+        head |= if same { SAME_VALUE } else { (value.len() as u64) << LEN_SHIFT };
+        put_varint(&mut self.body, head);
+        put_varint(&mut self.body, self.last_time.wrapping_sub(timestamp));
+        if head & OTHER_LIFE != 0 {
+            put_varint(&mut self.body, zigzag(life_difference.cast_signed()));
+        }
+        if !same {
+            let start = self.body.len();
+            self.body.extend_from_slice(value);
+            self.last_value = start..self.body.len();
+        }
+        self.last_time = timestamp;
+        self.count += 1;
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of the row so far, without its first three integers.
+    pub fn body_len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The row; the builder is empty afterwards, and keeps its buffer.
+    pub fn finish(&mut self) -> Bytes {
+        let mut row = Vec::with_capacity(self.body.len() + 24);
+        put_varint(&mut row, self.count);
+        put_varint(&mut row, self.base_time);
+        put_varint(&mut row, self.base_life.unwrap_or(0));
+        row.extend_from_slice(&self.body);
+        self.body.clear();
+        *self = Self { body: std::mem::take(&mut self.body), ..Self::default() };
+        Bytes::from(row)
+    }
+}
+
+/// Walks a row, item by item.
+#[derive(Debug)]
+pub struct RowCursor {
+    row: Bytes,
+    at: usize,
+    left: u64,
+    base_life: u64,
+    entry: Option<Entry>,
+}
+
+impl RowCursor {
+    /// Stands on the first item, if there is one.
+    pub fn new(row: Bytes) -> Result<Self, Malformed> {
+        let mut at = 0;
+        let mut integer = || take_varint(&row, &mut at).ok_or(Malformed);
+        let (left, base_time, base_life) = (integer()?, integer()?, integer()?);
+        let start = Entry { timestamp: base_time, expires_at: 0, deleted: false, value: 0..0 };
+        let mut cursor = Self { row, at, left, base_life, entry: Some(start) };
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    pub fn entry(&self) -> Option<&Entry> {
+        self.entry.as_ref()
+    }
+
+    /// The value of the present item; empty past the end.
+    pub fn value(&self) -> &[u8] {
+        self.entry.as_ref().and_then(|entry| self.row.get(entry.value.clone())).unwrap_or_default()
+    }
+
+    /// The same, sharing the row's memory.
+    pub fn value_bytes(&self) -> Bytes {
+        self.entry.as_ref().map_or_else(Bytes::new, |entry| self.row.slice(entry.value.clone()))
+    }
+
+    #[inline]
+    pub fn advance(&mut self) -> Result<(), Malformed> {
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        if self.left == 0 {
+            self.entry = None;
+            return if self.at == self.row.len() { Ok(()) } else { Err(Malformed) };
+        }
+        self.left -= 1;
+        let row: &[u8] = &self.row;
+        let head = take_varint(row, &mut self.at).ok_or(Malformed)?;
+        let older_by = take_varint(row, &mut self.at).ok_or(Malformed)?;
+        let mut life = self.base_life;
+        if head & OTHER_LIFE != 0 {
+            let difference = take_varint(row, &mut self.at).ok_or(Malformed)?;
+            life = life.wrapping_add(unzigzag(difference).cast_unsigned());
+        }
+        if head & SAME_VALUE == 0 {
+            let len = usize::try_from(head >> LEN_SHIFT).map_err(|_| Malformed)?;
+            let end = self.at.checked_add(len).filter(|end| *end <= row.len()).ok_or(Malformed)?;
+            entry.value = self.at..end;
+            self.at = end;
+        }
+        entry.timestamp = entry.timestamp.checked_sub(older_by).ok_or(Malformed)?;
+        entry.expires_at = entry.timestamp.wrapping_add(life);
+        entry.deleted = head & DELETED != 0;
+        Ok(())
+    }
+}
+
+/// The number of items of a row and the oldest timestamp in it, having read all of it.
+pub fn inspect(row: &Bytes) -> Result<(u64, Option<u64>), Malformed> {
+    let mut cursor = RowCursor::new(row.clone())?;
+    let (mut count, mut oldest) = (0, None);
+    while let Some(entry) = cursor.entry() {
+        (count, oldest) = (count + 1, Some(entry.timestamp));
+        cursor.advance()?;
+    }
+    Ok((count, oldest))
+}
+
+/// Packs items that come in any order, with the last of equal ones.
+pub fn pack(mut items: Vec<NewItem>) -> Bytes {
+    items.sort_by_key(|item| Reverse(item.timestamp));
+    let mut builder = RowBuilder::default();
+    for tied in items.chunk_by(|a, b| a.timestamp == b.timestamp) {
+        if let [item] = tied {
+            builder.push(item.timestamp.as_nanos(), item.expires_at, false, &item.value);
+            continue;
+        }
+        let mut tied: Vec<_> = tied.iter().map(|item| (ValueDigest::of(&item.value), item)).collect();
+        // Stable: of equal items the one that was given last stays last.
+        tied.sort_by_key(|(digest, _)| Reverse(digest.text()));
+        for (i, (digest, item)) in tied.iter().enumerate() {
+            if tied.get(i + 1).is_none_or(|(next, _)| next != digest) {
+                builder.push(item.timestamp.as_nanos(), item.expires_at, false, &item.value);
+            }
+        }
+    }
+    builder.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::{ItemKey, Timestamp};
+
+    fn unpack(row: Bytes) -> Result<Vec<(u64, u64, bool, Bytes)>, Malformed> {
+        let mut cursor = RowCursor::new(row)?;
+        let mut items = Vec::new();
+        while let Some(entry) = cursor.entry() {
+            items.push((entry.timestamp, entry.expires_at, entry.deleted, cursor.value_bytes()));
+            cursor.advance()?;
+        }
+        Ok(items)
+    }
+
+    #[test]
+    fn a_short_value_a_second_apart_takes_few_bytes() {
+        let mut builder = RowBuilder::default();
+        for i in 0..100_u64 {
+            let time = 1_700_000_000_000_000_000 - i * 1_000_000_000;
+            builder.push(time, time + 5, false, format!("value-{i:06}").as_bytes());
+        }
+        let row = builder.finish();
+        assert!(row.len() <= 100 * (12 + 1 + 5) + 12, "{}", row.len());
+    }
+
+    #[test]
+    fn equal_values_are_written_once() {
+        let mut builder = RowBuilder::default();
+        for i in 0..100 {
+            builder.push(1_000 - i, 0, true, &[7; 1_000]);
+        }
+        let row = builder.finish();
+        assert!(row.len() < 1_300, "{}", row.len());
+        assert!(unpack(row).unwrap().iter().all(|(_, _, deleted, value)| *deleted && **value == [7; 1_000]));
+    }
+
+    #[test]
+    fn a_row_without_items_is_a_row() {
+        assert_eq!(unpack(RowBuilder::default().finish()), Ok(vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_round_trip(mut items: Vec<(u64, u64, bool, Vec<u8>)>) {
+            items.sort_by(|a, b| b.0.cmp(&a.0));
+            let mut builder = RowBuilder::default();
+            for (timestamp, expires_at, deleted, value) in &items {
+                builder.push(*timestamp, *expires_at, *deleted, value);
+            }
+            let row = builder.finish();
+            let read = unpack(row.clone()).unwrap();
+            prop_assert_eq!(read.len(), items.len());
+            for (read, item) in read.iter().zip(&items) {
+                prop_assert_eq!((read.0, read.2, &*read.3), (item.0, item.2, &*item.3));
+                prop_assert!(item.2 || read.1 == item.1);
+            }
+            // Every cut is noticed, and none panics.
+            for cut in 0..row.len() {
+                prop_assert!(unpack(row.slice(..cut)).is_err());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+            let _ = unpack(Bytes::from(bytes));
+        }
+
+        #[test]
+        fn items_are_packed_in_the_order_of_their_keys(raw in prop::collection::vec((0_u64..4, 0_u8..4, 0_u64..100), 1..40)) {
+            let items: Vec<_> = raw.iter().map(|(t, v, e)| NewItem {
+                timestamp: Timestamp::from_nanos(*t).unwrap(), value: Bytes::from(vec![*v]), expires_at: *e,
+            }).collect();
+            let mut model = std::collections::BTreeMap::new();
+            for item in &items {
+                model.insert(ItemKey::new(item.timestamp, ValueDigest::of(&item.value)), item.expires_at);
+            }
+            let packed: Vec<_> = unpack(pack(items)).unwrap().into_iter().map(|(t, e, _, v)| {
+                (ItemKey::new(Timestamp::from_nanos(t).unwrap(), ValueDigest::of(&v)), e)
+            }).collect();
+            prop_assert_eq!(packed, model.into_iter().rev().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A session: the list operations of one arbiter, none of which holds it up.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::engine::Engine;
+use super::error::ReadError;
+use super::heads::{self, Head};
+use super::list_id::{BorrowedListId, ListId};
+use super::page;
+use super::pending::Change;
+use super::row::{self, RowBuilder};
+use super::tables::View;
+use crate::domain::{ListKey, NewItem};
+use crate::items::{ItemPage, ItemSession, Operation, Range, StoreError};
+
+/// Bytes of a list in memory that are read on the arbiter itself.
+const INLINE_BYTES_MAX: usize = 256 << 10;
+
+pub struct EmbeddedSession {
+    engine: Arc<Engine>,
+}
+
+impl EmbeddedSession {
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    fn list_id(&self, list: &ListKey) -> ListId {
+        ListId::of(list, self.engine.options.list_hash)
+    }
+}
+
+#[async_trait(?Send)]
+impl ItemSession for EmbeddedSession {
+    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        let engine = &self.engine;
+        let mut buffer = Vec::new();
+        let borrowed = BorrowedListId::of(list, engine.options.list_hash, &mut buffer);
+        if let Some(page) = engine.heads.page(borrowed, op, range) {
+            engine.metrics.head_hits.inc();
+            return Ok(page);
+        }
+        engine.metrics.head_misses.inc();
+        let list = self.list_id(list);
+        // Before the view: a change that the view lacks is then known to have come later.
+        let seen = engine.heads.seen(&list);
+        let view = engine.tables.view();
+        let in_memory = view.in_memory(&list, u64::MAX);
+        let inline = in_memory.bytes <= INLINE_BYTES_MAX && (in_memory.hides_files || !view.has_files_for(&list));
+        let (op, range, shared) = (*op, *range, engine.clone());
+        let read = move || {
+            let (page, head) = read_page(&view, &list, &op, &range)?;
+            if let Some(head) = head {
+                shared.heads.fill(&list, seen, head);
+            }
+            Ok::<_, ReadError>(page)
+        };
+        Ok(if inline { read()? } else { engine.pool.run(op.deadline, read).await?? })
+    }
+
+    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+        let Some(oldest) = items.iter().map(|item| item.timestamp.as_nanos()).min() else { return Ok(()) };
+        let change = Change::Row(row::pack(items));
+        self.engine.queue.commit(self.list_id(list), change, oldest, op.deadline).await
+    }
+
+    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+        let list = self.list_id(list);
+        let (view, operation, value, scanned) = (self.engine.tables.view(), *op, value.to_vec(), list.clone());
+        let find = move || find_value(&view, &scanned, &operation, &value);
+        let found = self.engine.pool.run(op.deadline, find).await??;
+        if found.deleted.count() == 0 {
+            return Ok(0);
+        }
+        let Found { mut deleted, visible, oldest } = found;
+        self.engine.queue.commit(list, Change::Row(deleted.finish()), oldest, op.deadline).await?;
+        Ok(visible)
+    }
+
+    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        self.engine.queue.commit(self.list_id(list), Change::Clear, 0, op.deadline).await
+    }
+}
+
+/// Reads a page, and the list's head if the page begins at the newest item.
+fn read_page(view: &View, list: &ListId, op: &Operation, range: &Range) -> Result<(ItemPage, Option<Head>), ReadError> {
+    let mut head = None;
+    if let Some(wanted) = heads::wanted_for(range, op) {
+        let mut merge = view.merge(list, u64::MAX, view.in_memory(list, u64::MAX))?;
+        let read = Head::read(&mut merge, wanted)?;
+        if let Some(page) = read.page(op, range) {
+            return Ok((page, Some(read)));
+        }
+        head = Some(read);
+    }
+    let ceiling = page::ceiling(range);
+    let merge = view.merge(list, ceiling, view.in_memory(list, ceiling))?;
+    Ok((page::from_merge(op, range, merge)?, head))
+}
+
+/// The items of a value: a row that deletes them.
+struct Found {
+    deleted: RowBuilder,
+    visible: u64,
+    oldest: u64,
+}
+
+fn find_value(view: &View, list: &ListId, op: &Operation, value: &[u8]) -> Result<Found, ReadError> {
+    let mut found = Found { deleted: RowBuilder::default(), visible: 0, oldest: 0 };
+    let mut merge = view.merge(list, u64::MAX, view.in_memory(list, u64::MAX))?;
+    while let Some((entry, source)) = merge.current() {
+        if !entry.deleted && source.value() == value {
+            found.deleted.push(entry.timestamp, 0, true, value);
+            found.visible += u64::from(page::is_visible(op, entry));
+            found.oldest = entry.timestamp;
+        }
+        merge.advance()?;
+    }
+    Ok(found)
+}

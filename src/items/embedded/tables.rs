@@ -1,0 +1,219 @@
+//! What readers see: pending items, frozen ones, and data files, replaced as one; and the changes
+//! to the set of files, which are made durable in the manifest first.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use super::disk::Disk;
+use super::error::{ReadError, WriteError};
+use super::file::{DataFile, FileId, ListCursor, PARTITIONS, file_path, partition_of};
+use super::list_id::ListId;
+use super::log::Position;
+use super::manifest::{Manifest, NamedFile};
+use super::merge::{MemorySource, Merge, Source};
+use super::pending::{Pending, Snapshot};
+
+/// The data files by partition, newest first.
+#[derive(Clone)]
+pub struct Files(Vec<Vec<Arc<DataFile>>>);
+
+impl Files {
+    pub fn new(partitions: Vec<Vec<Arc<DataFile>>>) -> Self {
+        Self(partitions)
+    }
+
+    pub fn partition(&self, partition: usize) -> &[Arc<DataFile>] {
+        self.0.get(partition).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Arc<DataFile>> {
+        self.0.iter().flatten()
+    }
+
+    pub fn most_in_a_partition(&self) -> usize {
+        self.0.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    pub fn index_bytes(&self) -> u64 {
+        self.all().map(|file| file.index.bytes()).sum()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.all().map(|file| file.bytes).sum()
+    }
+}
+
+/// One moment of the store. What it names stays readable while it is held.
+#[derive(Clone)]
+pub struct View {
+    pub active: Arc<Pending>,
+    /// Being written to files.
+    pub frozen: Option<Arc<Pending>>,
+    pub files: Arc<Files>,
+}
+
+/// What memory holds of a list, newest source first.
+pub struct InMemory {
+    sources: Vec<Snapshot>,
+    /// Whether all that files hold of it is hidden.
+    pub hides_files: bool,
+    pub bytes: usize,
+}
+
+impl View {
+    /// What memory holds of a list; no more is needed if there are no files for it.
+    pub fn in_memory(&self, list: &ListId, ceiling: u64) -> InMemory {
+        let mut found = InMemory { sources: Vec::new(), hides_files: false, bytes: 0 };
+        for pending in [Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
+            let Some(snapshot) = pending.snapshot(list, ceiling) else { continue };
+            found.bytes += snapshot.rows.iter().map(bytes::Bytes::len).sum::<usize>();
+            found.hides_files = snapshot.cleared;
+            found.sources.push(snapshot);
+            if found.hides_files {
+                break;
+            }
+        }
+        found
+    }
+
+    pub fn has_files_for(&self, list: &ListId) -> bool {
+        !self.files.partition(partition_of(list.hash())).is_empty()
+    }
+
+    /// All that is stored of a list, at least from `ceiling` downwards.
+    pub fn merge(&self, list: &ListId, ceiling: u64, in_memory: InMemory) -> Result<Merge<'static>, ReadError> {
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for row in in_memory.sources.into_iter().flat_map(|snapshot| snapshot.rows) {
+            sources.push(Box::new(MemorySource::new(row)?));
+        }
+        if !in_memory.hides_files {
+            for file in self.files.partition(partition_of(list.hash())) {
+                let Some(cursor) = ListCursor::open(file, list, ceiling)? else { continue };
+                let cleared = cursor.cleared;
+                sources.push(Box::new(cursor));
+                if cleared {
+                    break;
+                }
+            }
+        }
+        Ok(Merge::new(sources))
+    }
+}
+
+/// The set of files and how it changes. One change at a time.
+pub struct Tables {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    view: ArcSwap<View>,
+    manifest: Mutex<Manifest>,
+}
+
+impl Tables {
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest, view: View) -> Self {
+        Self { disk, dir, view: ArcSwap::from_pointee(view), manifest: Mutex::new(manifest) }
+    }
+
+    pub fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a new data file.
+    pub fn new_file_id(&self) -> FileId {
+        let mut manifest = self.manifest();
+        let id = manifest.next_file;
+        manifest.next_file += 1;
+        id
+    }
+
+    /// Freezes the active pending items; those from `start` on in the log go to a new map.
+    pub fn freeze(&self, start: Position) {
+        let _one_change_at_a_time = self.manifest();
+        let view = self.view();
+        if view.frozen.is_none() {
+            let active = Arc::new(Pending::new(start));
+            self.view.store(Arc::new(View { active, frozen: Some(view.active.clone()), files: view.files.clone() }));
+        }
+    }
+
+    /// Puts files in the place of the frozen items. Returns from where on the log is needed.
+    pub fn install_flushed(&self, flushed: Vec<DataFile>) -> Result<Position, WriteError> {
+        let mut manifest = self.manifest();
+        let view = self.view();
+        let mut next = manifest.clone();
+        let mut files = Files::clone(&view.files);
+        next.log_start = view.active.start;
+        for file in flushed {
+            let partition = file.summary.partition;
+            next.files[partition].insert(0, NamedFile { id: file.id, bytes: file.bytes });
+            files.0[partition].insert(0, Arc::new(file));
+        }
+        self.store(&next)?;
+        *manifest = next;
+        self.view.store(Arc::new(View { active: view.active.clone(), frozen: None, files: Arc::new(files) }));
+        Ok(view.active.start)
+    }
+
+    /// Puts one file, or none, in the place of some neighbours in a partition, and removes those.
+    pub fn install_merged(
+        &self,
+        partition: usize,
+        replaced: &[Arc<DataFile>],
+        merged: Option<DataFile>,
+    ) -> Result<(), WriteError> {
+        let mut manifest = self.manifest();
+        let view = self.view();
+        let mut next = manifest.clone();
+        let mut files = Files::clone(&view.files);
+        let Some(range) = place_of(&files.0[partition], replaced) else { return Ok(()) };
+        let named = merged.as_ref().map(|file| NamedFile { id: file.id, bytes: file.bytes });
+        next.files[partition].splice(range.clone(), named);
+        files.0[partition].splice(range, merged.map(Arc::new));
+        self.store(&next)?;
+        *manifest = next;
+        self.view.store(Arc::new(View { files: Arc::new(files), ..View::clone(&view) }));
+        drop(manifest);
+        for file in replaced {
+            // If it stays, the next start removes it: the manifest does not name it.
+            let _left_for_the_next_start = self.disk.remove(file.path());
+        }
+        Ok(())
+    }
+
+    /// Notes that the log is needed from `start` on only.
+    pub fn install_log_start(&self, start: Position) -> Result<(), WriteError> {
+        let mut manifest = self.manifest();
+        let next = Manifest { log_start: start, ..manifest.clone() };
+        self.store(&next)?;
+        *manifest = next;
+        Ok(())
+    }
+
+    fn store(&self, manifest: &Manifest) -> Result<(), WriteError> {
+        manifest.store(&*self.disk, &self.dir)
+    }
+
+    /// Removes a file that did not become part of the store.
+    pub fn discard(&self, id: FileId) {
+        let _left_for_the_next_start = self.disk.remove(&file_path(&self.dir, id));
+    }
+}
+
+/// Where neighbouring files stand in a partition.
+fn place_of(files: &[Arc<DataFile>], wanted: &[Arc<DataFile>]) -> Option<Range<usize>> {
+    let first = files.iter().position(|file| file.id == wanted.first().map_or(0, |first| first.id))?;
+    let range = first..first + wanted.len();
+    let same = files.get(range.clone())?.iter().zip(wanted).all(|(a, b)| a.id == b.id);
+    same.then_some(range)
+}
+
+/// A set without files.
+pub fn no_files() -> Vec<Vec<Arc<DataFile>>> {
+    vec![Vec::new(); PARTITIONS]
+}

@@ -1,0 +1,159 @@
+//! A full disk, a failing fsync, a flusher that lags: writes are refused, reads go on, and nothing
+//! is acknowledged that is not kept.
+
+use std::time::Duration;
+
+use liststore::items::embedded::Fsync;
+use liststore::items::{ItemStore, StoreError};
+
+use crate::harness::{
+    Change, Model, START, carry_out, everything, item, list, open, operation, random_change, runtime, small_options,
+};
+use crate::sim_disk::{Rng, SimDisk};
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("it never came true");
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
+    runtime().block_on(async {
+        for seed in 0..20 {
+            let mut rng = Rng(seed);
+            let disk = SimDisk::default();
+            let mut opened = open(&disk, small_options(Fsync::Group)).await;
+            let mut model = Model::default();
+            let op = operation(START, 600);
+            for round in 0..3 {
+                disk.leave_free(Some(rng.below(30_000) as usize));
+                let mut refused = false;
+                for _ in 0..600 {
+                    let (list, change) = (rng.below(3), random_change(&mut rng, START));
+                    match carry_out(&*opened.session, &op, list, &change).await {
+                        Ok(_) => model.apply(list, &change),
+                        Err(StoreError::Unavailable { outcome_unknown, reason }) => {
+                            assert!(!outcome_unknown, "{reason}");
+                            refused = true;
+                            break;
+                        }
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                assert!(refused, "the disk never filled up");
+                // The blocking part may have succeeded in a retry since: then the next write fails.
+                for i in 0..3 {
+                    let page = opened.session.get(&op, &list(i), &everything()).await.unwrap();
+                    assert_eq!(page, model.page(i, &op, &everything()));
+                }
+                if round == 1 {
+                    // What was refused does not come back with a start either.
+                    drop(opened);
+                    let lost_nothing = disk.killed();
+                    lost_nothing.leave_free(None);
+                    let reopened = open(&lost_nothing, small_options(Fsync::Group)).await;
+                    for i in 0..3 {
+                        let page = reopened.session.get(&op, &list(i), &everything()).await.unwrap();
+                        assert_eq!(page, model.page(i, &op, &everything()));
+                    }
+                    drop(reopened);
+                    disk.leave_free(None);
+                    opened = open(&disk, small_options(Fsync::Group)).await;
+                }
+                disk.leave_free(None);
+                until(|| opened.store.read_only().is_none()).await;
+                let change = Change::Add(vec![item(START, b"room again", 60)]);
+                carry_out(&*opened.session, &op, 0, &change).await.unwrap();
+                model.apply(0, &change);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_full_disk_is_told_by_read_only() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let op = operation(START, 600);
+        disk.leave_free(Some(0));
+        let mut n = 0;
+        let error = loop {
+            let change = Change::Add(vec![item(START - n, &[1; 2_000], 60)]);
+            if let Err(error) = carry_out(&*opened.session, &op, 0, &change).await {
+                break error;
+            }
+            n += 1;
+        };
+        let reason = opened.store.read_only().expect("it says that it is read-only");
+        assert!(error.to_string().contains(&reason), "{error}");
+        assert!(error.is_retryable() && !error.outcome_unknown());
+    });
+}
+
+#[test]
+fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let op = operation(START, 600);
+        let add = |value: &'static [u8]| Change::Add(vec![item(START, value, 60)]);
+        carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
+        disk.fail_syncs();
+        let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
+        assert!(error.outcome_unknown(), "{error}");
+        let error = carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap_err();
+        assert!(!error.outcome_unknown(), "{error}");
+        assert!(opened.store.read_only().unwrap().contains("start the server again"));
+        let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
+        assert_eq!(page.items.len(), 1, "what may be taken back must not be seen");
+        assert!(opened.store.close().await.is_err());
+        // A new start finds what was acknowledged, and takes writes.
+        let opened = open(&disk.crashed(&mut Rng(1)), small_options(Fsync::Group)).await;
+        let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
+        assert!(page.items.iter().any(|item| *item.value == *b"before"));
+        carry_out(&*opened.session, &op, 0, &add(b"again")).await.unwrap();
+    });
+}
+
+#[test]
+fn a_failed_fsync_stops_interval_mode_too() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Interval(Duration::from_millis(1)))).await;
+        disk.fail_syncs();
+        let op = operation(START, 600);
+        // It may be acknowledged before the fsync: that is what this mode promises.
+        let _either = carry_out(&*opened.session, &op, 0, &Change::Add(vec![item(START, b"x", 60)])).await;
+        until(|| opened.store.read_only().is_some()).await;
+        let error = carry_out(&*opened.session, &op, 0, &Change::RemoveAll).await.unwrap_err();
+        assert!(!error.outcome_unknown(), "{error}");
+    });
+}
+
+#[test]
+fn a_write_whose_time_is_over_is_not_begun() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let mut late = operation(START, 600);
+        late.deadline = tokio::time::Instant::now();
+        let error = carry_out(&*opened.session, &late, 0, &Change::Add(vec![item(START, b"late", 60)])).await;
+        assert!(matches!(error, Err(StoreError::Timeout { .. } | StoreError::Overloaded { .. })), "{error:?}");
+    });
+}
+
+#[test]
+fn a_closed_store_refuses_writes() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        opened.store.close().await.unwrap();
+        let error = carry_out(&*opened.session, &operation(START, 600), 0, &Change::RemoveAll).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { outcome_unknown: false, .. }), "{error}");
+    });
+}

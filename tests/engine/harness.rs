@@ -1,0 +1,194 @@
+//! What all tests of the engine use: lists, operations, a store on a simulated disk, and a model.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use liststore::domain::{
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, ManualClock, NewItem,
+    Timestamp, Ttl, ValueDigest, VersionLabel,
+};
+use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
+use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range};
+use tokio::time::Instant;
+
+use crate::sim_disk::{Rng, SimDisk};
+
+pub const SECOND: u64 = 1_000_000_000;
+/// When the tests begin.
+pub const START: u64 = 1_700_000_000 * SECOND;
+
+pub fn list(i: u64) -> ListKey {
+    let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+    let feature = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
+    ListKey::new(feature, EntityId::new(&format!("u-{i}")).unwrap())
+}
+
+pub fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos).unwrap()
+}
+
+pub fn operation(now: u64, ttl_secs: u64) -> Operation {
+    Operation {
+        now: at(now),
+        ttl: Ttl::from_secs(ttl_secs).unwrap(),
+        deadline: Instant::now() + Duration::from_secs(20),
+    }
+}
+
+pub fn everything() -> Range {
+    Range {
+        min_timestamp: Timestamp::MIN,
+        max_timestamp: Timestamp::MAX,
+        after: None,
+        limit: usize::MAX,
+        value_bytes_max: usize::MAX,
+    }
+}
+
+pub fn newest(limit: usize) -> Range {
+    Range { limit, ..everything() }
+}
+
+pub fn item(timestamp: u64, value: &[u8], ttl_secs: u64) -> NewItem {
+    let expires_at = Ttl::from_secs(ttl_secs).unwrap().expiry_of(at(timestamp));
+    NewItem { timestamp: at(timestamp), value: Bytes::copy_from_slice(value), expires_at }
+}
+
+/// Small segments and caches, so that everything happens often.
+pub fn small_options(fsync: Fsync) -> EmbeddedOptions {
+    EmbeddedOptions {
+        fsync,
+        cache_bytes: EmbeddedOptions::CACHE_BYTES_MIN,
+        log_segment_bytes: 4 << 10,
+        read_threads: 1,
+        ..EmbeddedOptions::new("/data")
+    }
+}
+
+pub const DIR: &str = "/data/items";
+
+pub struct Opened {
+    pub store: EmbeddedStore,
+    pub session: Rc<dyn ItemSession>,
+    pub clock: Arc<ManualClock>,
+}
+
+pub async fn try_open(disk: &SimDisk, options: EmbeddedOptions) -> Result<Opened, OpenError> {
+    let clock = Arc::new(ManualClock::at(at(START)));
+    let registry = prometheus::Registry::new();
+    let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options, clock.clone(), &registry)?;
+    let session = store.open_session().await.unwrap();
+    Ok(Opened { store, session, clock })
+}
+
+pub async fn open(disk: &SimDisk, options: EmbeddedOptions) -> Opened {
+    try_open(disk, options).await.unwrap()
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// What the lists hold, plainly.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Model(pub BTreeMap<u64, BTreeMap<ItemKey, (Bytes, u64)>>);
+
+/// A change to one list.
+#[derive(Debug, Clone)]
+pub enum Change {
+    Add(Vec<NewItem>),
+    RemoveValue(Vec<u8>),
+    RemoveAll,
+}
+
+impl Model {
+    pub fn apply(&mut self, list: u64, change: &Change) {
+        let items = self.0.entry(list).or_default();
+        match change {
+            Change::Add(added) => {
+                for NewItem { timestamp, value, expires_at } in added {
+                    items.insert(ItemKey::new(*timestamp, ValueDigest::of(value)), (value.clone(), *expires_at));
+                }
+            }
+            Change::RemoveValue(value) => items.retain(|_, (stored, _)| stored != value),
+            Change::RemoveAll => items.clear(),
+        }
+    }
+
+    /// What an operation sees of a list, newest first.
+    pub fn visible(&self, list: u64, op: &Operation) -> Vec<(ItemKey, Item, u64)> {
+        let items = self.0.get(&list).into_iter().flatten().rev();
+        let visible = items.filter(|(key, (_, expires_at))| {
+            let expires = op.ttl.expiry_of(key.timestamp).min(*expires_at);
+            op.now.as_nanos() < expires
+        });
+        visible
+            .map(|(key, (value, expires_at))| {
+                (*key, Item { timestamp: key.timestamp, value: value.clone() }, *expires_at)
+            })
+            .collect()
+    }
+
+    pub fn page(&self, list: u64, op: &Operation, range: &Range) -> ItemPage {
+        let mut page = ItemPage::default();
+        let mut value_bytes = 0;
+        for (key, item, _) in self.visible(list, op) {
+            let wanted = (range.min_timestamp..=range.max_timestamp).contains(&key.timestamp)
+                && range.after.is_none_or(|after| key < after);
+            if !wanted {
+                continue;
+            }
+            value_bytes += item.value.len();
+            if page.items.len() == range.limit || (!page.items.is_empty() && value_bytes > range.value_bytes_max) {
+                page.more = true;
+                break;
+            }
+            page.items.push(item);
+        }
+        page
+    }
+}
+
+pub async fn carry_out(
+    session: &dyn ItemSession,
+    op: &Operation,
+    list_number: u64,
+    change: &Change,
+) -> Result<Option<u64>, liststore::items::StoreError> {
+    let key = list(list_number);
+    match change {
+        Change::Add(items) => session.add(op, &key, items.clone()).await.map(|()| None),
+        Change::RemoveValue(value) => session.remove_value(op, &key, value).await.map(Some),
+        Change::RemoveAll => session.remove_all(op, &key).await.map(|()| None),
+    }
+}
+
+/// A change that makes ties, repetitions and overlaps likely.
+pub fn random_change(rng: &mut Rng, now: u64) -> Change {
+    match rng.below(12) {
+        0 => Change::RemoveAll,
+        1 | 2 => Change::RemoveValue(random_value(rng)),
+        _ => {
+            let ttl_secs = [5, 20, 60][rng.below(3) as usize];
+            let count = if rng.one_in(8) { 60 } else { 1 + rng.below(6) };
+            let items = (0..count).map(|_| {
+                let age = rng.below(12) * SECOND / 2;
+                item((now + 3 * SECOND).saturating_sub(age), &random_value(rng), ttl_secs)
+            });
+            let live: Vec<_> = items.filter(|item| item.expires_at > now).collect();
+            if live.is_empty() { Change::Add(vec![item(now, b"live", 60)]) } else { Change::Add(live) }
+        }
+    }
+}
+
+pub fn random_value(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(10) {
+        0 => Vec::new(),
+        1 => vec![7; 300 + rng.below(2) as usize],
+        2 if rng.one_in(6) => vec![8; 6_000],
+        n => format!("value-{n}").into_bytes(),
+    }
+}

@@ -1,0 +1,10 @@
+//! The embedded engine against a model of it: random operations, crashes, damage and faults.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod crashes;
+mod damage;
+mod faults;
+mod harness;
+mod lists;
+mod operations;
+mod sim_disk;

@@ -1,0 +1,166 @@
+//! Random operations on the engine and on the model, with flushes, merges, restarts and clock steps
+//! in between: every answer must be the model's.
+
+use liststore::domain::{ItemKey, Timestamp, ValueDigest};
+use liststore::items::embedded::{EmbeddedOptions, Fsync};
+use liststore::items::{ItemStore, Operation, Range};
+use proptest::prelude::*;
+
+use crate::harness::{
+    Change, Model, Opened, SECOND, START, at, carry_out, everything, list, open, operation, random_change,
+    random_value, runtime, small_options,
+};
+use crate::sim_disk::{Rng, SimDisk};
+
+const LISTS: u64 = 4;
+
+struct Run {
+    disk: SimDisk,
+    options: EmbeddedOptions,
+    opened: Option<Opened>,
+    model: Model,
+    rng: Rng,
+    now: u64,
+    /// The latest time that was ever shown: what had expired then may be gone for good.
+    latest: u64,
+}
+
+impl Run {
+    fn opened(&self) -> &Opened {
+        self.opened.as_ref().unwrap()
+    }
+
+    async fn step(&mut self) {
+        match self.rng.below(40) {
+            0 => self.opened().store.flush().unwrap(),
+            1 => self.opened().store.compact().unwrap(),
+            2 => {
+                let opened = self.opened.take().unwrap();
+                opened.store.close().await.unwrap();
+                self.reopen().await;
+            }
+            3 => {
+                drop(self.opened.take());
+                self.disk = self.disk.killed();
+                self.reopen().await;
+            }
+            4 => {
+                self.now += self.rng.below(30) * SECOND;
+                self.set_clock();
+            }
+            5 => {
+                self.now -= self.rng.below(10) * SECOND;
+                self.set_clock();
+            }
+            6..20 => self.change().await,
+            _ => self.get().await,
+        }
+    }
+
+    async fn reopen(&mut self) {
+        self.opened = Some(open(&self.disk, self.options.clone()).await);
+        self.set_clock();
+    }
+
+    fn set_clock(&mut self) {
+        self.latest = self.latest.max(self.now);
+        self.opened().clock.set(at(self.now));
+    }
+
+    fn operation(&mut self) -> Operation {
+        operation(self.now, [4, 15, 60][self.rng.below(3) as usize])
+    }
+
+    async fn change(&mut self) {
+        let (list, change, op) = (self.rng.below(LISTS), random_change(&mut self.rng, self.now), self.operation());
+        let removed = carry_out(&*self.opened().session, &op, list, &change).await.unwrap();
+        if let (Some(removed), Change::RemoveValue(value)) = (removed, &change) {
+            let visible = self.model.visible(list, &op).into_iter().filter(|(_, item, _)| item.value == *value);
+            let (sure, unsure): (Vec<_>, Vec<_>) = visible.partition(|(_, _, expires_at)| *expires_at > self.latest);
+            let allowed = sure.len() as u64..=(sure.len() + unsure.len()) as u64;
+            assert!(allowed.contains(&removed), "removed {removed}, not {allowed:?}");
+        }
+        self.model.apply(list, &change);
+    }
+
+    async fn get(&mut self) {
+        let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
+        let key = list(list_number);
+        let peeked = self.opened().store.peek(&op, &key, &range);
+        let page = self.opened().session.get(&op, &key, &range).await.unwrap();
+        if let Some(peeked) = peeked {
+            assert_eq!(peeked, page, "a head and the session differ");
+        }
+        if self.now >= self.latest {
+            assert_eq!(page, self.model.page(list_number, &op, &range), "{range:?}");
+            return;
+        }
+        // What had expired by a clock that was stepped back since may be gone or not.
+        let mut page = self.opened().session.get(&op, &key, &everything()).await.unwrap();
+        let visible = self.model.visible(list_number, &op);
+        let unsure = |item: &liststore::domain::Item| {
+            visible.iter().any(|(_, other, expires_at)| other == item && *expires_at <= self.latest)
+        };
+        page.items.retain(|item| !unsure(item));
+        let sure: Vec<_> =
+            visible.iter().filter(|(_, _, expires)| *expires > self.latest).map(|(_, item, _)| item.clone()).collect();
+        assert_eq!(page.items, sure);
+    }
+
+    fn range(&mut self) -> Range {
+        let mut range = everything();
+        let moment = |rng: &mut Rng, now: u64| at(now + 4 * SECOND - rng.below(20) * SECOND / 2);
+        if self.rng.one_in(3) {
+            range.min_timestamp = moment(&mut self.rng, self.now);
+        }
+        if self.rng.one_in(3) {
+            range.max_timestamp = moment(&mut self.rng, self.now).max(range.min_timestamp);
+        }
+        if self.rng.one_in(3) {
+            let digest = ValueDigest::of(&random_value(&mut self.rng));
+            range.after = Some(ItemKey::new(moment(&mut self.rng, self.now), digest));
+        }
+        if self.rng.one_in(4) {
+            range.value_bytes_max = self.rng.below(2_000) as usize;
+        }
+        range.limit = match self.rng.below(4) {
+            0 => 1 + self.rng.below(5) as usize,
+            1 => 50,
+            2 => 100,
+            _ => 1_000,
+        };
+        debug_assert!(range.min_timestamp >= Timestamp::MIN);
+        range
+    }
+}
+
+async fn run(seed: u64, steps: usize, options: EmbeddedOptions) {
+    let disk = SimDisk::default();
+    let opened = Some(open(&disk, options.clone()).await);
+    let (model, rng) = (Model::default(), Rng(seed));
+    let mut run = Run { disk, options, opened, model, rng, now: START, latest: START };
+    for _ in 0..steps {
+        run.step().await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_answer_is_the_models(seed: u64) {
+        runtime().block_on(run(seed, 400, small_options(Fsync::Group)));
+    }
+
+    #[test]
+    fn every_answer_is_the_models_in_interval_mode(seed: u64) {
+        let interval = Fsync::Interval(std::time::Duration::from_millis(5));
+        runtime().block_on(run(seed, 200, small_options(interval)));
+    }
+
+    #[test]
+    fn every_answer_is_the_models_when_all_lists_share_a_hash(seed: u64) {
+        let options = EmbeddedOptions { list_hash: |_| 42, ..small_options(Fsync::Group) };
+        runtime().block_on(run(seed, 200, options));
+    }
+}
