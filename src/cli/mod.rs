@@ -1,4 +1,4 @@
-//! The command line: one file a command. `docs/cli.md` is its reference.
+//! The command line: one file a command, whose `--help` is its reference.
 //!
 //! Data goes to standard output, everything else to standard error; the exit status is 0 if all
 //! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists

@@ -55,6 +55,12 @@ impl Reader {
         }
     }
 
+    /// Every key that was asked for.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> &[&'static str] {
+        &self.known
+    }
+
     /// Blames a key whose value does not go with the others.
     pub(super) fn blame(&mut self, key: &str, problem: impl Into<String>) {
         let origin = self.origins.get(key).cloned().unwrap_or_else(|| "not set".to_owned());

@@ -181,3 +181,50 @@ fn a_second_server_would_harm_generations_kept_by_the_first() {
     let file = format!("{file}\nmetadata.store = \"postgres\"\nmetadata.postgres.url = \"postgres://h/d\"");
     assert!(load(&file, &[], &[]).unwrap().settings.warnings().is_empty());
 }
+
+/// `docs/configuration.md` names every key, in the order in which they are read, and its default.
+#[test]
+fn the_documented_keys_and_defaults_are_the_real_ones() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md")).unwrap();
+    let documented: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| `")?.split(" | ");
+            Some((cells.next()?.trim_end_matches('`'), cells.next()?))
+        })
+        .collect();
+    let mut reader = layers::merge(&Layers { config_file: None, environment: Vec::new(), flags: &[] }).unwrap();
+    rules::read(&mut Settings::default(), &mut reader);
+    let mut known = reader.known().to_vec();
+    known.sort_unstable();
+    let mut keys: Vec<&str> = documented.iter().map(|(key, _)| *key).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, known);
+
+    let defaults: toml::Value = toml::from_str(&Settings::default().to_toml().unwrap()).unwrap();
+    for (key, default) in documented {
+        let real = key.split('.').try_fold(&defaults, |value, name| value.get(name));
+        let real = match real {
+            Some(toml::Value::String(text)) => format!("`{text}`"),
+            Some(toml::Value::Array(values)) if values.is_empty() => "–".to_owned(),
+            Some(toml::Value::Integer(number)) => match default {
+                "cores" => {
+                    assert_eq!(*number as usize, machine::cores(), "{key}");
+                    continue;
+                }
+                "an eighth of memory" => {
+                    assert_eq!(*number as usize, machine::memory_bytes() / 8, "{key}");
+                    continue;
+                }
+                _ => {
+                    let bytes = texts::parse_bytes(default.trim_matches('`'));
+                    assert_eq!(bytes, Some(*number as u64), "{key}");
+                    continue;
+                }
+            },
+            Some(other) => panic!("{key} has the default {other}"),
+            None => "–".to_owned(),
+        };
+        assert_eq!(default, real, "{key}");
+    }
+}

@@ -15,7 +15,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("actors", &["items", "metadata", "domain"]),
     ("telemetry", &["domain"]),
     ("api", &["actors", "items", "metadata", "domain", "telemetry"]),
-    ("config", &["domain"]),
+    ("config", &["domain", "telemetry"]),
     ("app", &["api", "actors", "items", "metadata", "domain", "config", "telemetry"]),
     ("cli", &["app", "api", "actors", "items", "metadata", "domain", "config", "telemetry"]),
     ("main", &["cli"]),

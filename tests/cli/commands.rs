@@ -1,0 +1,223 @@
+//! `feature`, `version` and `list` against a server.
+
+use serde_json::{Value, json};
+
+use crate::program::{Server, run};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn features_live_from_creation_to_history() {
+    let server = Server::start();
+    let created = server.ok(&[
+        "feature",
+        "create",
+        "user",
+        "seen",
+        "--value-type",
+        "string",
+        "--ttl",
+        "90m",
+        "--owner",
+        "feed",
+        "--label",
+        "b=2",
+        "--label",
+        "a=x=y",
+        "--description",
+        "what they saw",
+        "--user",
+        "ann",
+        "-o",
+        "json",
+    ]);
+    let created = json(&created);
+    assert_eq!((&created["ttl"], &created["labels"]), (&json!("1h30m"), &json!({"a": "x=y", "b": "2"})));
+    assert_eq!(json(&server.ok(&["feature", "get", "user", "seen", "-o", "json"])), created);
+
+    let told = server.run(&["feature", "create", "user", "seen", "--value-type", "string", "--ttl", "1d"]).failed(1);
+    assert!(told.starts_with("error: ") && told.ends_with("(feature_exists, HTTP status 409)"), "{told}");
+
+    let updated = server.ok(&["feature", "update", "user", "seen", "--ttl", "2h", "--no-labels", "-o", "json"]);
+    assert_eq!((&json(&updated)["ttl"], &json(&updated)["labels"]), (&json!("2h"), &json!({})));
+    let told = server.run(&["feature", "update", "user", "seen", "--owner", "x", "--if-match", "\"0\""]).failed(1);
+    assert!(told.contains("etag_mismatch"), "{told}");
+
+    server.ok(&["version", "create", "user", "seen", "2024/08", "--ttl", "1d", "-o", "json"]);
+    server.ok(&["version", "update", "user", "seen", "2024/08", "--ttl", "2d", "-o", "json"]);
+    let shown = server.ok(&["feature", "get", "user", "seen"]);
+    assert!(shown.contains("(default)  2h") && shown.contains("2024/08    2d"), "{shown}");
+    let deleted = server.ok(&["version", "delete", "user", "seen", "2024/08"]);
+    assert!(
+        deleted.starts_with("deleted user.seen version \"2024/08\"; its items have expired by about 20"),
+        "{deleted}"
+    );
+    let told = server.run(&["version", "delete", "user", "seen", ""]).failed(1);
+    assert!(told.contains("default_version"), "{told}");
+
+    server.ok(&["feature", "delete", "user", "seen", "-o", "json"]);
+    let history = server.ok(&["feature", "history", "user", "seen"]);
+    assert_eq!(history.lines().count(), 7, "a header and six changes:\n{history}");
+    assert!(history.lines().last().unwrap().contains("ann"), "{history}");
+    assert!(history.contains("ttl 1h30m -> 2h"), "{history}");
+    let newest = server.ok(&["feature", "history", "user", "seen", "--limit", "1", "-o", "ndjson"]);
+    assert_eq!(newest.lines().count(), 1);
+    assert_eq!(json(&newest)["action"], "delete_feature", "{newest}");
+    assert!(server.run(&["feature", "get", "user", "seen"]).failed(1).contains("feature_not_found"));
+}
+
+#[test]
+fn features_are_listed_in_all_three_forms() {
+    let server = Server::start();
+    assert_eq!(server.ok(&["feature", "list", "-o", "json"]), "{\"features\":[]}\n");
+    for name in ["b", "a", "story"] {
+        server.feature(name, "string");
+    }
+    server.ok(&["feature", "create", "user", "z", "--value-type", "int64", "--ttl", "1d", "-o", "json"]);
+    let table = server.ok(&["feature", "list"]);
+    let names: Vec<&str> = table.lines().skip(1).map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(names, ["a", "b", "story", "z"]);
+    let one = server.ok(&["feature", "list", "--entity-type", "customer", "--query", "STO", "-o", "ndjson"]);
+    assert_eq!((one.lines().count(), &json(&one)["name"]), (1, &json!("story")));
+    let all = json(&server.ok(&["feature", "list", "--output", "json"]));
+    assert_eq!(all["features"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn items_are_added_read_by_pages_and_removed() {
+    let server = Server::start();
+    server.feature("f", "int64");
+    for (second, value) in [(1, "-5"), (2, "6"), (3, "-5"), (4, "7")] {
+        let timestamp = format!("2024-01-01T00:00:0{second}Z");
+        assert_eq!(
+            server.ok(&["list", "add", "customer", "f", "u", "--value", value, "--timestamp", &timestamp]),
+            "added 1\n"
+        );
+    }
+    let page = json(&server.ok(&["list", "get", "customer", "f", "u", "--limit", "3", "-o", "json"]));
+    let values: Vec<i64> =
+        page["items"].as_array().unwrap().iter().map(|item| item["value"].as_i64().unwrap()).collect();
+    assert_eq!(values, [7, -5, 6]);
+    let token = page["next_page_token"].as_str().unwrap();
+    let rest = server.ok(&["list", "get", "customer", "f", "u", "--page-token", token, "-o", "ndjson"]);
+    assert_eq!(rest, "{\"timestamp\":\"2024-01-01T00:00:01.000000000Z\",\"value\":-5}\n");
+    let walked = json(&server.ok(&["list", "get", "customer", "f", "u", "--limit", "1", "--all", "-o", "json"]));
+    assert_eq!((walked["items"].as_array().unwrap().len(), walked.get("next_page_token")), (4, None));
+    let bounded = server.ok(&[
+        "list",
+        "get",
+        "customer",
+        "f",
+        "u",
+        "--min-timestamp",
+        "2024-01-01T00:00:02Z",
+        "--max-timestamp",
+        "1704067203000000000",
+        "-o",
+        "ndjson",
+    ]);
+    assert_eq!(bounded.lines().count(), 2);
+
+    assert_eq!(server.ok(&["list", "remove", "customer", "f", "u", "--value", "-5"]), "removed 2\n");
+    assert_eq!(server.ok(&["list", "remove", "customer", "f", "u", "6", "7", "8", "-o", "json"]), "{\"removed\":2}\n");
+    assert_eq!(
+        server.ok(&["list", "add", "customer", "f", "u", "1", "2", "-o", "json"]),
+        "{\"added\":2,\"already_expired\":0}\n"
+    );
+    server.ok(&["list", "clear", "customer", "f", "u"]);
+    assert_eq!(server.ok(&["list", "get", "customer", "f", "u", "-o", "json"]), "{\"items\":[]}\n");
+    let empty = server.run(&["list", "get", "customer", "f", "u"]);
+    assert_eq!((empty.status, empty.out.as_str(), empty.err.as_str()), (0, "", "the list is empty\n"));
+    let told = server.run(&["list", "add", "customer", "f", "u", "--value", "six"]).failed(2);
+    assert!(told.contains("\"six\"") && told.contains("int64"), "{told}");
+}
+
+#[test]
+fn versions_have_lists_of_their_own() {
+    let server = Server::start();
+    server.feature("f", "string");
+    server.ok(&["version", "create", "customer", "f", "a/b:c", "-o", "json"]);
+    server.ok(&["list", "add", "customer", "f", "u", "new", "--version", "a/b:c"]);
+    server.ok(&["list", "add", "customer", "f", "u", "old"]);
+    let values =
+        |arguments: &[&str]| server.ok(arguments).lines().map(|l| json(l)["value"].clone()).collect::<Vec<_>>();
+    assert_eq!(values(&["list", "get", "customer", "f", "u", "--version", "a/b:c", "-o", "ndjson"]), ["new"]);
+    assert_eq!(values(&["list", "get", "customer", "f", "u", "-o", "ndjson"]), ["old"]);
+    let told = server.run(&["list", "get", "customer", "f", "u", "--version", "nope"]).failed(1);
+    assert!(told.contains("version_not_found"), "{told}");
+}
+
+#[test]
+fn an_entity_id_may_hold_any_character() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let entity_ids = ["a/b", "a%2Fb", "a b", "a+b", "-x", "ü?#&=;", "...", "a\nb", "%", "日本語/../x", "\u{1b}[31m"];
+    for entity_id in entity_ids {
+        server.ok(&["list", "add", "customer", "f", "--value", entity_id, "--", entity_id]);
+    }
+    for entity_id in entity_ids {
+        let items = server.items("f", entity_id);
+        assert_eq!(items.len(), 1, "{entity_id:?}: {items:?}");
+        assert!(items[0].ends_with(&json!(entity_id).to_string()), "{entity_id:?}: {items:?}");
+    }
+}
+
+#[test]
+fn a_table_does_not_steer_the_terminal() {
+    let server = Server::start();
+    server.feature("f", "string");
+    server.ok(&["list", "add", "customer", "f", "u", "--value", "a\u{1b}[31m\u{9b}31m"]);
+    let table = server.ok(&["list", "get", "customer", "f", "u"]);
+    assert!(!table.contains(['\u{1b}', '\u{9b}']), "{table:?}");
+}
+
+#[test]
+fn a_server_that_is_away_is_told_with_what_to_do() {
+    let told = run(&["feature", "list", "--url", "http://127.0.0.1:1"]).failed(1);
+    assert!(told.contains("cannot reach http://127.0.0.1:1: ") && told.contains("liststore serve"), "{told}");
+    // Something that is no Liststore server: its answers are no problems.
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", other.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = other.accept().unwrap();
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 12\r\n\r\n<b>oops</b>\n").unwrap();
+    });
+    let told = run(&["feature", "list", "--url", &url]).failed(1);
+    answering.join().unwrap();
+    assert!(told.contains("HTTP status 502") && told.contains("<b>oops</b>"), "{told}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_command_quietly() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let rows: String = (0..5_000).map(|n| format!("u,{n},{}\n", "x".repeat(100))).collect();
+    let file = server.write("rows.csv", format!("user,at,v\n{rows}"));
+    server.ok(&[
+        "import",
+        "--entity-type",
+        "customer",
+        "--feature",
+        "f",
+        "--entity-id-column",
+        "user",
+        "--timestamp-column",
+        "at",
+        "--timestamp-unit",
+        "s",
+        "--value-column",
+        "v",
+        &file,
+    ]);
+    for format in ["table", "json", "ndjson"] {
+        let mut process = server.spawn(&["list", "get", "customer", "f", "u", "--all", "-o", format]);
+        drop(process.stdout.take());
+        let output = process.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{format}");
+    }
+}

@@ -1,0 +1,187 @@
+//! `import`: what files may look like, and what becomes of their rows.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::program::{Said, Server, repository};
+
+/// An import of customers, with the usual columns.
+pub fn arguments<'a>(feature: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["import", "--entity-type", "customer", "--feature", feature];
+    arguments.extend(["--entity-id-column", "user", "--timestamp-column", "at"]);
+    arguments.extend(more);
+    arguments
+}
+
+/// Imports a file of this content.
+fn import(server: &Server, feature: &str, name: &str, content: &str, more: &[&str]) -> Said {
+    let file = server.write(name, content);
+    server.run(&arguments(feature, &[more, &[&file]].concat()))
+}
+
+/// The summary without its times.
+pub fn counts(said: &str) -> &str {
+    said.split(" (").next().unwrap()
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn the_sample_is_read_back_as_it_was() {
+    let server = Server::start();
+    server.feature("purchase", "string");
+    server.feature("basket", "json");
+    let file = repository().join("examples/purchases.csv");
+    let file = file.to_str().unwrap();
+    let columns = ["--entity-id-column", "customer_id", "--timestamp-column", "invoice_date"];
+    for (feature, values) in
+        [("purchase", ["--value-column", "stock_code"]), ("basket", ["--value-columns", "stock_code,quantity"])]
+    {
+        // Twice: the second time changes nothing.
+        for _ in 0..2 {
+            let start = ["import", "--entity-type", "customer", "--feature", feature];
+            let out = server.ok(&[&start[..], &columns, &values, &[file]].concat());
+            assert_eq!(counts(&out), "1905 rows: 1905 items added, 0 already expired, 0 bad");
+        }
+    }
+    let mut purchases: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut baskets = purchases.clone();
+    for record in csv::Reader::from_path(file).unwrap().records() {
+        let record = record.unwrap();
+        let timestamp = record[2].replace('Z', ".000000000Z");
+        purchases.entry(record[0].to_owned()).or_default().push(format!("{timestamp} \"{}\"", &record[1]));
+        let basket = format!(r#"{timestamp} {{"quantity":"{}","stock_code":"{}"}}"#, &record[4], &record[1]);
+        baskets.entry(record[0].to_owned()).or_default().push(basket);
+    }
+    assert!(purchases.len() > 20);
+    // The whole of a few lists; ties have an order of their own.
+    for (feature, expected) in [("purchase", purchases), ("basket", baskets)] {
+        for (entity_id, mut expected) in expected.into_iter().take(12) {
+            let mut items = server.items(feature, &entity_id);
+            assert!(items.is_sorted_by(|a, b| a[..30] >= b[..30]), "{items:?}");
+            items.sort();
+            expected.sort();
+            expected.dedup();
+            assert_eq!(items, expected, "{feature} {entity_id}");
+        }
+    }
+}
+
+#[test]
+fn cells_become_values_of_the_features_type() {
+    let server = Server::start();
+    for (value_type, cell, value) in [
+        ("string", "12", "\"12\""),
+        ("int64", "12", "12"),
+        ("double", "1.50", "1.5"),
+        ("bool", "true", "true"),
+        ("bytes", "AP8=", "\"AP8=\""),
+        ("json", "\"{\"\"b\"\": [1], \"\"a\"\": null}\"", r#"{"a":null,"b":[1]}"#),
+    ] {
+        server.feature(value_type, value_type);
+        let said = import(&server, value_type, "in.csv", &format!("user,at,v\nu,5,{cell}\n"), &["--value-column", "v"]);
+        assert_eq!(counts(&said.ok()), "1 rows: 1 items added, 0 already expired, 0 bad");
+        assert_eq!(server.items(value_type, "u"), [format!("1970-01-01T00:00:00.000000005Z {value}")]);
+    }
+    let said = import(&server, "int64", "in.csv", "user,at,v\nu,5,12\nu,6,twelve\n", &["--value-column", "v"]);
+    assert!(said.err.contains("in.csv, line 3: v: must be an integer"), "{said:?}");
+}
+
+#[test]
+fn ndjson_keeps_its_types() {
+    let server = Server::start();
+    server.feature("f", "json");
+    server.feature("n", "int64");
+    let rows = "{\"user\":17850,\"at\":\"2024-01-01T00:00:00Z\",\"v\":{\"b\":1.0},\"w\":[true,null],\"x\":0}\n\n\
+                {\"user\":\"u\",\"at\":1704067200000,\"v\":\"s\",\"w\":-1}\n";
+    let more = ["--value-columns", "w,v", "--timestamp-unit", "ms"];
+    assert_eq!(
+        counts(&import(&server, "f", "in.ndjson", rows, &more).ok()),
+        "2 rows: 2 items added, 0 already expired, 0 bad"
+    );
+    assert_eq!(server.items("f", "17850"), [r#"2024-01-01T00:00:00.000000000Z {"v":{"b":1},"w":[true,null]}"#]);
+    assert_eq!(server.items("f", "u"), [r#"2024-01-01T00:00:00.000000000Z {"v":"s","w":-1}"#]);
+    let big = "{\"user\":\"u\",\"at\":\"1704067200000000000\",\"v\":9007199254740993}\n";
+    import(&server, "n", "in.jsonl", big, &["--value-column", "v"]).ok();
+    assert_eq!(server.items("n", "u"), ["2024-01-01T00:00:00.000000000Z 9007199254740993"]);
+}
+
+#[test]
+fn files_may_be_several_compressed_and_standard_input() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let plain = server.write("plain.csv", "user,at,v\nu,1,plain\n");
+    let other = server.write("other.csv.gz", gzip("at,v,user,more\n2,\"gz, \"\"other\"\" order\",u,x\n"));
+    let more = ["--value-column", "v", "--format", "csv", &plain, "-", &other];
+    let said = server.run_with_input(&arguments("f", &more), &gzip("user,at,v\nu,3,stdin\n"));
+    assert_eq!(counts(&said.ok()), "3 rows: 3 items added, 0 already expired, 0 bad");
+    let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
+    assert_eq!(values, ["\"stdin\"", "\"gz, \\\"other\\\" order\"", "\"plain\""]);
+}
+
+#[test]
+fn items_go_to_the_named_version_and_the_expired_are_counted() {
+    let server = Server::start();
+    server.ok(&["feature", "create", "customer", "f", "--value-type", "string", "--ttl", "30d", "-o", "json"]);
+    server.ok(&["version", "create", "customer", "f", "v2", "--ttl", "7300d", "-o", "json"]);
+    let rows = "user,at,v\nu,2010-12-01T08:26:00Z,old\n";
+    let said = import(&server, "f", "in.csv", rows, &["--value-column", "v"]);
+    assert_eq!(counts(&said.ok()), "1 rows: 0 items added, 1 already expired, 0 bad");
+    let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v2", "-o", "json"]);
+    let summary: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
+    assert_eq!((&summary["rows"], &summary["added"], &summary["already_expired"]), (&1.into(), &1.into(), &0.into()));
+    let told = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v3"]).failed(1);
+    assert!(told.contains("no version \"v3\""), "{told}");
+}
+
+#[test]
+fn many_items_and_large_ones_are_sent_in_parts() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let rows: String = (0..2_500).map(|n| format!("many,{n},v{n}\n")).collect();
+    // 60 values of 60,000 bytes: 3.6 MB for one list, above the server's limit for a body.
+    let large: String = (0..60).map(|n| format!("large,{n},{}\n", "x".repeat(60_000))).collect();
+    let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}{large}"), &["--value-column", "v"]);
+    assert_eq!(counts(&said.ok()), "2560 rows: 2560 items added, 0 already expired, 0 bad");
+    assert_eq!((server.items("f", "many").len(), server.items("f", "large").len()), (2_500, 60));
+}
+
+#[test]
+fn a_server_that_takes_less_is_given_less() {
+    let server = Server::start_with(&[("LISTSTORE__HTTP__BODY_BYTES_MAX", "4 KiB")]);
+    server.feature("f", "string");
+    let rows: String = (0..500).map(|n| format!("u,{n},v{n}\n")).collect();
+    let huge = format!("u,999,{}\n", "x".repeat(5_000));
+    let said = import(
+        &server,
+        "f",
+        "in.csv",
+        &format!("user,at,v\n{rows}{huge}"),
+        &["--value-column", "v", "--bad-rows", "bad.csv"],
+    );
+    assert_eq!(counts(&said.ok()), "501 rows: 500 items added, 0 already expired, 1 bad");
+    assert_eq!(server.items("f", "u").len(), 500);
+}
+
+#[test]
+fn a_busy_server_is_asked_again() {
+    let one_at_a_time = [
+        ("LISTSTORE__ITEMS__ACTORS", "1"),
+        ("LISTSTORE__ITEMS__PERMITS_PER_ACTOR", "1"),
+        ("LISTSTORE__ITEMS__PERMIT_WAIT_MS", "0"),
+    ];
+    let server = Server::start_with(&one_at_a_time);
+    server.feature("f", "string");
+    let rows: String = (0..2_000).map(|n| format!("u{},{n},v\n", n % 200)).collect();
+    let more = ["--value-column", "v", "--concurrency", "16"];
+    let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), &more);
+    assert_eq!(counts(&said.ok()), "2000 rows: 2000 items added, 0 already expired, 0 bad");
+    assert_eq!(server.items("f", "u7").len(), 10);
+}

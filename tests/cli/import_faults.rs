@@ -1,0 +1,177 @@
+//! `import`: bad rows, bad files, and interruptions.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::import::{arguments, counts};
+use crate::program::{Said, Server, signal};
+
+fn import(server: &Server, feature: &str, files: &[&str], more: &[&str]) -> Said {
+    server.run(&arguments(feature, &[more, files].concat()))
+}
+
+#[test]
+fn the_first_bad_row_ends_the_import_with_its_file_and_line() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let good = server.write("good.csv", "user,at,v\r\nu,1,a\r\n\r\nu,2,\"two\nlines\"\r\n");
+    let bad = server.write("bad.csv", "user,at,v\r\nu,3,a\r\n\r\n\"u\",\"4\",\"two\nlines\"\r\nu,then,c\r\nu,9,d\r\n");
+    let said = import(&server, "f", &[&good, &bad], &["--value-column", "v"]);
+    assert_eq!(said.status, 1, "{said:?}");
+    assert!(said.out.starts_with("5 rows: ") && said.out.contains(" 1 bad "), "{said:?}");
+    assert_eq!(said.err.lines().count(), 1, "{said:?}");
+    assert!(said.err.starts_with(&format!("error: {bad}, line 6: at: not a timestamp")), "{said:?}");
+    assert!(said.err.contains("--bad-rows FILE"), "{said:?}");
+}
+
+#[test]
+fn bad_rows_are_set_aside_corrected_and_imported_again() {
+    let server = Server::start();
+    server.feature("f", "int64");
+    let file = server.write("in.csv", "x,user,at,v\n1,u,1,10\n2,u,2,ten\n3,u\n4,,4,10\n5,u,soon,10\n6,u,6,60\n");
+    let said = import(&server, "f", &[&file], &["--value-column", "v", "--bad-rows", "bad.csv"]);
+    assert_eq!(counts(&said.ok()), "6 rows: 2 items added, 0 already expired, 4 bad");
+    assert_eq!(server.items("f", "u").len(), 2);
+    let path = server.dir.path().join("bad.csv");
+    let bad = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = bad.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (5, "import_file,import_line,import_reason,x,user,at,v"));
+    for (line, (number, reason, row)) in lines[1..].iter().zip([
+        (3, "v: must be an integer", "2,u,2,ten"),
+        (4, "has 2 cells", "3,u"),
+        (5, "entity_id", "4,,4,10"),
+        (6, "at: not a timestamp", "5,u,soon,10"),
+    ]) {
+        assert!(line.starts_with(&format!("{file},{number},")), "{line}");
+        assert!(line.contains(reason) && line.ends_with(row), "{line}");
+    }
+    let corrected =
+        bad.replace(",ten", ",20").replace(",3,u", ",3,u,3,30").replace(",4,,4", ",4,u,4").replace("soon", "5");
+    std::fs::write(&path, corrected).unwrap();
+    let again = import(&server, "f", &["bad.csv"], &["--value-column", "v", "--bad-rows", "worse.csv"]);
+    assert_eq!(counts(&again.ok()), "4 rows: 4 items added, 0 already expired, 0 bad");
+    let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
+    assert_eq!(values, ["60", "10", "10", "30", "20", "10"]);
+    assert_eq!(std::fs::read_to_string(server.dir.path().join("worse.csv")).unwrap(), "");
+}
+
+/// What only the server's rules refuse is laid at the door of its row, too.
+#[test]
+fn what_the_server_refuses_is_told_by_its_row() {
+    let server = Server::start();
+    server.feature("f", "json");
+    let mut rows = String::new();
+    for line in 1..=300 {
+        rows.push_str(&match line {
+            50 => "{\"user\":\"u\",\"at\":50,\"v\":{\"a\":1,\"a\":2}}\n".to_owned(),
+            120 => "{\"user\":\"u\",\"at\":120,\"v\":9007199254740993}\n".to_owned(),
+            200 => "{\"user\":\"u\",\"at\":\"2286-01-01T00:00:00Z\",\"v\":1}\n".to_owned(),
+            _ => format!("{{\"user\":\"u{}\",\"at\":{line},\"v\":{line}}}\n", if line % 2 == 0 { "" } else { "2" }),
+        });
+    }
+    let file = server.write("in.ndjson", rows);
+    let said = import(&server, "f", &[&file], &["--value-column", "v"]);
+    assert_eq!(said.status, 1);
+    assert!(said.err.starts_with(&format!("error: {file}, line 50: ")), "{said:?}");
+    let more = ["--value-column", "v", "--bad-rows", "bad.ndjson"];
+    let said = import(&server, "f", &[&file], &more);
+    assert_eq!(counts(&said.ok()), "300 rows: 297 items added, 0 already expired, 3 bad");
+    let bad = std::fs::read_to_string(server.dir.path().join("bad.ndjson")).unwrap();
+    for (line, number) in bad.lines().zip([50, 120, 200]) {
+        assert!(line.contains(&format!("\"import_line\":{number},")), "{line}");
+    }
+    assert_eq!((server.items("f", "u").len(), server.items("f", "u2").len()), (147, 150));
+    let again = import(&server, "f", &["bad.ndjson"], &["--value-column", "v", "--bad-rows", "worse.ndjson"]);
+    assert_eq!(counts(&again.ok()), "3 rows: 0 items added, 0 already expired, 3 bad");
+    let worse = std::fs::read_to_string(server.dir.path().join("worse.ndjson")).unwrap();
+    assert!(worse.lines().all(|line| line.matches("import_line").count() == 1), "{worse}");
+}
+
+#[test]
+fn what_cannot_be_imported_at_all_is_told_before_anything_is_sent() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let good = server.write("good.csv", "user,at,v\nu,1,a\n");
+    let nameless = server.write("nameless", "user,at,v\n");
+    let column = ["--value-column", "v"];
+    for (files, more, status, said) in [
+        (&[good.as_str(), "missing.csv"][..], &column[..], 1, "missing.csv: No such file"),
+        (&["."], &["--value-column", "v", "--format", "csv"], 1, "is a directory"),
+        (&[&nameless], &column, 2, "--format"),
+        (&["-"], &column, 2, "--format"),
+        (&["-", "-"], &["--value-column", "v", "--format", "csv"], 2, "only once"),
+        (&[&good], &["--value-column", "w"], 1, "good.csv has no column \"w\"; its columns are user, at, v"),
+        (&[&good], &["--value-columns", "v,at"], 2, "value_type is string"),
+        (&[&good], &["--value-columns", "v,v"], 2, "twice"),
+        (&[&good], &["--value-column", "v", "--bad-rows", &good], 2, "overwrite"),
+        (&[&good], &["--value-column", "v", "--bad-rows", "no/such/dir.csv"], 1, "cannot create"),
+    ] {
+        let result = import(&server, "f", files, more);
+        assert_eq!(result.status, status, "{files:?} {more:?}: {result:?}");
+        let told = result.err.lines().last().unwrap();
+        assert!(told.starts_with("error: ") && told.contains(said), "{told}");
+    }
+    let told = import(&server, "nope", &[&good], &column).failed(1);
+    assert!(told.contains("feature_not_found"), "{told}");
+    assert_eq!(server.items("f", "u").len(), 0);
+}
+
+#[test]
+fn damaged_files_are_told() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let empty = server.write("empty.csv", "");
+    let cut_off = server.write("cut.csv.gz", [0x1f, 0x8b, 8, 0, 0, 0]);
+    let unclosed = server.write("unclosed.csv", format!("user,at,v\nu,1,\"{}", "x".repeat(17 << 20)));
+    for (file, said) in [
+        (&empty, "empty.csv is empty"),
+        (&cut_off, "cut.csv.gz"),
+        (&unclosed, "unclosed.csv: a row is longer than 16 MiB"),
+    ] {
+        let result = import(&server, "f", &[file], &["--value-column", "v"]);
+        assert_eq!(result.status, 1, "{result:?}");
+        assert!(result.err.contains(said), "{result:?}");
+    }
+}
+
+#[test]
+fn one_file_of_bad_rows_needs_one_header() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let first = server.write("1.csv", "user,at,v\nu,1,a\n");
+    let second = server.write("2.csv", "at,user,v\n2,u,a\n");
+    let result = import(&server, "f", &[&first, &second], &["--value-column", "v", "--bad-rows", "bad.csv"]);
+    assert_eq!(result.status, 1);
+    assert!(result.err.contains("2.csv has other columns than") && result.err.contains("1.csv"), "{result:?}");
+}
+
+/// Waits until the list has `count` items.
+fn until_added(server: &Server, entity_id: &str, count: usize) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while server.items("f", entity_id).len() < count {
+        assert!(Instant::now() < patience, "the items did not come");
+    }
+}
+
+#[test]
+fn an_interruption_ends_with_a_summary() {
+    let server = Server::start();
+    server.feature("f", "string");
+    for by in [Signal::SIGINT, Signal::SIGTERM] {
+        let entity_id = format!("u-{by}");
+        let mut process = server.spawn(&arguments("f", &["--value-column", "v", "--format", "csv", "-"]));
+        // One full group goes out at once; the rest waits for more rows, which never come.
+        let rows: String = (0..1_500).map(|n| format!("{entity_id},{n},v\n")).collect();
+        let mut stdin = process.stdin.take().unwrap();
+        stdin.write_all(format!("user,at,v\n{rows}").as_bytes()).unwrap();
+        stdin.flush().unwrap();
+        until_added(&server, &entity_id, 1_000);
+        signal(&process, by);
+        let said = Said::from(process.wait_with_output().unwrap());
+        assert_eq!(said.status, 1, "{said:?}");
+        assert!(said.out.contains(" 1000 items added,"), "{said:?}");
+        assert!(said.err.starts_with("error: interrupted"), "{said:?}");
+    }
+}

@@ -1,0 +1,9 @@
+//! The command line as its users meet it: the real binary, a real server, real pipes and signals.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod commands;
+mod import;
+mod import_faults;
+mod program;
+mod readme;
+mod serve;

@@ -1,0 +1,199 @@
+//! Runs the binary: servers in directories of their own, and commands against them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::thread::JoinHandle;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// The binary, with none of the settings that the environment of the test may hold.
+pub fn liststore(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_liststore"));
+    for (name, _) in std::env::vars() {
+        if name.starts_with("LISTSTORE") {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// What a finished command has said.
+#[derive(Debug)]
+pub struct Said {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert!(self.status == 0 && self.err.is_empty(), "{self:?}");
+        self.out
+    }
+
+    /// The one line that tells why it failed.
+    #[track_caller]
+    pub fn failed(self, status: i32) -> String {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.err.lines().count(), 1, "{self:?}");
+        self.err.trim_end().to_owned()
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            status: output.status.code().expect("it was ended by a signal"),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+pub fn run(arguments: &[&str]) -> Said {
+    liststore(arguments).output().unwrap().into()
+}
+
+/// A running server, which ends with the test.
+pub struct Server {
+    process: Child,
+    pub url: String,
+    /// The ready line and what follows it at once.
+    pub ready: String,
+    log: Option<JoinHandle<String>>,
+    pub dir: TempDir,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A fresh server with these environment variables, on a free port.
+    pub fn start_with(environment: &[(&str, &str)]) -> Self {
+        Self::start_in(TempDir::new().unwrap(), "127.0.0.1:0", environment)
+    }
+
+    /// A server on the data that another one left.
+    pub fn start_in(dir: TempDir, listen: &str, environment: &[(&str, &str)]) -> Self {
+        let data = dir.path().join("data");
+        let mut process = liststore(&["serve", "--listen", listen, "--data-dir", data.to_str().unwrap()])
+            .envs(environment.iter().copied())
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = collect(process.stderr.take().unwrap());
+        let mut out = BufReader::new(process.stdout.take().unwrap());
+        let mut ready = String::new();
+        // The ready line and three commands; a server that does not start ends its output instead.
+        for _ in 0..4 {
+            out.read_line(&mut ready).unwrap();
+        }
+        let url = ready.split_whitespace().find(|word| word.starts_with("http://"));
+        let Some(url) = url.map(|url| url.trim_end_matches(';').to_owned()) else {
+            panic!("the server did not start: {}", log.join().unwrap());
+        };
+        Self { process, url, ready, log: Some(log), dir }
+    }
+
+    pub fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap()
+    }
+
+    /// A command that asks this server.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = liststore(arguments);
+        command.env("LISTSTORE_URL", &self.url).current_dir(self.dir.path());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Said {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    #[track_caller]
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        self.run(arguments).ok()
+    }
+
+    /// Runs a command that reads `input` from its standard input.
+    pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Said {
+        let mut process = self.spawn(arguments);
+        let mut stdin = process.stdin.take().unwrap();
+        let input = input.to_vec();
+        // It may end before it has read all.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let said = process.wait_with_output().unwrap().into();
+        writer.join().unwrap();
+        said
+    }
+
+    /// A command with all of its ends in the test's hands.
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Creates the feature `customer` `name`.
+    pub fn feature(&self, name: &str, value_type: &str) {
+        self.ok(&["feature", "create", "customer", name, "--value-type", value_type, "--ttl", "7300d", "-o", "json"]);
+    }
+
+    /// All items of a list of `customer`, as `timestamp value` each, newest first.
+    pub fn items(&self, feature: &str, entity_id: &str) -> Vec<String> {
+        let out = self.ok(&["list", "get", "customer", feature, "--all", "-o", "ndjson", "--", entity_id]);
+        out.lines()
+            .map(|line| {
+                let item: serde_json::Value = serde_json::from_str(line).unwrap();
+                format!("{} {}", item["timestamp"].as_str().unwrap(), item["value"])
+            })
+            .collect()
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Ends the server by a signal; answers with its exit status, if it has one, and its log.
+    pub fn end(mut self, by: Signal) -> (Option<i32>, String, TempDir) {
+        signal(&self.process, by);
+        let status = self.process.wait().unwrap().code();
+        let log = self.log.take().unwrap().join().unwrap();
+        let dir = std::mem::replace(&mut self.dir, TempDir::new().unwrap());
+        (status, log, dir)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already where the test ended it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub fn signal(process: &Child, signal: Signal) {
+    kill(Pid::from_raw(process.id() as i32), signal).unwrap();
+}
+
+/// Reads it all, lest the process wait for a reader.
+fn collect(mut err: ChildStderr) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut log = Vec::new();
+        err.read_to_end(&mut log).unwrap();
+        String::from_utf8_lossy(&log).into_owned()
+    })
+}
+
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

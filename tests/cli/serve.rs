@@ -1,0 +1,170 @@
+//! How the server starts, and how it tells why it does not.
+
+use std::net::TcpListener;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::program::{Server, liststore, run};
+
+/// Runs `serve` that must not start.
+fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> crate::program::Said {
+    let dir = TempDir::new().unwrap();
+    let mut command = liststore(&["serve"]);
+    command.args(arguments).envs(environment.iter().copied()).current_dir(dir.path());
+    command.output().unwrap().into()
+}
+
+#[test]
+fn the_ready_line_names_the_url_and_what_to_type_next() {
+    let server = Server::start();
+    let first = server.ready.lines().next().unwrap();
+    assert!(first.starts_with(&format!("liststore is ready on {}", server.url)), "{first}");
+    let (status, log, _) = server.end(Signal::SIGTERM);
+    assert_eq!(status, Some(0), "{log}");
+    assert!(log.contains("\"ready\"") && log.contains("\"stopped\""), "{log}");
+}
+
+#[test]
+fn ctrl_c_stops_it_as_a_sigterm_does() {
+    let (status, log, _) = Server::start().end(Signal::SIGINT);
+    assert_eq!(status, Some(0), "{log}");
+}
+
+/// The message is the last thing on standard error, after the log.
+fn last_line(said: &crate::program::Said) -> &str {
+    said.err.lines().last().unwrap_or_default()
+}
+
+#[test]
+fn a_port_in_use_is_told_in_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = refused(&["--listen", &address], &[]);
+    assert_eq!(said.status, 1, "{said:?}");
+    let told = last_line(&said);
+    assert!(told.starts_with("error: cannot listen on") && told.contains(&address), "{told}");
+    assert!(told.contains("Address already in use"), "{told}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_told_in_one_line() {
+    let dir = TempDir::new().unwrap();
+    // A file where a directory is needed: that stops the superuser, too.
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.join("data").to_str().unwrap()], &[]);
+    assert_eq!(said.status, 1, "{said:?}");
+    let told = last_line(&said);
+    assert!(told.starts_with("error: cannot open") && told.contains("file/data"), "{told}");
+}
+
+#[test]
+fn a_directory_in_use_is_told_in_one_line() {
+    let server = Server::start();
+    let data = server.dir.path().join("data");
+    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()], &[]);
+    assert_eq!(said.status, 1, "{said:?}");
+    let told = last_line(&said);
+    assert!(told.contains("in use") && told.contains("data"), "{told}");
+    let checked = run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
+    assert_eq!(checked.status, 1, "{checked:?}");
+    assert!(checked.out.contains("in use"), "{checked:?}");
+}
+
+#[test]
+fn bad_settings_are_told_all_at_once() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("liststore.toml");
+    std::fs::write(&file, "[http]\nlisten = \"nowhere\"\nlisen = 1\n").unwrap();
+    let said = refused(
+        &["--config", file.to_str().unwrap()],
+        &[("LISTSTORE__ITEMS__ACTORS", "0"), ("LISTSTORE__METADATA__STORE", "postgres"), ("LISTSTORE_URL", "x")],
+    );
+    assert_eq!(said.status, 2);
+    let told: Vec<&str> = said.err.lines().collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told.iter().all(|line| line.starts_with("error: ")), "{told:?}");
+    assert!(told[0].contains("http.lisen") && told[0].contains("liststore.toml") && told[0].contains("http.listen"));
+    assert!(told[1].contains("http.listen") && told[1].contains("nowhere"));
+    assert!(told[2].contains("items.actors") && told[2].contains("LISTSTORE__ITEMS__ACTORS"));
+    assert!(told[3].contains("metadata.postgres.url") && told[3].contains("not set"));
+    for command in ["check", "migrate"] {
+        let said = liststore(&[command]).env("LISTSTORE__HTTP__WORKES", "1").output().unwrap();
+        assert_eq!(said.status.code(), Some(2), "{command}");
+    }
+}
+
+#[test]
+fn the_printed_settings_load_back_and_hold_no_secret() {
+    let dir = TempDir::new().unwrap();
+    let print = |arguments: &[&str], environment: &[(&str, &str)]| {
+        let mut command = liststore(&["serve", "--print-config"]);
+        command.args(arguments).envs(environment.iter().copied()).current_dir(dir.path());
+        crate::program::Said::from(command.output().unwrap()).ok()
+    };
+    let url = "postgres://me:hunter2@db/features";
+    let environment = [
+        ("LISTSTORE__METADATA__POSTGRES__URL", url),
+        ("LISTSTORE__ITEMS__CQL__CONTACT_POINTS", "a:1,b"),
+        ("LISTSTORE__HTTP__BODY_BYTES_MAX", "1 MiB"),
+    ];
+    let printed = print(&["--listen", "[::1]:0"], &environment);
+    assert!(printed.contains("listen = \"[::1]:0\"") && printed.contains("body_bytes_max = 1048576"), "{printed}");
+    assert!(printed.contains("contact_points = [\"a:1\", \"b:9042\"]"), "{printed}");
+    assert!(printed.contains("me:********@db") && !printed.contains("hunter2"), "{printed}");
+    let file = dir.path().join("printed.toml");
+    std::fs::write(&file, &printed).unwrap();
+    assert_eq!(print(&["--config", file.to_str().unwrap()], &[]), printed);
+    assert!(!dir.path().join("liststore-data").exists(), "printing settings must touch nothing");
+}
+
+#[test]
+fn check_tells_what_is_there() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    let out = run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]).ok();
+    assert!(out.contains("http.listen is set by flag --listen"), "{out}");
+    assert!(out.ends_with("liststore serve would start\n"), "{out}");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = run(&["check", "--listen", &address, "--data-dir", data.to_str().unwrap()]);
+    assert!(said.out.contains("http      FAILED: cannot listen on"), "{said:?}");
+    assert_eq!(said.failed(1), "error: liststore serve would not start: see http above");
+}
+
+#[test]
+fn the_embedded_stores_need_no_migration() {
+    for arguments in [&["migrate"][..], &["migrate", "--dry-run"]] {
+        let out = run(arguments).ok();
+        assert_eq!(out.lines().filter(|line| line.ends_with("needs no migration")).count(), 2, "{out}");
+    }
+}
+
+#[test]
+fn wrong_usage_and_help_have_their_exit_statuses() {
+    for (arguments, status) in [
+        (&["--help"][..], 0),
+        (&["--version"], 0),
+        (&["help", "import"], 0),
+        (&["list", "get", "--help"], 0),
+        (&[], 2),
+        (&["sirve"], 2),
+        (&["serve", "--listen"], 2),
+        (&["serve", "--listen", "x"], 2),
+        (&["feature", "create", "user"], 2),
+        (&["feature", "create", "us er", "f", "--value-type", "string", "--ttl", "1d"], 2),
+        (&["feature", "create", "user", "f", "--value-type", "text", "--ttl", "1d"], 2),
+        (&["feature", "create", "user", "f", "--value-type", "string", "--ttl", "7301d"], 2),
+        (&["feature", "update", "user", "f"], 2),
+        (&["list", "get", "user", "f", ".."], 2),
+        (&["list", "get", "user", "f", "e", "--limit", "0"], 2),
+        (&["list", "get", "user", "f", "e", "--min-timestamp", "yesterday"], 2),
+        (&["list", "add", "user", "f", "e"], 2),
+        (&["list", "get", "user", "f", "e", "--url", "localhost:8080"], 2),
+    ] {
+        let said = run(arguments);
+        assert_eq!(said.status, status, "{arguments:?}: {said:?}");
+        assert_eq!(said.out.is_empty(), status == 2, "{arguments:?}: help goes to standard output, errors do not");
+    }
+}
