@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
 
-pub mod embedded_fjall;
+pub mod cql;
 pub mod embedded;
+pub mod embedded_fjall;
 pub mod error;
 pub mod memory;
 
@@ -85,6 +86,11 @@ pub trait ItemStore: Send + Sync + 'static {
 
     /// Why the store takes no writes at present, if it does not: reads go on meanwhile.
     fn read_only(&self) -> Option<String> {
+        None
+    }
+
+    /// What an operator should look after although operations succeed: for `/readyz`.
+    fn warning(&self) -> Option<String> {
         None
     }
 }

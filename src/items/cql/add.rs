@@ -1,0 +1,117 @@
+//! Add List Items: one logged batch on one partition, which the databases carry out as one mutation.
+
+use scylla::statement::batch::{Batch, BatchType};
+
+use super::error::damaged_row;
+use super::session::Core;
+use super::statements::Statement;
+use super::ttl::row_ttl_secs;
+use crate::domain::{Invalid, ItemKey, ListKey, NewItem, ValueDigest};
+use crate::items::{Operation, StoreError};
+
+/// The most that one add may have in keys and values. A mutation must fit in half a commit log
+/// segment and a request in a frame: 16 MiB each by Cassandra's defaults
+/// (`commitlog_segment_size: 32MiB`, `native_transport_max_frame_size: 16MiB`), 32 MiB by
+/// ScyllaDB's; a quarter of that leaves room for clusters that are set lower, and for latency.
+pub const ADD_BYTES_MAX: usize = 4 << 20;
+
+/// A row as `statements.rs` binds it.
+type Row<'a> = (&'a str, &'a str, String, &'a [u8], i32, i64);
+
+pub async fn add(core: &Core, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
+    check_bytes(list, items).map_err(StoreError::Refused)?;
+    let rows = rows(list, items, op, core.write_clock.next());
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let statements = std::iter::repeat_with(|| core.prepared.add.clone().into()).take(rows.len()).collect();
+    let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
+    batch.set_consistency(core.write_consistency.of_driver());
+    batch.set_is_idempotent(true);
+    core.attempts
+        .run(core.request(Statement::Add, op), |route| {
+            let mut batch = batch.clone();
+            batch.set_load_balancing_policy(Some(route));
+            let rows = &rows;
+            async move { core.driver.batch(&batch, rows).await }
+        })
+        .await?
+        .result_not_rows()
+        .map_err(|_| damaged_row())
+}
+
+/// One row an item, all with one write timestamp and each with its own TTL.
+fn rows<'a>(list: &'a ListKey, items: &'a [NewItem], op: &Operation, write_timestamp: i64) -> Vec<Row<'a>> {
+    items
+        .iter()
+        .filter_map(|item| {
+            // An item that has expired has no row: CQL would take its TTL of 0 for "never expire".
+            let ttl = row_ttl_secs(item.expires_at, op.now)?;
+            let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value)).to_string();
+            Some((list.feature_key.as_str(), list.entity_id.as_str(), key, &item.value[..], ttl, write_timestamp))
+        })
+        .collect()
+}
+
+fn check_bytes(list: &ListKey, items: &[NewItem]) -> Result<(), Invalid> {
+    let key_bytes = list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN;
+    let bytes: usize = items.iter().map(|item| key_bytes + item.value.len()).sum();
+    if bytes > ADD_BYTES_MAX {
+        return Err(Invalid::argument(format!(
+            "the items of one add may have at most {ADD_BYTES_MAX} bytes in keys and values; these have {bytes}: send \
+             them in several adds"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::domain::{
+        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Timestamp, Ttl, VersionLabel,
+    };
+
+    fn list() -> ListKey {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::new("").unwrap(), Generation::FIRST);
+        ListKey::new(key, EntityId::new("u-1").unwrap())
+    }
+
+    fn item(nanos: u64, value: Bytes, expires_at: u64) -> NewItem {
+        NewItem { timestamp: Timestamp::from_nanos(nanos).unwrap(), value, expires_at }
+    }
+
+    #[test]
+    fn every_row_has_one_write_timestamp_and_its_own_ttl() {
+        let now = Timestamp::from_nanos(1_000_000_000).unwrap();
+        let op = Operation { now, ttl: Ttl::from_secs(60).unwrap(), deadline: Instant::now() + Duration::from_secs(1) };
+        let items = [
+            item(7, Bytes::from_static(b""), 1_000_000_001),
+            item(8, Bytes::from_static(b"v"), 61_000_000_000),
+            item(9, Bytes::from_static(b"gone"), 1_000_000_000),
+        ];
+        let list = list();
+        let rows = rows(&list, &items, &op, 42);
+        let expected: [Row<'_>; 2] = [
+            ("user#seen|", "u-1", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==".to_owned(), b"", 2, 42),
+            ("user#seen|", "u-1", "0000000000000000008#nj3b7OXfB13eHT5omsoW+g==".to_owned(), b"v", 61, 42),
+        ];
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn an_add_may_have_four_mebibytes_and_no_more() {
+        let (list, value) = (list(), Bytes::from(vec![0; 64_000]));
+        let row = 64_000 + 44 + "user#seen|u-1".len();
+        let fitting = ADD_BYTES_MAX / row;
+        let of = |count| (0..count).map(|n| item(n as u64, value.clone(), 1)).collect::<Vec<_>>();
+        assert!(check_bytes(&list, &of(fitting)).is_ok());
+        assert!(check_bytes(&list, &of(fitting + 1)).unwrap_err().detail.contains("several adds"));
+    }
+}

@@ -1,0 +1,134 @@
+//! All that differs between ScyllaDB and Apache Cassandra: which schema files they take, how they
+//! are told apart, tablets, and how a node's release is read.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use scylla::cluster::ClusterState;
+
+use super::migrations::{self, Migration};
+use super::options::{DialectChoice, TabletsChoice};
+
+/// Which database speaks CQL at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Scylla,
+    Cassandra,
+}
+
+impl Dialect {
+    /// The dialect that was chosen, or else the one that the nodes speak.
+    ///
+    /// ScyllaDB names its shards in the SUPPORTED answer of every connection (`SCYLLA_NR_SHARDS` and
+    /// others, ScyllaDB's "Protocol extensions to the Cassandra Native Protocol", "Intranode
+    /// sharding"), which the driver keeps as the node's sharder. Release numbers tell nothing:
+    /// ScyllaDB gives itself out as a Cassandra 3.
+    pub fn of(choice: DialectChoice, cluster: &ClusterState) -> Self {
+        match choice {
+            DialectChoice::Scylla => Self::Scylla,
+            DialectChoice::Cassandra => Self::Cassandra,
+            DialectChoice::Auto if cluster.get_nodes_info().iter().any(|node| node.sharder().is_some()) => Self::Scylla,
+            DialectChoice::Auto => Self::Cassandra,
+        }
+    }
+
+    pub fn migrations(self) -> &'static [Migration] {
+        match self {
+            Self::Scylla => migrations::SCYLLA,
+            Self::Cassandra => migrations::CASSANDRA,
+        }
+    }
+
+    /// Reads the release of the node that answers, as one text column. ScyllaDB keeps its own in a
+    /// table that Cassandra does not have.
+    pub fn release_query(self) -> &'static str {
+        match self {
+            Self::Scylla => "SELECT version FROM system.versions WHERE key = 'local'",
+            Self::Cassandra => "SELECT release_version FROM system.local WHERE key = 'local'",
+        }
+    }
+
+    /// The clause of CREATE KEYSPACE about tablets, which cannot be altered later.
+    ///
+    /// Left to itself it follows the cluster's default where an index can live on tablets: on
+    /// ScyllaDB from 2025.4 on, in a keyspace whose replicas in the datacenter are as many as its
+    /// racks, or one ("RF-rack-valid keyspace" in ScyllaDB's glossary). Elsewhere it turns tablets
+    /// off, where there are any.
+    pub fn tablets_clause(self, choice: TabletsChoice, release: &str, racks: usize, replicas: u32) -> &'static str {
+        const ON: &str = " AND tablets = {'enabled': true}";
+        const OFF: &str = " AND tablets = {'enabled': false}";
+        match (self, choice) {
+            (Self::Cassandra, _) => "",
+            (Self::Scylla, TabletsChoice::Enabled) => ON,
+            (Self::Scylla, TabletsChoice::Disabled) => OFF,
+            (Self::Scylla, TabletsChoice::Auto) => match release_number(release) {
+                // Tablets came with 6.0 and, in the releases numbered by year, with 2024.2.
+                Some(number) if number < (6, 0) || ((2_000, 0)..(2_024, 2)).contains(&number) => "",
+                Some(number) if number < (2_025, 4) => OFF,
+                _ if replicas == 1 || usize::try_from(replicas) == Ok(racks) => "",
+                _ => OFF,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scylla => "scylla",
+            Self::Cassandra => "cassandra",
+        })
+    }
+}
+
+/// The first two numbers of a release such as `2025.4.1-0.20260101.abc`.
+fn release_number(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(['.', '-', '~']).map(|part| part.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// The racks of a datacenter.
+pub fn racks_of(cluster: &ClusterState, datacenter: &str) -> usize {
+    let nodes = cluster.get_nodes_info().iter().filter(|node| node.datacenter.as_deref() == Some(datacenter));
+    nodes.map(|node| node.rack.as_deref()).collect::<BTreeSet<_>>().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tablets_are_left_on_only_where_an_index_can_live_on_them() {
+        let clause = |release, racks, replicas| Dialect::Scylla.tablets_clause(TabletsChoice::Auto, release, racks, replicas);
+        let off = " AND tablets = {'enabled': false}";
+        for old in ["5.4.2", "5.2.0-rc1", "2023.1.3", "2024.1.9"] {
+            assert_eq!(clause(old, 3, 3), "", "{old} knows no tablets");
+        }
+        for early in ["6.0.1", "6.2.0-0.2024", "2024.2.4", "2025.1.0", "2025.3.9"] {
+            assert_eq!(clause(early, 3, 3), off, "{early}");
+        }
+        for ripe in ["2025.4.0", "2025.4.0~rc1", "2026.1.2-0.20260101.abc", "unheard-of"] {
+            assert_eq!(clause(ripe, 3, 3), "", "{ripe}");
+            assert_eq!(clause(ripe, 1, 1), "", "{ripe}");
+            assert_eq!(clause(ripe, 3, 1), "", "{ripe}");
+            assert_eq!(clause(ripe, 1, 3), off, "{ripe}");
+        }
+    }
+
+    #[test]
+    fn a_choice_is_followed_and_cassandra_has_none() {
+        for choice in [TabletsChoice::Auto, TabletsChoice::Enabled, TabletsChoice::Disabled] {
+            assert_eq!(Dialect::Cassandra.tablets_clause(choice, "5.0.8", 1, 3), "");
+        }
+        let scylla = |choice| Dialect::Scylla.tablets_clause(choice, "2025.1.0", 1, 3);
+        assert_eq!(scylla(TabletsChoice::Enabled), " AND tablets = {'enabled': true}");
+        assert_eq!(scylla(TabletsChoice::Disabled), " AND tablets = {'enabled': false}");
+    }
+
+    #[test]
+    fn each_dialect_has_its_own_files() {
+        let index = |dialect: Dialect| dialect.migrations()[2];
+        assert_eq!(index(Dialect::Scylla).name, index(Dialect::Cassandra).name);
+        assert_ne!(index(Dialect::Scylla), index(Dialect::Cassandra));
+    }
+}

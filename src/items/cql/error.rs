@@ -1,0 +1,257 @@
+//! What the driver's errors mean: for the caller, for a retry, and for a write whose outcome may be
+//! unknown. The one place that reads them; the driver's and the database's own words go no further.
+//!
+//! The meanings are those of the CQL binary protocol, version 4, section 9 ("Error codes").
+
+use scylla::errors::{DbError, ExecutionError, OperationType, RequestAttemptError};
+
+use crate::domain::Invalid;
+use crate::items::StoreError;
+
+/// One attempt that failed.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub error: StoreError,
+    /// Whether another attempt, on another node if there is one, may fare better. All statements
+    /// of this store may be repeated: reads by nature, writes since they carry their timestamp.
+    pub retry: bool,
+    /// For logs and metrics: a word for the kind of failure.
+    pub kind: &'static str,
+}
+
+impl Failure {
+    /// Reads an error of a request that `writes` or only reads.
+    pub fn of(error: &ExecutionError, writes: bool) -> Self {
+        match error {
+            ExecutionError::ConnectionPoolError(_) => unavailable("no_connection", "no connection to any node", false),
+            ExecutionError::EmptyPlan => unavailable(
+                "no_node",
+                "no node may be asked: is items.cql.datacenter the name of a datacenter of this cluster?",
+                false,
+            ),
+            ExecutionError::LastAttemptError(error) => Self::of_attempt(error, writes),
+            ExecutionError::RequestTimeout(_) => timeout("client_timeout", writes),
+            // The statement was never sent.
+            ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => internal("bad_statement", "a statement that cannot be sent", false),
+            _ => internal("unexpected", "the driver failed in an unforeseen way", writes),
+        }
+    }
+
+    fn of_attempt(error: &RequestAttemptError, writes: bool) -> Self {
+        match error {
+            RequestAttemptError::DbError(error, text) => Self::of_database(error, text, writes),
+            // Whether the request arrived is unknown.
+            RequestAttemptError::BrokenConnectionError(_) => {
+                unavailable("broken_connection", "the connection to a node broke", writes)
+            }
+            RequestAttemptError::UnableToAllocStreamId => {
+                overloaded("no_stream", "too many requests in flight on the connection to a node")
+            }
+            RequestAttemptError::SerializationError(_)
+            | RequestAttemptError::CqlRequestSerialization(_)
+            | RequestAttemptError::RepreparedIdChanged { .. }
+            | RequestAttemptError::RepreparedIdMissingInBatch => {
+                internal("bad_statement", "a statement that cannot be sent", false)
+            }
+            _ => internal("bad_answer", "a node gave an answer that cannot be read", writes),
+        }
+    }
+
+    fn of_database(error: &DbError, text: &str, writes: bool) -> Self {
+        match error {
+            // The coordinator counted the living replicas before it did anything.
+            DbError::Unavailable { required, alive, consistency } => unavailable(
+                "unavailable",
+                &format!("{alive} of {required} needed replicas are alive, for consistency {consistency}"),
+                false,
+            ),
+            DbError::IsBootstrapping => unavailable("bootstrapping", "a node is still joining the cluster", false),
+            DbError::Overloaded => overloaded("overloaded", "a node asks for less load"),
+            DbError::RateLimitReached { op_type, rejected_by_coordinator } => {
+                let reason = "the rate limit of the list's partition was reached";
+                let may_be_done = matches!(op_type, OperationType::Write) && !rejected_by_coordinator;
+                // Asking elsewhere is what a rate limit is there to prevent.
+                let failure = overloaded("rate_limit", reason);
+                Self { error: after_unknown(failure.error, may_be_done), retry: false, ..failure }
+            }
+            DbError::ReadTimeout { .. } => timeout("read_timeout", writes),
+            DbError::WriteTimeout { .. } => timeout("write_timeout", true),
+            DbError::ReadFailure { .. } => unavailable("read_failure", "replicas failed while they read", writes),
+            DbError::WriteFailure { .. } => unavailable("write_failure", "replicas failed while they wrote", true),
+            DbError::Unprepared { .. } => unavailable("unprepared", "a node forgot a statement over and over", false),
+            DbError::ServerError => internal("server_error", "a node failed in an unforeseen way", writes).retried(),
+            DbError::AuthenticationError | DbError::Unauthorized => {
+                let reason = "the cluster does not let our user do this: grant it SELECT and MODIFY on the keyspace";
+                Self { retry: false, ..unavailable("unauthorized", reason, false) }
+            }
+            DbError::Invalid => Self::of_invalid(text),
+            DbError::SyntaxError | DbError::ProtocolError | DbError::ConfigError => {
+                internal("refused_statement", "the cluster does not understand a statement of ours", false)
+            }
+            _ => internal("unexpected", "a node answered with an unforeseen error", writes),
+        }
+    }
+
+    /// `Invalid` covers what is the caller's to change, the operator's, and nobody's; only its text
+    /// tells them apart. A text that is not known here is an internal error.
+    fn of_invalid(text: &str) -> Self {
+        let text = text.to_ascii_lowercase();
+        let refused = |invalid| Self { error: StoreError::Refused(invalid), retry: false, kind: "refused" };
+        if text.contains("expiration date") {
+            // Cassandra's ExpirationDateOverflowHandling: storage_compatibility_mode below NONE.
+            return refused(Invalid::ttl_too_long(
+                "this cluster stores no expiry after 2038-01-19: Cassandra's storage_compatibility_mode must be NONE",
+            ));
+        }
+        if text.contains("too large") || text.contains("larger than") || text.contains("exceeds the maximum") {
+            return refused(Invalid::argument("too large for this cluster: send fewer or smaller items at once"));
+        }
+        if text.contains("unconfigured table") || text.contains("does not exist") || text.contains("can't find a column family") {
+            let reason = "the table is missing: run `liststore migrate`";
+            return Self { retry: false, ..unavailable("no_table", reason, false) };
+        }
+        internal("invalid", "the cluster refused a statement", false)
+    }
+
+    fn retried(self) -> Self {
+        Self { retry: true, ..self }
+    }
+}
+
+fn unavailable(kind: &'static str, reason: &str, outcome_unknown: bool) -> Failure {
+    Failure { error: StoreError::Unavailable { reason: reason.into(), outcome_unknown }, retry: true, kind }
+}
+
+fn overloaded(kind: &'static str, reason: &str) -> Failure {
+    Failure { error: StoreError::Overloaded { reason: reason.into() }, retry: true, kind }
+}
+
+fn timeout(kind: &'static str, outcome_unknown: bool) -> Failure {
+    Failure { error: StoreError::Timeout { outcome_unknown }, retry: true, kind }
+}
+
+fn internal(kind: &'static str, reason: &str, outcome_unknown: bool) -> Failure {
+    Failure { error: StoreError::Internal { reason: reason.into(), outcome_unknown }, retry: false, kind }
+}
+
+/// An error as it is once something of the operation may have been carried out before.
+pub fn after_unknown(error: StoreError, unknown: bool) -> StoreError {
+    if !unknown {
+        return error;
+    }
+    match error {
+        StoreError::Unavailable { reason, .. } => StoreError::Unavailable { reason, outcome_unknown: true },
+        StoreError::Overloaded { reason } => StoreError::Unavailable { reason, outcome_unknown: true },
+        StoreError::Timeout { .. } => StoreError::Timeout { outcome_unknown: true },
+        StoreError::Internal { reason, .. } => StoreError::Internal { reason, outcome_unknown: true },
+        StoreError::Refused(invalid) => StoreError::Internal { reason: invalid.detail, outcome_unknown: true },
+    }
+}
+
+/// A row that is not what this store writes.
+pub fn damaged_row() -> StoreError {
+    StoreError::Internal { reason: "a row that is not of this store".into(), outcome_unknown: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::errors::WriteType;
+    use scylla::statement::Consistency;
+
+    use super::*;
+    use crate::domain::Code;
+
+    fn of(error: DbError, text: &str, writes: bool) -> Failure {
+        Failure::of(&ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text.into())), writes)
+    }
+
+    fn outcome(failure: &Failure) -> (bool, bool, bool) {
+        (failure.retry, failure.error.is_retryable(), failure.error.outcome_unknown())
+    }
+
+    fn quorum() -> Consistency {
+        Consistency::LocalQuorum
+    }
+
+    #[test]
+    fn what_was_not_begun_has_a_known_outcome() {
+        let unavailable = DbError::Unavailable { consistency: quorum(), required: 2, alive: 1 };
+        for error in [unavailable, DbError::Overloaded, DbError::IsBootstrapping] {
+            assert_eq!(outcome(&of(error.clone(), "", true)), (true, true, false), "{error}");
+        }
+        assert_eq!(outcome(&Failure::of(&ExecutionError::EmptyPlan, true)), (true, true, false));
+        let no_stream = ExecutionError::LastAttemptError(RequestAttemptError::UnableToAllocStreamId);
+        assert_eq!(outcome(&Failure::of(&no_stream, true)), (true, true, false));
+    }
+
+    #[test]
+    fn what_may_have_been_done_has_an_unknown_one() {
+        let (consistency, received, required, numfailures) = (quorum(), 1, 2, 1);
+        let write_type = WriteType::Batch;
+        let timeout = DbError::WriteTimeout { consistency, received, required, write_type: write_type.clone() };
+        let failure = DbError::WriteFailure { consistency, received, required, numfailures, write_type };
+        assert_eq!(outcome(&of(timeout, "", true)), (true, true, true));
+        assert_eq!(outcome(&of(failure, "", true)), (true, true, true));
+        assert_eq!(outcome(&of(DbError::ServerError, "", true)), (true, false, true));
+        assert_eq!(outcome(&of(DbError::Other(0x1700), "", true)), (false, false, true));
+    }
+
+    #[test]
+    fn a_read_never_leaves_an_outcome() {
+        let (consistency, received, required, numfailures) = (quorum(), 1, 2, 1);
+        let data_present = false;
+        for error in [
+            DbError::ReadTimeout { consistency, received, required, data_present },
+            DbError::ReadFailure { consistency, received, required, numfailures, data_present },
+            DbError::ServerError,
+            DbError::Other(1),
+        ] {
+            assert!(!of(error.clone(), "", false).error.outcome_unknown(), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rate_limit_is_not_evaded() {
+        let limit = |op_type, rejected_by_coordinator| {
+            outcome(&of(DbError::RateLimitReached { op_type, rejected_by_coordinator }, "", true))
+        };
+        assert_eq!(limit(OperationType::Write, true), (false, true, false));
+        assert_eq!(limit(OperationType::Write, false), (false, true, true));
+        assert_eq!(limit(OperationType::Read, false), (false, true, false));
+    }
+
+    #[test]
+    fn invalid_is_read_by_its_text() {
+        let code = |text: &str| match of(DbError::Invalid, text, true).error {
+            StoreError::Refused(invalid) => Some(invalid.code),
+            _ => None,
+        };
+        let overflow = "Request on table a.b with ttl of 630720000 seconds exceeds maximum supported expiration date of \
+                        2038-01-19T03:14:06+00:00.";
+        assert_eq!(code(overflow), Some(Code::TtlTooLong));
+        let too_large = "Rejected an oversized mutation of size 9000000/8388608 for keyspace: a. Mutation is too large";
+        assert_eq!(code(too_large), Some(Code::InvalidArgument));
+        assert_eq!(code("anything else"), None);
+        let missing = of(DbError::Invalid, "unconfigured table list_items", true);
+        assert!(matches!(&missing.error, StoreError::Unavailable { reason, .. } if reason.contains("liststore migrate")));
+    }
+
+    #[test]
+    fn words_of_others_go_no_further() {
+        for error in [DbError::Invalid, DbError::ServerError, DbError::Unauthorized, DbError::Overloaded] {
+            let failure = of(error, "secret-of-the-database", true);
+            assert!(!format!("{:?}", failure.error).contains("secret"));
+        }
+    }
+
+    #[test]
+    fn an_unknown_outcome_sticks() {
+        let errors = [
+            StoreError::Overloaded { reason: "x".into() },
+            StoreError::Timeout { outcome_unknown: false },
+            StoreError::Refused(Invalid::argument("x")),
+        ];
+        assert!(errors.iter().all(|error| after_unknown(error.clone(), true).outcome_unknown()));
+        assert!(errors.iter().all(|error| !after_unknown(error.clone(), false).outcome_unknown()));
+    }
+}

@@ -1,0 +1,171 @@
+//! Get List Items: one slice of one partition, newest first.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use scylla::response::PagingState;
+
+use super::error::damaged_row;
+use super::session::Core;
+use super::statements::Statement;
+use crate::domain::{Item, ListKey, Timestamp};
+use crate::items::{ItemPage, Operation, Range, StoreError};
+
+/// Rows of the first page that is asked for; how large a row is, is not known then.
+const FIRST_ROWS: usize = 256;
+/// Later pages have as many rows as fit in this, by the rows seen.
+const PAGE_BYTES: usize = 1 << 20;
+const PAGE_ROWS_MAX: usize = 5_000;
+
+pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    let Some((lower, upper)) = bounds(op, range) else {
+        return Ok(ItemPage::default());
+    };
+    // One more than asked for tells whether more follows.
+    let wanted = range.limit.saturating_add(1);
+    let limit = i32::try_from(wanted).unwrap_or(i32::MAX);
+    let sampled = core.sampler.is_due();
+    let statement = if sampled { &core.prepared.get_with_writetime } else { &core.prepared.get };
+    let key = (list.feature_key.as_str(), list.entity_id.as_str());
+    let bound = statement.clone().bind(&(key.0, key.1, &lower, &upper, limit)).map_err(|_| damaged_row())?;
+    let mut page = Page { range, page: ItemPage::default(), value_bytes: 0 };
+    let (mut state, mut rows_max) = (PagingState::start(), FIRST_ROWS);
+    // A page may be cut short, and even be empty, without being the last.
+    loop {
+        let rows = rows_max.min(wanted - page.page.items.len());
+        let (result, next) = core
+            .attempts
+            .run(core.request(Statement::Get, op), |route| {
+                let (mut bound, state) = (bound.clone(), state.clone());
+                bound.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
+                bound.set_load_balancing_policy(Some(route));
+                async move { core.driver.execute_bound_single_page(&bound, state).await }
+            })
+            .await?;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        if result.rows_num() > 0 {
+            let row_bytes = (result.rows_bytes_size() / result.rows_num()).max(1);
+            rows_max = (PAGE_BYTES / row_bytes).clamp(1, PAGE_ROWS_MAX);
+        }
+        let full = if sampled {
+            let mut rows = result.rows::<(&str, Bytes, i64)>().map_err(|_| damaged_row())?;
+            rows.try_fold(false, |full, row| {
+                let (key, value, writetime) = row.map_err(|_| damaged_row())?;
+                core.write_clock.observe(writetime);
+                Ok::<_, StoreError>(full || page.push(key, value)?)
+            })?
+        } else {
+            page.push_all(result.rows::<(&str, Bytes)>().map_err(|_| damaged_row())?)?
+        };
+        match next.into_paging_control_flow() {
+            ControlFlow::Continue(next) if !full => state = next,
+            _ => return Ok(page.page),
+        }
+    }
+}
+
+/// The bounds as text, `lower <= item_key < upper`, or `None` if nothing lies between them.
+///
+/// A key is its timestamp's 19 digits, `#` and more; so `t` is below all keys of the timestamp t, and
+/// `t$` above them, since `$` follows `#`. (The next timestamp would do as well, but for the largest.)
+fn bounds(op: &Operation, range: &Range) -> Option<(String, String)> {
+    let oldest = range.min_timestamp.max(op.ttl.visible_from(op.now));
+    let lower = digits(oldest);
+    let newest = digits(range.max_timestamp) + "$";
+    let upper = match range.after {
+        Some(after) => newest.min(after.to_string()),
+        None => newest,
+    };
+    (oldest <= range.max_timestamp && lower < upper).then_some((lower, upper))
+}
+
+fn digits(timestamp: Timestamp) -> String {
+    format!("{:0width$}", timestamp.as_nanos(), width = Timestamp::DIGITS)
+}
+
+/// A page that is being filled.
+struct Page<'a> {
+    range: &'a Range,
+    page: ItemPage,
+    value_bytes: usize,
+}
+
+impl Page<'_> {
+    /// Takes rows until the page is full. Returns whether it is.
+    fn push_all<'r, E>(&mut self, rows: impl Iterator<Item = Result<(&'r str, Bytes), E>>) -> Result<bool, StoreError> {
+        for row in rows {
+            let (key, value) = row.map_err(|_| damaged_row())?;
+            if self.push(key, value)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn push(&mut self, key: &str, value: Bytes) -> Result<bool, StoreError> {
+        self.value_bytes += value.len();
+        let ItemPage { items, more } = &mut self.page;
+        if items.len() == self.range.limit || (!items.is_empty() && self.value_bytes > self.range.value_bytes_max) {
+            *more = true;
+            return Ok(true);
+        }
+        let digits = key.get(..Timestamp::DIGITS).ok_or_else(damaged_row)?;
+        let timestamp = Timestamp::parse(digits).map_err(|_| damaged_row())?;
+        items.push(Item { timestamp, value });
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::domain::{ItemKey, Ttl, ValueDigest};
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    fn op(now: u64, ttl_secs: u64) -> Operation {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        Operation { now: at(now), ttl: Ttl::from_secs(ttl_secs).unwrap(), deadline }
+    }
+
+    fn range(min: u64, max: u64, after: Option<ItemKey>) -> Range {
+        Range { min_timestamp: at(min), max_timestamp: at(max), after, limit: 1, value_bytes_max: 1 }
+    }
+
+    const LAST: u64 = 9_999_999_999_999_999_999;
+
+    #[test]
+    fn bounds_are_digits_and_the_dollar_sign() {
+        let text = |min, max, after| bounds(&op(0, 1), &range(min, max, after));
+        let pair = |lower: &str, upper: &str| Some((lower.to_owned(), upper.to_owned()));
+        assert_eq!(text(0, LAST, None), pair("0000000000000000000", "9999999999999999999$"));
+        assert_eq!(text(5, 5, None), pair("0000000000000000005", "0000000000000000005$"));
+        let key = ItemKey::new(at(7), ValueDigest::of(b""));
+        assert_eq!(text(5, 9, Some(key)), pair("0000000000000000005", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg=="));
+        assert_eq!(text(5, 6, Some(key)), pair("0000000000000000005", "0000000000000000006$"));
+    }
+
+    #[test]
+    fn the_ttl_raises_the_lower_bound() {
+        let lower = |now, min| bounds(&op(now, 10), &range(min, LAST, None)).unwrap().0;
+        assert_eq!(lower(15_000_000_000, 0), "0000000005000000001");
+        assert_eq!(lower(15_000_000_000, 6_000_000_000), "0000000006000000000");
+        assert_eq!(lower(9_000_000_000, 3), "0000000000000000003");
+    }
+
+    #[test]
+    fn nothing_between_the_bounds_needs_no_query() {
+        assert_eq!(bounds(&op(15_000_000_000, 10), &range(0, 5_000_000_000, None)), None);
+        assert_eq!(bounds(&op(0, 10), &range(6, 5, None)), None);
+        let key = ItemKey::new(at(4), ValueDigest::of(b""));
+        assert_eq!(bounds(&op(0, 10), &range(5, 9, Some(key))), None);
+        let first = ItemKey::new(at(5), ValueDigest::of(b""));
+        assert!(bounds(&op(0, 10), &range(5, 9, Some(first))).is_some(), "a tie with smaller digests may follow");
+    }
+}

@@ -1,0 +1,169 @@
+//! Bringing the schema up to date. Safe to run twice and by two at once: every statement names what
+//! it makes IF NOT EXISTS, and where two nodes could each make a table of one name, its id is fixed.
+
+use scylla::client::session::Session;
+use scylla::errors::{ExecutionError, RequestAttemptError};
+
+use super::connect::{self, Tls};
+use super::dialect::{Dialect, racks_of};
+use super::error::Failure;
+use super::migrations::Parameters;
+use super::options::CqlOptions;
+use super::schema::{Found, SchemaState, check_replicas, replicas_in, select, statement};
+use super::{OpenError, tls};
+use crate::items::StoreError;
+
+/// What a migration did, or, if it was only asked what it would do, would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationReport {
+    pub dialect: Dialect,
+    pub datacenter: String,
+    pub before: SchemaState,
+    /// In order. Empty if the schema was up to date.
+    pub steps: Vec<MigrationStep>,
+    /// What is not as the settings have it and is the operator's to change.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationStep {
+    /// The file's name, or what the step is for.
+    pub name: String,
+    pub statements: Vec<String>,
+}
+
+/// Why the schema was not brought up to date. For the operator: it quotes the database.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum MigrateError {
+    #[error(transparent)]
+    Options(#[from] OpenError),
+    #[error("{}", reason(.0))]
+    Cluster(#[from] StoreError),
+    #[error("{0}")]
+    Unfit(SchemaState),
+    #[error("the cluster refused a step of {step}: {words}\n{statement}")]
+    Refused { step: String, statement: String, words: String },
+}
+
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Unavailable { reason, .. } => reason.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Brings the schema up to date, or with `dry_run` only says how.
+pub async fn migrate(options: &CqlOptions, dry_run: bool) -> Result<MigrationReport, MigrateError> {
+    options.validate()?;
+    let tls = options.tls.as_ref().map(tls::load).transpose()?;
+    migrate_with(options, tls.as_ref(), dry_run).await
+}
+
+async fn migrate_with(
+    options: &CqlOptions,
+    tls: Option<&Tls>,
+    dry_run: bool,
+) -> Result<MigrationReport, MigrateError> {
+    let session = connect::connect(options, tls).await?;
+    let cluster = session.get_cluster_state();
+    let dialect = Dialect::of(options.dialect, &cluster);
+    let datacenter = connect::datacenter(options, &cluster)?;
+    let replicas = replicas_in(&cluster, &options.keyspace, &datacenter);
+    check_replicas(options, &cluster, &datacenter, replicas.unwrap_or(options.replication_factor))?;
+    let found = Found::read(&session, options).await?;
+    let before = found.state(dialect);
+    if matches!(before, SchemaState::Newer { .. } | SchemaState::Foreign { .. }) {
+        return Err(MigrateError::Unfit(before));
+    }
+    let release = release(&session, dialect).await?;
+    let racks = racks_of(&cluster, &datacenter);
+    let parameters = Parameters {
+        keyspace: options.keyspace.clone(),
+        datacenter: datacenter.clone(),
+        replication_factor: options.replication_factor,
+        default_ttl_secs: options.default_ttl_secs,
+        tablets: dialect.tablets_clause(options.tablets, &release, racks, options.replication_factor),
+    };
+    let steps = steps(dialect, &found, &parameters, options);
+    if !dry_run {
+        for step in &steps {
+            for text in &step.statements {
+                change(&session, options, step, text).await?;
+            }
+        }
+    }
+    Ok(MigrationReport { dialect, datacenter, before, steps, notes: notes(options, replicas) })
+}
+
+/// What is to be done, in order.
+fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &CqlOptions) -> Vec<MigrationStep> {
+    let mut steps: Vec<MigrationStep> = dialect
+        .migrations()
+        .iter()
+        .filter(|migration| !found.applied.contains(&migration.version))
+        .map(|migration| {
+            let mut statements = migration.statements(parameters);
+            statements.push(record(parameters, migration.version, migration.name));
+            MigrationStep { name: migration.name.to_owned(), statements }
+        })
+        .collect();
+    let wanted = i32::try_from(options.default_ttl_secs).unwrap_or(i32::MAX);
+    if found.default_ttl_secs.is_some_and(|secs| secs != wanted) {
+        // ScyllaDB: "TTL for a Table", docs.scylladb.com/manual/stable/cql/time-to-live.html.
+        let text = format!("ALTER TABLE \"{}\".list_items WITH default_time_to_live = {wanted}", parameters.keyspace);
+        steps.push(MigrationStep { name: "items.cql.default_ttl_secs".to_owned(), statements: vec![text] });
+    }
+    steps
+}
+
+/// The same row, whoever applies the file and however often.
+fn record(parameters: &Parameters, version: i32, name: &str) -> String {
+    format!(
+        "INSERT INTO \"{}\".schema_migrations (version, name, applied_at) VALUES ({version}, '{name}', \
+         toTimestamp(now()))",
+        parameters.keyspace
+    )
+}
+
+/// Runs one statement. After one that changes the schema the driver waits until all nodes that are
+/// up agree on it.
+async fn change(
+    session: &Session,
+    options: &CqlOptions,
+    step: &MigrationStep,
+    text: &str,
+) -> Result<(), MigrateError> {
+    let run = session.query_unpaged(statement(text, options.write_consistency), ()).await;
+    run.map(|_| ()).map_err(|error| MigrateError::Refused {
+        step: step.name.clone(),
+        statement: text.to_owned(),
+        words: words(&error),
+    })
+}
+
+fn words(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(_, words)) => words.clone(),
+        ExecutionError::SchemaAgreementError(_) => {
+            "the nodes do not agree on the schema: is one of them down? run this again when all are up".to_owned()
+        }
+        other => reason(&Failure::of(other, true).error),
+    }
+}
+
+async fn release(session: &Session, dialect: Dialect) -> Result<String, StoreError> {
+    let rows: Vec<(String,)> = select(session, dialect.release_query(), (), super::Consistency::One).await?;
+    Ok(rows.into_iter().next().map(|(release,)| release).unwrap_or_default())
+}
+
+fn notes(options: &CqlOptions, replicas: Option<u32>) -> Vec<String> {
+    let wanted = options.replication_factor;
+    let Some(replicas) = replicas.filter(|replicas| *replicas != wanted) else {
+        return Vec::new();
+    };
+    vec![format!(
+        "the keyspace {} has {replicas} replicas and items.cql.replication_factor is {wanted}: change one of them (ALTER \
+         KEYSPACE, then a full repair)",
+        options.keyspace
+    )]
+}

@@ -1,0 +1,52 @@
+//! Lists in ScyllaDB and Apache Cassandra: one partition a list, one session an actor.
+//!
+//! `docs/cql.md` tells operators what is promised here and on what grounds. This module alone names
+//! the driver, and it must never hand the driver's or the database's words to a caller.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+mod add;
+mod connect;
+mod dialect;
+mod error;
+mod get;
+mod inspect;
+mod metrics;
+mod migrate;
+mod migrations;
+mod options;
+mod remove;
+mod retry;
+mod route;
+mod schema;
+mod session;
+mod skew;
+mod statements;
+mod store;
+mod tls;
+mod ttl;
+mod write_clock;
+
+pub use add::ADD_BYTES_MAX;
+pub use dialect::Dialect;
+pub use inspect::{Inspection, NodeInspection, inspect};
+pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
+pub use options::{ClientCertificate, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
+pub use schema::SchemaState;
+pub use statements::Texts;
+pub use store::CqlStore;
+
+/// How long one request about the schema may take.
+const SCHEMA_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why a store cannot be opened, whatever the cluster: the options are not right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    #[error("items.cql.{option}: {problem}")]
+    Option { option: &'static str, problem: &'static str },
+    #[error("items.cql.tls: cannot use {}: {problem}", path.display())]
+    TlsFile { path: PathBuf, problem: &'static str },
+    #[error("cannot register metrics: {reason}")]
+    Metrics { reason: String },
+}

@@ -1,0 +1,221 @@
+//! What the CQL store is told when it is opened. It owns the checks of that, and must never read
+//! settings or connect to anything.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use scylla::statement::Consistency as DriverConsistency;
+
+use super::OpenError;
+
+/// Options of a [`CqlStore`](super::CqlStore), of a migration and of an inspection.
+#[derive(Debug, Clone)]
+pub struct CqlOptions {
+    /// `host:port` of some nodes; the others are learnt from these. At least one.
+    pub contact_points: Vec<String>,
+    pub dialect: DialectChoice,
+    pub keyspace: String,
+    /// The datacenter whose nodes are asked, and where `migrate` puts replicas. May be left out
+    /// where the cluster has one datacenter.
+    pub datacenter: Option<String>,
+    /// Replicas in that datacenter, for the keyspace that `migrate` creates.
+    pub replication_factor: u32,
+    pub tablets: TabletsChoice,
+    pub read_consistency: Consistency,
+    pub write_consistency: Consistency,
+    /// The table's safeguard TTL, for rows that somebody else writes without one.
+    pub default_ttl_secs: u32,
+    pub credentials: Option<Credentials>,
+    pub tls: Option<CqlTls>,
+    /// A read that has not answered after this long is also sent to another node. `None`: reads
+    /// are sent twice only when a node seems to hang.
+    pub speculative_after: Option<Duration>,
+    /// Write timestamps further than this ahead of our clock are warned of.
+    pub clock_skew_warn: Duration,
+}
+
+impl Default for CqlOptions {
+    fn default() -> Self {
+        Self {
+            contact_points: Vec::new(),
+            dialect: DialectChoice::Auto,
+            keyspace: "liststore".into(),
+            datacenter: None,
+            replication_factor: 3,
+            tablets: TabletsChoice::Auto,
+            read_consistency: Consistency::LocalQuorum,
+            write_consistency: Consistency::LocalQuorum,
+            default_ttl_secs: 30 * 86_400,
+            credentials: None,
+            tls: None,
+            speculative_after: None,
+            clock_skew_warn: Duration::from_secs(1),
+        }
+    }
+}
+
+impl CqlOptions {
+    /// Cassandra's `SchemaConstants.NAME_LENGTH`.
+    const KEYSPACE_CHARS_MAX: usize = 48;
+
+    /// Refuses what no statement may be made from: keyspaces and datacenters stand in the text of
+    /// the schema's statements, where nothing can be bound.
+    pub(super) fn validate(&self) -> Result<(), OpenError> {
+        if self.contact_points.is_empty() {
+            return Err(OpenError::Option { option: "contact_points", problem: "at least one host:port is needed" });
+        }
+        let keyspace = &self.keyspace;
+        let well_formed = keyspace.len() <= Self::KEYSPACE_CHARS_MAX
+            && keyspace.starts_with(|c: char| c.is_ascii_alphabetic())
+            && keyspace.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if !well_formed {
+            let problem = "must be 1 to 48 characters of A-Z a-z 0-9 _, a letter first";
+            return Err(OpenError::Option { option: "keyspace", problem });
+        }
+        if self.datacenter.as_ref().is_some_and(|name| name.is_empty() || name.contains(|c: char| c.is_control())) {
+            return Err(OpenError::Option { option: "datacenter", problem: "must be a datacenter's name" });
+        }
+        if self.replication_factor == 0 {
+            return Err(OpenError::Option { option: "replication_factor", problem: "must be at least 1" });
+        }
+        if self.default_ttl_secs == 0 || i64::from(self.default_ttl_secs) > i64::from(super::ttl::ROW_TTL_SECS_MAX) {
+            return Err(OpenError::Option { option: "default_ttl_secs", problem: "must be 1 to 630720000" });
+        }
+        Ok(())
+    }
+}
+
+/// A user and a password. `Debug` shows neither's secret part.
+#[derive(Clone)]
+pub struct Credentials {
+    pub username: String,
+    pub password: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+/// TLS to the cluster: PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CqlTls {
+    /// The certificates that the nodes' certificates are checked against.
+    pub ca_file: PathBuf,
+    /// Our certificate chain and its key, where the cluster asks for one.
+    pub client: Option<ClientCertificate>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DialectChoice {
+    /// Told by what the nodes say of themselves.
+    Auto,
+    Scylla,
+    Cassandra,
+}
+
+/// Whether `migrate` creates the keyspace with ScyllaDB's tablets. Cassandra has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TabletsChoice {
+    /// As the cluster does by default.
+    Auto,
+    Enabled,
+    Disabled,
+}
+
+/// Consistency levels that both reads and writes may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consistency {
+    One,
+    Two,
+    Three,
+    Quorum,
+    All,
+    LocalQuorum,
+    EachQuorum,
+    LocalOne,
+}
+
+impl Consistency {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::One => "ONE",
+            Self::Two => "TWO",
+            Self::Three => "THREE",
+            Self::Quorum => "QUORUM",
+            Self::All => "ALL",
+            Self::LocalQuorum => "LOCAL_QUORUM",
+            Self::EachQuorum => "EACH_QUORUM",
+            Self::LocalOne => "LOCAL_ONE",
+        }
+    }
+
+    /// How many replicas of one datacenter must answer, of `replicas` that it has.
+    pub(super) fn needs_of(self, replicas: u32) -> u32 {
+        match self {
+            Self::One | Self::LocalOne => 1,
+            Self::Two => 2,
+            Self::Three => 3,
+            Self::Quorum | Self::LocalQuorum | Self::EachQuorum => replicas / 2 + 1,
+            Self::All => replicas,
+        }
+    }
+
+    pub(super) fn of_driver(self) -> DriverConsistency {
+        match self {
+            Self::One => DriverConsistency::One,
+            Self::Two => DriverConsistency::Two,
+            Self::Three => DriverConsistency::Three,
+            Self::Quorum => DriverConsistency::Quorum,
+            Self::All => DriverConsistency::All,
+            Self::LocalQuorum => DriverConsistency::LocalQuorum,
+            Self::EachQuorum => DriverConsistency::EachQuorum,
+            Self::LocalOne => DriverConsistency::LocalOne,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> CqlOptions {
+        CqlOptions { contact_points: vec!["127.0.0.1:9042".into()], ..CqlOptions::default() }
+    }
+
+    #[test]
+    fn what_could_change_a_statement_is_refused() {
+        assert!(options().validate().is_ok());
+        for keyspace in ["", "1a", "a-b", "a\"b", "a;b", "é", &"x".repeat(49)] {
+            assert!(CqlOptions { keyspace: keyspace.into(), ..options() }.validate().is_err(), "{keyspace:?}");
+        }
+        for ttl in [0, 630_720_001] {
+            assert!(CqlOptions { default_ttl_secs: ttl, ..options() }.validate().is_err(), "{ttl}");
+        }
+        assert!(CqlOptions { replication_factor: 0, ..options() }.validate().is_err());
+        assert!(CqlOptions { datacenter: Some("a\nb".into()), ..options() }.validate().is_err());
+        assert!(CqlOptions { contact_points: vec![], ..options() }.validate().is_err());
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let credentials = Credentials { username: "me".into(), password: "hush".into() };
+        let shown = format!("{:?}", CqlOptions { credentials: Some(credentials), ..options() });
+        assert!(shown.contains("me") && !shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn quorums_are_majorities() {
+        assert_eq!([1, 2, 3, 5].map(|n| Consistency::LocalQuorum.needs_of(n)), [1, 2, 2, 3]);
+        assert_eq!(Consistency::All.needs_of(3), 3);
+        assert_eq!(Consistency::LocalOne.needs_of(3), 1);
+    }
+}

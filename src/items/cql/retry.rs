@@ -1,0 +1,239 @@
+//! Carries one request out, with as many attempts as it takes and may take.
+//!
+//! Every statement of this store may be repeated: reads by nature, writes because they carry their
+//! write timestamp, so that a repetition changes nothing and never outranks a later write. An
+//! attempt that fails is followed by another on another node, after a random pause; one that gives
+//! no answer for long is left running while another starts elsewhere, and the first answer counts.
+//! All of it is bounded: by the operation's deadline, by a number of attempts, and by a budget that
+//! all sessions share, so that retries cannot amplify an outage.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::LoadBalancingPolicy;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use uuid::Uuid;
+
+use super::error::{Failure, after_unknown};
+use super::metrics::CqlMetrics;
+use super::route::{AttemptRoute, NodeHealth};
+use super::statements::Statement;
+use crate::items::StoreError;
+
+/// Attempts of one request, the first included.
+const ATTEMPTS_MAX: usize = 4;
+/// The pause before the n-th retry is random, up to this times 2^n.
+const PAUSE_BASE: Duration = Duration::from_millis(10);
+/// An attempt without an answer is given up on after this part of the time that is left.
+const PATIENCE_PART: u32 = 3;
+/// But not before this: a slower answer is still better than double the load.
+const PATIENCE_MIN: Duration = Duration::from_millis(100);
+
+/// What all retries of the process draw on: a bucket of tokens that every request adds a fifth of
+/// a token to, and every further attempt takes one from. So in an outage of any length the
+/// database sees at most a fifth more attempts than there are requests, and beyond that only what
+/// the bucket held: enough for the requests that were in flight when a node died.
+#[derive(Debug)]
+pub struct RetryBudget {
+    /// In thousandths of a token.
+    tokens: AtomicI64,
+}
+
+impl RetryBudget {
+    const TOKEN: i64 = 1_000;
+    const TOKENS_MAX: i64 = 2_000 * Self::TOKEN;
+    const PER_REQUEST: i64 = Self::TOKEN / 5;
+
+    pub fn full() -> Self {
+        Self { tokens: AtomicI64::new(Self::TOKENS_MAX) }
+    }
+
+    fn earn(&self) {
+        // A full bucket is the rule: then nothing is written that other cores would have to read.
+        if self.tokens.load(Ordering::Relaxed) < Self::TOKENS_MAX {
+            self.tokens.fetch_add(Self::PER_REQUEST, Ordering::Relaxed);
+        }
+    }
+
+    fn spend(&self) -> bool {
+        self.tokens
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tokens| {
+                (tokens >= Self::TOKEN).then_some(tokens - Self::TOKEN)
+            })
+            .is_ok()
+    }
+}
+
+/// One request: which statement it is, and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    pub statement: Statement,
+    pub deadline: Instant,
+}
+
+/// How a session carries requests out.
+#[derive(Debug)]
+pub struct Attempts {
+    pub plan: Arc<dyn LoadBalancingPolicy>,
+    pub health: Arc<NodeHealth>,
+    pub budget: Arc<RetryBudget>,
+    pub speculative_after: Option<Duration>,
+    pub metrics: Arc<CqlMetrics>,
+}
+
+type Attempt<F> = Pin<Box<F>>;
+
+/// One request on its way.
+struct Run<'a, M> {
+    attempts: &'a Attempts,
+    request: Request,
+    make: M,
+    routes: Vec<Arc<AttemptRoute>>,
+    /// Whether an attempt that failed may have been carried out.
+    unknown: bool,
+}
+
+impl Attempts {
+    /// Carries `request` out. `make` starts an attempt along a route.
+    pub async fn run<T, F>(
+        &self,
+        request: Request,
+        make: impl Fn(Arc<dyn LoadBalancingPolicy>) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, ExecutionError>>,
+    {
+        if Instant::now() >= request.deadline {
+            return Err(StoreError::Timeout { outcome_unknown: false });
+        }
+        self.budget.earn();
+        let _timer = self.metrics.start(request.statement);
+        let run = Run { attempts: self, request, make, routes: Vec::with_capacity(1), unknown: false };
+        run.finish().await
+    }
+}
+
+impl<T, F, M> Run<'_, M>
+where
+    F: Future<Output = Result<T, ExecutionError>>,
+    M: Fn(Arc<dyn LoadBalancingPolicy>) -> F,
+{
+    async fn finish(mut self) -> Result<T, StoreError> {
+        let mut first = self.start();
+        let patience = self.patience();
+        let mut under_way = FuturesUnordered::new();
+        match timeout_at(patience.min(self.request.deadline), &mut first).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => {
+                let failure = self.failed(&error);
+                self.go_on(under_way, Some(failure), true).await
+            }
+            Err(_) => {
+                under_way.push(first);
+                let may_hedge = self.hedge(&mut under_way);
+                self.go_on(under_way, None, may_hedge).await
+            }
+        }
+    }
+
+    /// What comes after the first attempt failed, or gave no answer for long.
+    async fn go_on(
+        &mut self,
+        mut under_way: FuturesUnordered<Attempt<F>>,
+        mut failure: Option<Failure>,
+        mut may_hedge: bool,
+    ) -> Result<T, StoreError> {
+        let deadline = self.request.deadline;
+        loop {
+            if let Some(failed) = failure.take_if(|failed| !failed.retry || under_way.is_empty()) {
+                let pause = self.pause();
+                if !failed.retry || !self.may_retry(deadline - pause) {
+                    return Err(after_unknown(failed.error, self.unknown));
+                }
+                tracing::debug!(statement = self.request.statement.as_str(), failure = failed.kind, "trying again");
+                self.attempts.metrics.retried(self.request.statement, failed.kind);
+                sleep(pause).await;
+                under_way.push(self.start());
+            }
+            tokio::select! {
+                biased;
+                Some(outcome) = under_way.next() => match outcome {
+                    Ok(done) => return Ok(done),
+                    Err(error) => failure = Some(self.failed(&error)),
+                },
+                () = sleep_until(deadline) => return Err(self.out_of_time()),
+                () = sleep_until(self.patience()), if may_hedge => may_hedge = self.hedge(&mut under_way),
+            }
+        }
+    }
+
+    /// Starts another attempt beside those that give no answer, if it may. Returns whether it did.
+    fn hedge(&mut self, under_way: &mut FuturesUnordered<Attempt<F>>) -> bool {
+        if self.routes.len() == ATTEMPTS_MAX || Instant::now() >= self.request.deadline || !self.afforded() {
+            return false;
+        }
+        let by_wish = self.speculates_after().is_some();
+        if let Some(node) = self.routes.last().and_then(|route| route.at()).filter(|_| !by_wish) {
+            self.attempts.health.strike(node);
+        }
+        self.attempts.metrics.retried(self.request.statement, if by_wish { "speculation" } else { "no_answer" });
+        under_way.push(self.start());
+        true
+    }
+
+    fn start(&mut self) -> Attempt<F> {
+        let tried: Vec<Uuid> = self.routes.iter().filter_map(|route| route.at()).collect();
+        let Attempts { plan, health, .. } = self.attempts;
+        let route = AttemptRoute::new(Arc::clone(plan), Arc::clone(health), tried);
+        self.routes.push(Arc::clone(&route));
+        Box::pin((self.make)(route))
+    }
+
+    fn failed(&mut self, error: &ExecutionError) -> Failure {
+        let failure = Failure::of(error, self.request.statement.writes());
+        self.unknown |= failure.error.outcome_unknown();
+        self.attempts.metrics.failed(self.request.statement, failure.kind);
+        failure
+    }
+
+    /// When the attempt under way is no longer waited for alone.
+    fn patience(&self) -> Instant {
+        let now = Instant::now();
+        if let Some(after) = self.speculates_after() {
+            return now + after;
+        }
+        now + (self.request.deadline.saturating_duration_since(now) / PATIENCE_PART).max(PATIENCE_MIN)
+    }
+
+    /// Only reads, and only their first attempt, are sent twice by wish.
+    fn speculates_after(&self) -> Option<Duration> {
+        self.attempts.speculative_after.filter(|_| !self.request.statement.writes() && self.routes.len() <= 1)
+    }
+
+    fn may_retry(&self, latest_start: Instant) -> bool {
+        self.routes.len() < ATTEMPTS_MAX && Instant::now() < latest_start && self.afforded()
+    }
+
+    fn afforded(&self) -> bool {
+        let afforded = self.attempts.budget.spend();
+        if !afforded {
+            self.attempts.metrics.budget_exhausted();
+        }
+        afforded
+    }
+
+    fn pause(&self) -> Duration {
+        let most = PAUSE_BASE * 2_u32.saturating_pow(u32::try_from(self.routes.len()).unwrap_or(u32::MAX));
+        most.mul_f64(fastrand::f64())
+    }
+
+    fn out_of_time(&self) -> StoreError {
+        StoreError::Timeout { outcome_unknown: self.request.statement.writes() }
+    }
+}

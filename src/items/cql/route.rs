@@ -1,0 +1,194 @@
+//! Where an attempt goes: the driver's token-aware, datacenter-aware plan, but first to nodes that
+//! this operation has not tried, and last to nodes that hang.
+//!
+//! A node whose process is frozen keeps its connections and answers nothing, so that the driver
+//! goes on choosing it. Three attempts in a row that were given up on make a node suspect: it is
+//! then asked once a second, until it answers.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use scylla::cluster::{ClusterState, NodeRef};
+use scylla::errors::RequestAttemptError;
+use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, RoutingInfo};
+use scylla::routing::Shard;
+use uuid::Uuid;
+
+const STRIKES_MAX: u32 = 3;
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Which nodes of the cluster seem to hang. Shared by all attempts of a session.
+#[derive(Debug, Default)]
+pub struct NodeHealth {
+    /// How many nodes are in the map: most of the time none, and then no lock is taken.
+    struck: AtomicUsize,
+    nodes: Mutex<HashMap<Uuid, Strikes>>,
+}
+
+#[derive(Debug)]
+struct Strikes {
+    count: u32,
+    next_probe: Instant,
+}
+
+impl NodeHealth {
+    fn nodes(&self) -> MutexGuard<'_, HashMap<Uuid, Strikes>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An attempt on this node was given up on.
+    pub fn strike(&self, host_id: Uuid) {
+        self.strike_at(host_id, Instant::now());
+    }
+
+    fn strike_at(&self, host_id: Uuid, now: Instant) {
+        let mut nodes = self.nodes();
+        let strikes = nodes.entry(host_id).or_insert(Strikes { count: 0, next_probe: now });
+        strikes.count = strikes.count.saturating_add(1);
+        if strikes.count == STRIKES_MAX {
+            tracing::warn!(node = %host_id, "a node hangs: asking others first");
+            strikes.next_probe = now + PROBE_INTERVAL;
+        }
+        self.struck.store(nodes.len(), Ordering::Relaxed);
+    }
+
+    /// This node gave an answer, whichever.
+    fn answered(&self, host_id: Uuid) {
+        if self.struck.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut nodes = self.nodes();
+        if nodes.remove(&host_id).is_some_and(|strikes| strikes.count >= STRIKES_MAX) {
+            tracing::info!(node = %host_id, "a node that hung answers again");
+        }
+        self.struck.store(nodes.len(), Ordering::Relaxed);
+    }
+
+    /// Whether this node is to be asked last.
+    fn is_suspect(&self, host_id: Uuid) -> bool {
+        self.struck.load(Ordering::Relaxed) > 0
+            && self.nodes().get(&host_id).is_some_and(|strikes| strikes.count >= STRIKES_MAX)
+    }
+
+    /// Whether a suspect node may be asked all the same, so that one attempt finds out whether it
+    /// is well again.
+    fn may_probe(&self, host_id: Uuid, now: Instant) -> bool {
+        match self.nodes().get_mut(&host_id) {
+            Some(strikes) if now >= strikes.next_probe => {
+                strikes.next_probe = now + PROBE_INTERVAL;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The load balancing of one attempt.
+#[derive(Debug)]
+pub struct AttemptRoute {
+    plan: Arc<dyn LoadBalancingPolicy>,
+    health: Arc<NodeHealth>,
+    tried: Vec<Uuid>,
+    at: Mutex<Option<Uuid>>,
+}
+
+impl AttemptRoute {
+    pub fn new(plan: Arc<dyn LoadBalancingPolicy>, health: Arc<NodeHealth>, tried: Vec<Uuid>) -> Arc<Self> {
+        Arc::new(Self { plan, health, tried, at: Mutex::new(None) })
+    }
+
+    /// The node that this attempt was sent to last.
+    pub fn at(&self) -> Option<Uuid> {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn goes_to(&self, node: NodeRef<'_>) {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.host_id);
+    }
+}
+
+impl LoadBalancingPolicy for AttemptRoute {
+    fn pick<'a>(
+        &'a self,
+        request: &'a RoutingInfo,
+        cluster: &'a ClusterState,
+    ) -> Option<(NodeRef<'a>, Option<Shard>)> {
+        let (node, shard) = self.plan.pick(request, cluster)?;
+        let avoided = self.tried.contains(&node.host_id)
+            || (self.health.is_suspect(node.host_id) && !self.health.may_probe(node.host_id, Instant::now()));
+        if avoided {
+            // The driver then asks for the whole plan.
+            return None;
+        }
+        self.goes_to(node);
+        Some((node, shard))
+    }
+
+    fn fallback<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> FallbackPlan<'a> {
+        let mut plan: Vec<_> = self.plan.fallback(request, cluster).collect();
+        // Stable: within each group the order stays that of the driver's plan.
+        plan.sort_by_cached_key(|(node, _)| {
+            (self.tried.contains(&node.host_id), self.health.is_suspect(node.host_id))
+        });
+        Box::new(plan.into_iter().inspect(|(node, _)| self.goes_to(node)))
+    }
+
+    fn on_request_success(&self, request: &RoutingInfo, latency: Duration, node: NodeRef<'_>) {
+        self.health.answered(node.host_id);
+        self.plan.on_request_success(request, latency, node);
+    }
+
+    fn on_request_failure(
+        &self,
+        request: &RoutingInfo,
+        latency: Duration,
+        node: NodeRef<'_>,
+        error: &RequestAttemptError,
+    ) {
+        if matches!(error, RequestAttemptError::DbError(..)) {
+            self.health.answered(node.host_id);
+        }
+        self.plan.on_request_failure(request, latency, node, error);
+    }
+
+    fn name(&self) -> String {
+        "liststore".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_hangs_is_asked_once_a_second_until_it_answers() {
+        let health = NodeHealth::default();
+        let (node, other, start) = (Uuid::from_u128(1), Uuid::from_u128(2), Instant::now());
+        let at = |millis| start + Duration::from_millis(millis);
+        for strike in 0..STRIKES_MAX {
+            assert!(!health.is_suspect(node), "after {strike} strikes");
+            health.strike_at(node, at(0));
+        }
+        assert!(health.is_suspect(node) && !health.is_suspect(other));
+        assert!(!health.may_probe(node, at(999)));
+        assert!(health.may_probe(node, at(1_000)), "one attempt finds out");
+        assert!(!health.may_probe(node, at(1_001)), "and no second");
+        health.strike_at(node, at(1_500));
+        assert!(health.may_probe(node, at(2_000)));
+        health.answered(node);
+        assert!(!health.is_suspect(node));
+    }
+
+    #[test]
+    fn an_answer_forgives_earlier_strikes() {
+        let (health, node) = (NodeHealth::default(), Uuid::from_u128(1));
+        for _ in 0..10 {
+            health.strike(node);
+            health.strike(node);
+            health.answered(node);
+        }
+        assert!(!health.is_suspect(node));
+    }
+}
