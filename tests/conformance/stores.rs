@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use liststore::domain::ManualClock;
 use liststore::items::ItemStore;
+use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
 use liststore::items::embedded_fjall::{self, Fsync, Options};
 use liststore::items::memory::MemoryStore;
 use liststore::metadata::MetadataStore;
@@ -64,7 +65,19 @@ impl Backend for Embedded {
     }
 }
 
+struct Engine(TempDir);
+
+#[async_trait(?Send)]
+impl Backend for Engine {
+    async fn open(&self) -> Arc<dyn ItemStore> {
+        let mut options = EmbeddedOptions::new(self.0.path());
+        options.cache_bytes = 16 << 20;
+        Arc::new(EmbeddedStore::open(options, Arc::new(ManualClock::default()), &Registry::new()).unwrap())
+    }
+}
+
 item_store_suite! { items_memory: Memory }
+item_store_suite! { durable items_embedded: Engine(tempfile::tempdir().unwrap()) }
 item_store_suite! { durable items_fjall: Embedded::new() }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }

@@ -1,0 +1,9 @@
+//! The data plane on a real Cassandra: its rows as they stand there, its schema, what happens when
+//! requests and nodes fail, and what several servers see of each other.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod probe;
+mod rows;
+
+#[path = "../support/cassandra.rs"]
+mod cassandra;

@@ -1,0 +1,159 @@
+//! One list through a store under test, and the same list through a bare driver.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use liststore::domain::{
+    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ItemKey, ListKey, NewItem,
+    SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
+};
+use liststore::items::cql::{CqlOptions, CqlStore};
+use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use prometheus::Registry;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use tokio::time::Instant;
+
+pub const EVERYTHING: Range = Range {
+    min_timestamp: Timestamp::MIN,
+    max_timestamp: Timestamp::MAX,
+    after: None,
+    limit: 100_000,
+    value_bytes_max: usize::MAX,
+};
+
+pub fn now() -> Timestamp {
+    SystemClock.now()
+}
+
+pub fn now_micros() -> i64 {
+    i64::try_from(now().as_micros()).unwrap()
+}
+
+pub fn ttl(secs: u64) -> Ttl {
+    Ttl::from_secs(secs).unwrap()
+}
+
+/// A list that no other test or run has used.
+pub fn fresh_list() -> ListKey {
+    let name = FeatureName::new(&format!("f{}", uuid::Uuid::new_v4().simple())).unwrap();
+    let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name };
+    let key = FeatureKey::new(&id, &VersionLabel::new("").unwrap(), Generation::FIRST);
+    ListKey::new(key, EntityId::new("u-1").unwrap())
+}
+
+pub fn key(timestamp: Timestamp, value: &[u8]) -> String {
+    ItemKey::new(timestamp, ValueDigest::of(value)).to_string()
+}
+
+/// A server: one store with one session, and the metrics of both.
+pub struct Server {
+    pub store: Arc<CqlStore>,
+    pub session: Rc<dyn ItemSession>,
+    pub registry: Registry,
+    pub deadline: Duration,
+}
+
+impl Server {
+    pub async fn open(options: CqlOptions) -> Self {
+        Self::open_with(options, Arc::new(SystemClock)).await
+    }
+
+    pub async fn open_with(options: CqlOptions, clock: Arc<dyn Clock>) -> Self {
+        let registry = Registry::new();
+        let store = Arc::new(CqlStore::open(options, clock, &registry).unwrap());
+        let session = store.open_session().await.unwrap();
+        Self { store, session, registry, deadline: Duration::from_secs(20) }
+    }
+
+    pub fn op(&self) -> Operation {
+        self.op_with(ttl(3_600))
+    }
+
+    pub fn op_with(&self, ttl: Ttl) -> Operation {
+        Operation { now: now(), ttl, deadline: Instant::now() + self.deadline }
+    }
+
+    /// Adds values, each at its timestamp.
+    pub async fn try_add(&self, list: &ListKey, op: &Operation, items: &[(Timestamp, &[u8])]) -> Result<(), StoreError> {
+        let items = items
+            .iter()
+            .map(|(timestamp, value)| NewItem {
+                timestamp: *timestamp,
+                value: value.to_vec().into(),
+                expires_at: op.ttl.expiry_of(*timestamp),
+            })
+            .collect();
+        self.session.add(op, list, items).await
+    }
+
+    pub async fn add(&self, list: &ListKey, items: &[(Timestamp, &[u8])]) {
+        self.try_add(list, &self.op(), items).await.unwrap();
+    }
+
+    pub async fn get(&self, list: &ListKey) -> ItemPage {
+        self.session.get(&self.op(), list, &EVERYTHING).await.unwrap()
+    }
+
+    pub async fn values(&self, list: &ListKey) -> Vec<Vec<u8>> {
+        self.get(list).await.items.into_iter().map(|item| item.value.to_vec()).collect()
+    }
+
+    pub async fn remove(&self, list: &ListKey, value: &[u8]) -> u64 {
+        self.session.remove_value(&self.op(), list, value).await.unwrap()
+    }
+
+    pub async fn remove_all(&self, list: &ListKey) {
+        self.session.remove_all(&self.op(), list).await.unwrap();
+    }
+
+    /// The sum of a metric over its labels that contain `label`.
+    pub fn metric(&self, name: &str, label: &str) -> f64 {
+        let families = self.registry.gather();
+        let metrics = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
+        metrics
+            .filter(|metric| label.is_empty() || metric.get_label().iter().any(|pair| pair.value() == label))
+            .map(|metric| metric.get_counter().value() + metric.get_gauge().value())
+            .sum()
+    }
+}
+
+/// A driver of its own, to see and to change what the store keeps.
+pub async fn bare(options: &CqlOptions) -> Session {
+    SessionBuilder::new()
+        .known_nodes(&options.contact_points)
+        .use_keyspace(&options.keyspace, true)
+        .build()
+        .await
+        .unwrap()
+}
+
+/// A row as it stands in the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRow {
+    pub item_key: String,
+    pub value: Vec<u8>,
+    pub ttl: i32,
+    pub writetime: i64,
+}
+
+pub async fn stored(bare: &Session, list: &ListKey) -> Vec<StoredRow> {
+    let text = "SELECT item_key, value, TTL(value), WRITETIME(value) FROM list_items WHERE feature_key = ? AND entity_id = ?";
+    let rows = bare.query_unpaged(text, (list.feature_key.as_str(), list.entity_id.as_str())).await.unwrap();
+    let rows = rows.into_rows_result().unwrap();
+    rows.rows::<(String, Vec<u8>, i32, i64)>()
+        .unwrap()
+        .map(|row| row.unwrap())
+        .map(|(item_key, value, ttl, writetime)| StoredRow { item_key, value, ttl, writetime })
+        .collect()
+}
+
+/// Writes a row as another server with its clock at `writetime` would.
+pub async fn write_row(bare: &Session, list: &ListKey, timestamp: Timestamp, value: &[u8], ttl: i32, writetime: i64) {
+    let text = "INSERT INTO list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TTL ? AND \
+                TIMESTAMP ?";
+    let key = key(timestamp, value);
+    let values = (list.feature_key.as_str(), list.entity_id.as_str(), key, value, ttl, writetime);
+    bare.query_unpaged(text, values).await.unwrap();
+}
