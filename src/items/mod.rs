@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
 
+pub mod cql;
 pub mod embedded;
 pub mod embedded_fjall;
-pub mod cql;
 pub mod error;
 pub mod memory;
 
