@@ -24,6 +24,8 @@ const LOOK_UP_INTERVAL: Duration = Duration::from_millis(200);
 /// How long an operation waits for a look-up, and how many may wait.
 const LOOK_UP_WAIT_MAX: Duration = Duration::from_millis(1_000);
 const WAITING_MAX: usize = 10_000;
+/// More operations than this do not wait until they may look up: they take the last answer.
+const CROWD: usize = 250;
 
 /// How a reading of the store ended.
 #[derive(Debug, Clone)]
@@ -41,6 +43,8 @@ struct Wishes {
     look_up: bool,
     tokens: u32,
     refilled: Instant,
+    /// When the last reading began; none before the first.
+    began: Option<Instant>,
 }
 
 /// What the refresher shares with those who wait for it.
@@ -59,6 +63,7 @@ impl Refresher {
                 look_up: false,
                 tokens: LOOK_UPS_MAX,
                 refilled: Instant::now(),
+                began: None,
             }),
             wake: Notify::new(),
             last: watch::Sender::new(None),
@@ -77,7 +82,9 @@ impl Refresher {
             let (began, everything) = {
                 let mut wishes = self.wishes();
                 wishes.look_up = false;
-                (Instant::now(), std::mem::take(&mut wishes.everything))
+                let began = Instant::now();
+                wishes.began = Some(began);
+                (began, std::mem::take(&mut wishes.everything))
             };
             let result = desk.refresh(everything).await;
             let trouble = result.as_ref().err().map(MetadataError::reason);
@@ -108,54 +115,65 @@ impl Refresher {
         }
     }
 
-    /// Returns once the catalog shows the store as it is now, or was at most [`LOOK_UP_INTERVAL`]
-    /// ago if there are too many look-ups; or else says why it cannot.
+    /// Returns once the catalog shows the store as it was after this was called, or, if too many
+    /// look up to wait for that, at most [`LOOK_UP_INTERVAL`] before; or else says why it cannot.
     pub async fn look_up(&self, deadline: Instant) -> Result<(), String> {
         let Ok(_place) = self.waiting.try_acquire() else {
             return Err("too many operations wait for the metadata store".to_owned());
         };
         let asked = Instant::now();
-        if !self.wish(asked) {
-            return match &*self.last.borrow() {
-                Some(Reading { trouble: Some(reason), .. }) => Err(reason.clone()),
-                Some(last) if asked.duration_since(last.began) <= LOOK_UP_INTERVAL => Ok(()),
-                _ => Err("the metadata store is being asked too often".to_owned()),
-            };
-        }
-        let mut last = self.last.subscribe();
-        let since = |reading: &Option<Reading>| reading.as_ref().is_some_and(|reading| reading.began >= asked);
         let until = deadline.min(asked + LOOK_UP_WAIT_MAX);
-        match timeout_at(until, last.wait_for(since)).await {
-            Ok(Ok(reading)) => match reading.as_ref().and_then(|reading| reading.trouble.clone()) {
-                Some(reason) => Err(reason),
-                None => Ok(()),
-            },
-            Ok(Err(_)) => Err("the server is stopping".to_owned()),
-            Err(_) => Err("the metadata store did not answer in time".to_owned()),
+        let crowded = WAITING_MAX - self.waiting.available_permits() > CROWD;
+        let mut last = self.last.subscribe();
+        let mut began_min = asked;
+        while let Err(not_before) = self.wish(asked) {
+            if crowded || not_before >= until {
+                // There is one: only a recent look-up can have used up what may be asked.
+                began_min = asked - LOOK_UP_INTERVAL;
+                break;
+            }
+            if let Ok(reading) = timeout_at(not_before, since(&mut last, asked)).await {
+                return reading;
+            }
         }
+        timeout_at(until, since(&mut last, began_min))
+            .await
+            .unwrap_or_else(|_| Err("the metadata store did not answer in time".to_owned()))
     }
 
-    /// Asks for a reading that begins after `asked`, unless there were too many.
-    fn wish(&self, asked: Instant) -> bool {
+    /// Sees to it that there is a reading that begins after `asked`; or says when that may be asked
+    /// for again.
+    fn wish(&self, asked: Instant) -> Result<(), Instant> {
         let mut wishes = self.wishes();
-        if wishes.look_up {
-            return true;
+        if wishes.look_up || wishes.began.is_some_and(|began| began >= asked) {
+            return Ok(());
         }
-        let intervals = asked.saturating_duration_since(wishes.refilled).as_nanos() / LOOK_UP_INTERVAL.as_nanos();
-        if let Ok(refill) = u32::try_from(intervals)
-            && refill < LOOK_UPS_MAX
-        {
-            wishes.tokens = (wishes.tokens + refill).min(LOOK_UPS_MAX);
-            wishes.refilled += LOOK_UP_INTERVAL * refill;
-        } else {
-            (wishes.tokens, wishes.refilled) = (LOOK_UPS_MAX, asked);
+        let now = Instant::now();
+        while wishes.tokens < LOOK_UPS_MAX && wishes.refilled + LOOK_UP_INTERVAL <= now {
+            wishes.tokens += 1;
+            wishes.refilled += LOOK_UP_INTERVAL;
         }
         if wishes.tokens == 0 {
-            return false;
+            return Err(wishes.refilled + LOOK_UP_INTERVAL);
+        }
+        if wishes.tokens == LOOK_UPS_MAX {
+            wishes.refilled = now;
         }
         wishes.tokens -= 1;
         wishes.look_up = true;
         self.wake.notify_one();
-        true
+        Ok(())
+    }
+}
+
+/// Waits for the end of a reading that began at or after a moment.
+async fn since(last: &mut watch::Receiver<Option<Reading>>, began_min: Instant) -> Result<(), String> {
+    let wanted = |reading: &Option<Reading>| reading.as_ref().is_some_and(|reading| reading.began >= began_min);
+    match last.wait_for(wanted).await {
+        Ok(reading) => match reading.as_ref().and_then(|reading| reading.trouble.clone()) {
+            Some(reason) => Err(reason),
+            None => Ok(()),
+        },
+        Err(_) => Err("the server is stopping".to_owned()),
     }
 }

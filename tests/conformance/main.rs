@@ -11,6 +11,10 @@ mod items;
 mod metadata;
 mod stores;
 
+#[path = "../support/postgres.rs"]
+#[allow(dead_code, reason = "other suites stop servers and cut connections")]
+mod postgres;
+
 use std::future::Future;
 
 /// Runs a case as an arbiter runs a session: everything on one thread, tasks that are not `Send`

@@ -1,20 +1,22 @@
 //! Every store, and how the suites get hold of a fresh one: add yours here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use liststore::domain::ManualClock;
 use liststore::items::ItemStore;
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
-use liststore::items::embedded_fjall::{self, Fsync, Options};
 use liststore::items::memory::MemoryStore;
 use liststore::metadata::MetadataStore;
 use liststore::metadata::memory::memory_store;
+use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
 use prometheus::Registry;
 use tempfile::TempDir;
 
 use crate::items::{Backend, item_store_suite};
 use crate::metadata::{MetadataBackend, metadata_store_suite};
+use crate::postgres::Database;
 
 struct Memory;
 
@@ -55,29 +57,35 @@ impl MetadataBackend for Embedded {
 #[async_trait(?Send)]
 impl Backend for Embedded {
     async fn open(&self) -> Arc<dyn ItemStore> {
-        let options = Options {
-            dir: self.dir.path().to_owned(),
-            fsync: Fsync::Group,
-            cache_bytes: 16 << 20,
-            clock: Arc::new(ManualClock::default()),
-        };
-        Arc::new(embedded_fjall::open(options, &Registry::new()).unwrap())
-    }
-}
-
-struct Engine(TempDir);
-
-#[async_trait(?Send)]
-impl Backend for Engine {
-    async fn open(&self) -> Arc<dyn ItemStore> {
-        let mut options = EmbeddedOptions::new(self.0.path());
+        let mut options = EmbeddedOptions::new(self.dir.path());
         options.cache_bytes = 16 << 20;
         Arc::new(EmbeddedStore::open(options, Arc::new(ManualClock::default()), &Registry::new()).unwrap())
     }
 }
 
+/// The database of one case, in a real Postgres.
+struct Postgres {
+    database: tokio::sync::OnceCell<Database>,
+}
+
+impl Postgres {
+    fn new() -> Self {
+        Self { database: tokio::sync::OnceCell::new() }
+    }
+}
+
+#[async_trait(?Send)]
+impl MetadataBackend for Postgres {
+    async fn open(&self) -> Arc<dyn MetadataStore> {
+        let database = self.database.get_or_init(Database::migrated).await;
+        let options =
+            PostgresOptions { url: database.url.clone(), connections_max: 5, poll_interval: Duration::from_secs(5) };
+        Arc::new(PostgresStore::open(&options, &Registry::new()).unwrap())
+    }
+}
+
 item_store_suite! { items_memory: Memory }
-item_store_suite! { durable items_embedded: Engine(tempfile::tempdir().unwrap()) }
-item_store_suite! { durable items_fjall: Embedded::new() }
+item_store_suite! { durable items_embedded: Embedded::new() }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }
+metadata_store_suite! { durable metadata_postgres: Postgres::new() }

@@ -173,9 +173,7 @@ fn damage_in_one_file_leaves_other_lists_readable() {
         let opened = open(&disk, options()).await;
         let mut readable = 0;
         for i in 0..3 {
-            readable += usize::from(
-                opened.session.get(&operation(START, 600), &list(i), &everything()).await.is_ok(),
-            );
+            readable += usize::from(opened.session.get(&operation(START, 600), &list(i), &everything()).await.is_ok());
         }
         assert_eq!(readable, 2);
     });

@@ -8,10 +8,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scylla::client::{PoolSize, SelfIdentity};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::client::{PoolSize, SelfIdentity};
 use scylla::cluster::ClusterState;
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,

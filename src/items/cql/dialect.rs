@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn tablets_are_left_on_only_where_an_index_can_live_on_them() {
-        let clause = |release, racks, replicas| Dialect::Scylla.tablets_clause(TabletsChoice::Auto, release, racks, replicas);
+        let clause =
+            |release, racks, replicas| Dialect::Scylla.tablets_clause(TabletsChoice::Auto, release, racks, replicas);
         let off = " AND tablets = {'enabled': false}";
         for old in ["5.4.2", "5.2.0-rc1", "2023.1.3", "2024.1.9"] {
             assert_eq!(clause(old, 3, 3), "", "{old} knows no tablets");

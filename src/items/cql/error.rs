@@ -32,7 +32,9 @@ impl Failure {
             ExecutionError::LastAttemptError(error) => Self::of_attempt(error, writes),
             ExecutionError::RequestTimeout(_) => timeout("client_timeout", writes),
             // The statement was never sent.
-            ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => internal("bad_statement", "a statement that cannot be sent", false),
+            ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => {
+                internal("bad_statement", "a statement that cannot be sent", false)
+            }
             _ => internal("unexpected", "the driver failed in an unforeseen way", writes),
         }
     }
@@ -106,7 +108,10 @@ impl Failure {
         if text.contains("too large") || text.contains("larger than") || text.contains("exceeds the maximum") {
             return refused(Invalid::argument("too large for this cluster: send fewer or smaller items at once"));
         }
-        if text.contains("unconfigured table") || text.contains("does not exist") || text.contains("can't find a column family") {
+        if text.contains("unconfigured table")
+            || text.contains("does not exist")
+            || text.contains("can't find a column family")
+        {
             let reason = "the table is missing: run `liststore migrate`";
             return Self { retry: false, ..unavailable("no_table", reason, false) };
         }
@@ -233,7 +238,9 @@ mod tests {
         assert_eq!(code(too_large), Some(Code::InvalidArgument));
         assert_eq!(code("anything else"), None);
         let missing = of(DbError::Invalid, "unconfigured table list_items", true);
-        assert!(matches!(&missing.error, StoreError::Unavailable { reason, .. } if reason.contains("liststore migrate")));
+        assert!(
+            matches!(&missing.error, StoreError::Unavailable { reason, .. } if reason.contains("liststore migrate"))
+        );
     }
 
     #[test]

@@ -59,11 +59,7 @@ pub async fn migrate(options: &CqlOptions, dry_run: bool) -> Result<MigrationRep
     migrate_with(options, tls.as_ref(), dry_run).await
 }
 
-async fn migrate_with(
-    options: &CqlOptions,
-    tls: Option<&Tls>,
-    dry_run: bool,
-) -> Result<MigrationReport, MigrateError> {
+async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) -> Result<MigrationReport, MigrateError> {
     let session = connect::connect(options, tls).await?;
     let cluster = session.get_cluster_state();
     let dialect = Dialect::of(options.dialect, &cluster);
@@ -127,12 +123,7 @@ fn record(parameters: &Parameters, version: i32, name: &str) -> String {
 
 /// Runs one statement. After one that changes the schema the driver waits until all nodes that are
 /// up agree on it.
-async fn change(
-    session: &Session,
-    options: &CqlOptions,
-    step: &MigrationStep,
-    text: &str,
-) -> Result<(), MigrateError> {
+async fn change(session: &Session, options: &CqlOptions, step: &MigrationStep, text: &str) -> Result<(), MigrateError> {
     let run = session.query_unpaged(statement(text, options.write_consistency), ()).await;
     run.map(|_| ()).map_err(|error| MigrateError::Refused {
         step: step.name.clone(),

@@ -110,11 +110,7 @@ impl AttemptRoute {
 }
 
 impl LoadBalancingPolicy for AttemptRoute {
-    fn pick<'a>(
-        &'a self,
-        request: &'a RoutingInfo,
-        cluster: &'a ClusterState,
-    ) -> Option<(NodeRef<'a>, Option<Shard>)> {
+    fn pick<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> Option<(NodeRef<'a>, Option<Shard>)> {
         let (node, shard) = self.plan.pick(request, cluster)?;
         let avoided = self.tried.contains(&node.host_id)
             || (self.health.is_suspect(node.host_id) && !self.health.may_probe(node.host_id, Instant::now()));
@@ -129,9 +125,7 @@ impl LoadBalancingPolicy for AttemptRoute {
     fn fallback<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> FallbackPlan<'a> {
         let mut plan: Vec<_> = self.plan.fallback(request, cluster).collect();
         // Stable: within each group the order stays that of the driver's plan.
-        plan.sort_by_cached_key(|(node, _)| {
-            (self.tried.contains(&node.host_id), self.health.is_suspect(node.host_id))
-        });
+        plan.sort_by_cached_key(|(node, _)| (self.tried.contains(&node.host_id), self.health.is_suspect(node.host_id)));
         Box::new(plan.into_iter().inspect(|(node, _)| self.goes_to(node)))
     }
 

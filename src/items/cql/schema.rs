@@ -234,8 +234,7 @@ pub async fn select<R>(
 where
     R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
 {
-    let result =
-        session.query_unpaged(statement(text, consistency), values).await.map_err(|error| failed(&error))?;
+    let result = session.query_unpaged(statement(text, consistency), values).await.map_err(|error| failed(&error))?;
     let rows = result.into_rows_result().map_err(|_| damaged_row())?;
     rows.rows::<R>().map_err(|_| damaged_row())?.collect::<Result<_, _>>().map_err(|_| damaged_row())
 }

@@ -98,9 +98,8 @@ mod tests {
     fn threads_never_share_a_timestamp() {
         let (_, clock) = clock(1);
         let mut all: Vec<i64> = std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| (0..1_000).map(|_| clock.next()).collect::<Vec<_>>()))
-                .collect();
+            let readers: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| (0..1_000).map(|_| clock.next()).collect::<Vec<_>>())).collect();
             readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect()
         });
         all.sort_unstable();

@@ -73,40 +73,37 @@ impl Listener {
     /// Waits until there is something to read. For one caller at a time.
     pub async fn news(&self, connections: &Connections) -> News {
         let state = &mut *self.state.lock().await;
-        loop {
-            let Some(listener) = &mut state.listener else {
-                state.listener = Some(self.connect(connections).await);
-                state.next_poll = Instant::now() + self.poll_interval;
-                return News::Missed;
-            };
-            let told = match timeout_at(state.next_poll, listener.try_recv()).await {
-                Ok(Ok(Some(_))) => {
+        let Some(listener) = &mut state.listener else {
+            state.listener = Some(self.connect(connections).await);
+            state.next_poll = Instant::now() + self.poll_interval;
+            return News::Missed;
+        };
+        let told = match timeout_at(state.next_poll, listener.try_recv()).await {
+            Ok(Ok(Some(_))) => {
+                self.metrics.notifications.inc();
+                while listener.next_buffered().is_some() {
                     self.metrics.notifications.inc();
-                    while listener.next_buffered().is_some() {
-                        self.metrics.notifications.inc();
-                    }
-                    Ok(())
                 }
-                Ok(Ok(None)) => Err(unavailable("postgres ended the connection")),
-                Ok(Err(error)) => Err(translate(&error)),
-                Err(_) => {
-                    state.next_poll = Instant::now() + self.poll_interval;
-                    // A connection that only listens would never notice that its other end is gone.
-                    match timeout(CONNECT_TIME_MAX, answers(listener)).await {
-                        Ok(answer) => answer,
-                        Err(_) => Err(unavailable("postgres does not answer")),
-                    }
-                }
-            };
-            match told {
-                Ok(()) => return News::Changed,
-                Err(error) => {
-                    tracing::debug!(%error, "no longer listening for changes of definitions");
-                    self.metrics.connected.set(0);
-                    state.listener = None;
+                Ok(())
+            }
+            Ok(Ok(None)) => Err(unavailable("postgres ended the connection")),
+            Ok(Err(error)) => Err(translate(&error)),
+            Err(_) => {
+                state.next_poll = Instant::now() + self.poll_interval;
+                // A connection that only listens would never notice that its other end is gone.
+                match timeout(CONNECT_TIME_MAX, answers(listener)).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(unavailable("postgres does not answer")),
                 }
             }
+        };
+        if let Err(error) = told {
+            tracing::debug!(%error, "no longer listening for changes of definitions");
+            self.metrics.connected.set(0);
+            state.listener = None;
         }
+        // Also when the connection was lost: whoever reads now finds out about the others.
+        News::Changed
     }
 
     /// Connects and listens, however long that takes.

@@ -1,0 +1,91 @@
+//! Rows that other hands have broken, past the tables' own constraints.
+
+use liststore::domain::{Limit, Revision};
+use liststore::metadata::{MetadataError, MetadataStore};
+
+use crate::postgres::Database;
+use crate::servers::{Node, context, id, new_feature, run, store, until};
+
+/// Takes the tables' own constraints away.
+const UNCONSTRAINED: &str = "DO $$ DECLARE c record; BEGIN \
+    FOR c IN SELECT conrelid::regclass AS t, conname FROM pg_constraint WHERE contype = 'c' AND conrelid <> 0 \
+    AND connamespace = 'public'::regnamespace LOOP \
+    EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.t, c.conname); END LOOP; END $$";
+
+async fn broken_by(damage: &str) -> Result<(), MetadataError> {
+    let database = Database::migrated().await;
+    let store = store(&database.url);
+    store.create_feature(new_feature("seen", 60), context()).await.unwrap();
+    database.execute(UNCONSTRAINED).await;
+    database.execute(damage).await;
+    store.feature(&id("seen")).await?;
+    store.history(&id("seen"), None, Limit::DEFAULT).await?;
+    store.changes(Revision(0)).await?;
+    store.delete_feature(&id("seen"), Default::default(), context()).await?;
+    store.create_feature(new_feature("seen", 60), context()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_unbroken_is_fine() {
+    broken_by("SELECT 1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_broken_row_is_named() {
+    for (damage, table, column, key) in [
+        ("list_feature SET value_type = 'colour'", "list_feature", "value_type", "user.seen"),
+        ("list_feature SET ttl_secs = 0", "list_feature", "ttl_secs", "user.seen"),
+        ("list_feature SET ttl_max_secs = 630720001", "list_feature", "ttl_max_secs", "user.seen"),
+        ("list_feature SET description = repeat('x', 2001)", "list_feature", "description", "user.seen"),
+        ("list_feature SET owner = repeat('x', 201)", "list_feature", "owner", "user.seen"),
+        ("list_feature SET labels = '{\"a\": 1}'", "list_feature", "labels", "user.seen"),
+        ("list_feature SET labels = '[]'", "list_feature", "labels", "user.seen"),
+        ("list_feature SET created_at_ns = -1", "list_feature", "created_at_ns", "user.seen"),
+        ("list_feature SET revision = -1", "list_feature", "revision", "user.seen"),
+        ("list_feature_version SET version = 'a#b'", "list_feature_version", "version", "user.seen \"a#b\""),
+        ("list_feature_version SET version = 'v1'", "list_feature_version", "version", "user.seen"),
+        ("list_feature_version SET generation = 0", "list_feature_version", "generation", "user.seen \"\""),
+        ("list_feature_history SET action = 'dance'", "list_feature_history", "action", "1"),
+        ("list_feature_history SET changed_by = ''", "list_feature_history", "changed_by", "1"),
+        (
+            "list_feature_generation SET last_generation = 0",
+            "list_feature_generation",
+            "last_generation",
+            "user.seen \"\"",
+        ),
+        ("metadata_revision SET revision = -7", "metadata_revision", "revision", "the only row"),
+    ] {
+        match broken_by(&format!("UPDATE {damage}")).await {
+            Err(MetadataError::DatabaseInconsistency { table: t, column: c, key: k }) => {
+                assert_eq!((t, c, k.as_str()), (table, column, key), "{damage}");
+            }
+            other => panic!("{damage}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_feature_without_versions_is_named() {
+    let error = broken_by("DELETE FROM list_feature_version").await.unwrap_err();
+    assert!(error.to_string().contains("list_feature_version"), "{error}");
+}
+
+/// The server that runs goes on with what it knows, and says what is wrong.
+#[test]
+fn a_broken_row_keeps_the_catalog_as_it_is() {
+    run(async {
+        let database = Database::migrated().await;
+        let node = Node::start(&database.url).await;
+        node.create("seen", 60).await.unwrap();
+        database.execute(UNCONSTRAINED).await;
+        database.execute("UPDATE list_feature SET value_type = 'colour'").await;
+        database.cut_connections().await;
+        let told = || node.handle.trouble().is_some_and(|reason| reason.contains("list_feature.value_type"));
+        until("it says what is wrong", told).await;
+        assert_eq!(node.known_ttl("seen"), Some(60));
+        database.execute("UPDATE list_feature SET value_type = 'string'").await;
+        until("it has recovered", || node.handle.trouble().is_none()).await;
+        node.stop().await;
+    });
+}

@@ -1,0 +1,16 @@
+//! The control plane on a real Postgres: its schema and statements, several servers on one database,
+//! and Postgres away, hanging, and back.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod inconsistency;
+mod outage;
+mod schema;
+mod servers;
+mod sharing;
+mod statements;
+mod writing;
+
+#[path = "../support/postgres.rs"]
+mod postgres;
+#[path = "../support/proxy.rs"]
+mod proxy;

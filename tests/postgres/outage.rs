@@ -1,0 +1,191 @@
+//! Postgres away, hanging and back. List operations go on, calls get an answer in time, and
+//! everything recovers by itself.
+
+use std::time::Duration;
+
+use liststore::actors::ResolveError;
+use liststore::metadata::MetadataError;
+use tokio::time::Instant;
+
+use crate::postgres::{Database, Server, address_of};
+use crate::proxy::Proxy;
+use crate::servers::{Node, run, until};
+
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// All control-plane calls are answered within 3 s that the store is away, and list operations find
+/// what they know.
+async fn assert_away(node: &Node, known: &str) {
+    for round in 0..3 {
+        let began = Instant::now();
+        let read = node.handle.feature(crate::servers::id(known)).await.unwrap_err();
+        assert!(matches!(read, MetadataError::Unavailable { outcome_unknown: false, .. }), "{read:?}");
+        assert!(began.elapsed() < Duration::from_secs(3), "round {round}: {:?}", began.elapsed());
+        let began = Instant::now();
+        let change = node.create(&format!("late{round}"), 60).await.unwrap_err();
+        assert!(change.is_retryable(), "{change:?}");
+        assert!(began.elapsed() < Duration::from_secs(3), "round {round}: {:?}", began.elapsed());
+        let began = Instant::now();
+        let unknown = node.resolve("unknown").await;
+        assert!(matches!(unknown, Err(ResolveError::Unavailable { .. })), "{unknown:?}");
+        assert!(began.elapsed() < Duration::from_secs(2), "round {round}: {:?}", began.elapsed());
+        let began = Instant::now();
+        node.resolve(known).await.unwrap();
+        assert!(began.elapsed() < Duration::from_millis(20), "{:?}", began.elapsed());
+    }
+    assert!(node.handle.trouble().is_some());
+}
+
+async fn assert_back(node: &Node, name: &str) {
+    let began = Instant::now();
+    until("no trouble is left", || node.handle.trouble().is_none()).await;
+    while let Err(error) = node.create(name, 60).await {
+        assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(10), "{error}");
+    }
+    assert_eq!(node.resolve("nowhere").await, Err(ResolveError::FeatureNotFound));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+async fn migrated(server: &Server) -> Database {
+    let database = Database::create_in(&server.url, "").await;
+    liststore::metadata::postgres::migrate(&database.url, false).await.unwrap();
+    database
+}
+
+#[test]
+fn a_postgres_that_ends_and_starts_again_is_found_again() {
+    run(async {
+        let server = Server::start();
+        let database = migrated(&server).await;
+        let node = Node::start_polling(&database.url, POLL_INTERVAL).await;
+        let other = Node::start_polling(&database.url, POLL_INTERVAL).await;
+        node.create("seen", 60).await.unwrap();
+        for (round, end) in [Server::stop, Server::kill].into_iter().enumerate() {
+            end(&server);
+            assert_away(&node, "seen").await;
+            server.start_again();
+            assert_back(&node, &format!("back{round}")).await;
+            assert_eq!(other.resolve(&format!("back{round}")).await, Ok(60));
+            until("the other hears of changes again", || other.metric("liststore_metadata_postgres_listening") == 1.0)
+                .await;
+        }
+        node.stop().await;
+        other.stop().await;
+    });
+}
+
+#[test]
+fn a_server_starts_without_postgres_and_is_ready_when_that_appears() {
+    run(async {
+        let server = Server::start();
+        let database = migrated(&server).await;
+        let first = Node::start(&database.url).await;
+        first.create("seen", 60).await.unwrap();
+        first.stop().await;
+        server.stop();
+        let node = Node::start_without_database(&database.url, POLL_INTERVAL).await;
+        until("it says why it is not ready", || {
+            node.handle.trouble().is_some_and(|reason| reason.contains("connection refused"))
+        })
+        .await;
+        assert!(node.handle.catalog().snapshot().is_none());
+        assert!(matches!(node.resolve("seen").await, Err(ResolveError::Unavailable { .. })));
+        server.start_again();
+        until("its catalog is loaded", || node.known_ttl("seen") == Some(60)).await;
+        assert_back(&node, "back").await;
+        node.stop().await;
+    });
+}
+
+#[test]
+fn cut_connections_cost_at_most_a_call() {
+    run(async {
+        let database = Database::migrated().await;
+        let node = Node::start_polling(&database.url, POLL_INTERVAL).await;
+        node.create("seen", 60).await.unwrap();
+        for round in 0..5 {
+            database.cut_connections().await;
+            assert_eq!(node.resolve("seen").await, Ok(60));
+            assert_back(&node, &format!("f{round}")).await;
+        }
+        node.stop().await;
+    });
+}
+
+#[test]
+fn a_postgres_that_hangs_is_given_up_in_time_and_found_again() {
+    run(async {
+        let database = Database::migrated().await;
+        let proxy = Proxy::start(address_of(&database.url)).await;
+        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let node = Node::start_polling(&url, POLL_INTERVAL).await;
+        let direct = Node::start_polling(&database.url, POLL_INTERVAL).await;
+        node.create("seen", 60).await.unwrap();
+        proxy.hang();
+        assert_away(&node, "seen").await;
+        proxy.go_on();
+        assert_back(&node, "back").await;
+
+        proxy.hang();
+        until("it notices by itself", || node.handle.trouble().is_some()).await;
+        direct.set_ttl("seen", 61).await.unwrap();
+        // The old connections never answer again.
+        proxy.go_on_with_new();
+        assert_back(&node, "back_again").await;
+        until("it has read what it missed", || node.known_ttl("seen") == Some(61)).await;
+        node.stop().await;
+        direct.stop().await;
+    });
+}
+
+/// A change whose COMMIT was sent and never answered may have been made.
+#[test]
+fn a_commit_without_an_answer_is_of_unknown_outcome() {
+    run(async {
+        let database = Database::migrated().await;
+        let proxy = Proxy::start(address_of(&database.url)).await;
+        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let node = Node::start_polling(&url, POLL_INTERVAL).await;
+        // A trigger that runs at the end of the transaction makes its COMMIT slow.
+        database
+            .execute(
+                "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
+            'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END'",
+            )
+            .await;
+        database
+            .execute(
+                "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON list_feature DEFERRABLE INITIALLY DEFERRED \
+                FOR EACH ROW EXECUTE FUNCTION slow()",
+            )
+            .await;
+        let creation = node.create("seen", 60);
+        let cut = async {
+            until_committing(&database).await;
+            proxy.hang();
+        };
+        let (created, ()) = tokio::join!(creation, cut);
+        let error = created.unwrap_err();
+        assert!(error.outcome_unknown(), "{error:?}");
+        proxy.go_on_with_new();
+        until("it has found out what came of it", || node.known_ttl("seen") == Some(60)).await;
+        node.stop().await;
+    });
+}
+
+/// Waits until a COMMIT is under way.
+async fn until_committing(database: &Database) {
+    let mut connection = database.connect().await;
+    let patience = Instant::now() + Duration::from_secs(10);
+    loop {
+        let row = sqlx::query("SELECT 1 FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'")
+            .fetch_optional(&mut connection)
+            .await
+            .unwrap();
+        if row.is_some() {
+            return;
+        }
+        assert!(Instant::now() < patience, "nobody commits");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

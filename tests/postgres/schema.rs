@@ -1,0 +1,119 @@
+//! `migrate`: how a database gets its schema, and which schemas a server works with.
+
+use liststore::metadata::postgres::{MigrateError, SchemaState, inspect, migrate};
+use liststore::metadata::{MetadataError, MetadataStore};
+use sqlx::Row;
+
+use crate::postgres::Database;
+use crate::servers::store;
+
+#[tokio::test]
+async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
+    let database = Database::create().await;
+    let report = migrate(&database.url, true).await.unwrap();
+    assert_eq!(report.steps.iter().map(|step| step.version).collect::<Vec<_>>(), [1]);
+    assert_eq!(inspect(&database.url).await.unwrap().schema, SchemaState::Missing { known: 1 });
+    let tables = sqlx::query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+        .fetch_one(&mut database.connect().await)
+        .await
+        .unwrap();
+    assert_eq!(tables.get::<i64, _>(0), 0);
+}
+
+#[tokio::test]
+async fn a_second_migration_finds_nothing_to_do() {
+    let database = Database::create().await;
+    assert_eq!(migrate(&database.url, false).await.unwrap().steps.len(), 1);
+    let again = migrate(&database.url, false).await.unwrap();
+    assert_eq!((again.steps.len(), again.before.schema), (0, SchemaState::Current { version: 1 }));
+}
+
+#[tokio::test]
+async fn migrations_at_once_do_everything_once() {
+    let database = Database::create().await;
+    let url = &database.url;
+    let all = tokio::join!(migrate(url, false), migrate(url, false), migrate(url, false), migrate(url, false));
+    let steps: usize = [all.0, all.1, all.2, all.3].into_iter().map(|report| report.unwrap().steps.len()).sum();
+    assert_eq!(steps, 1);
+}
+
+#[tokio::test]
+async fn a_failed_migration_leaves_nothing_behind() {
+    let database = Database::create().await;
+    database.execute("CREATE TABLE list_feature (other text)").await;
+    let error = migrate(&database.url, false).await.unwrap_err();
+    assert!(matches!(&error, MigrateError::Failed { version: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains("already exists"), "{error}");
+    assert_eq!(inspect(&database.url).await.unwrap().schema, SchemaState::Missing { known: 1 });
+    database.execute("DROP TABLE list_feature").await;
+    assert_eq!(migrate(&database.url, false).await.unwrap().steps.len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_refuses_a_missing_schema_until_it_is_there() {
+    let database = Database::create().await;
+    let store = store(&database.url);
+    let error = store.definitions().await.unwrap_err();
+    assert!(error.to_string().contains("the schema is missing: run `liststore migrate`"), "{error}");
+    migrate(&database.url, false).await.unwrap();
+    assert_eq!(store.definitions().await.unwrap().features.len(), 0);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_never_taken_back() {
+    let database = Database::migrated().await;
+    database
+        .execute("INSERT INTO liststore_schema_migration VALUES (2, 'of the future', now(), true, '\\x00', 1)")
+        .await;
+    let newer = SchemaState::Newer { found: 2, known: 1 };
+    assert_eq!(inspect(&database.url).await.unwrap().schema, newer);
+    let error = migrate(&database.url, false).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Refused(state) if state == newer));
+    let error = store(&database.url).definitions().await.unwrap_err();
+    assert!(error.to_string().contains("newer than the 1 that this server knows"), "{error}");
+}
+
+#[tokio::test]
+async fn a_schema_of_other_migrations_is_refused() {
+    let database = Database::migrated().await;
+    database.execute("UPDATE liststore_schema_migration SET checksum = '\\x00'").await;
+    let error = migrate(&database.url, false).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Refused(SchemaState::Foreign { version: 1 })));
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_hold_all_texts_is_refused() {
+    let database = Database::create_with("ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0").await;
+    let error = migrate(&database.url, false).await.unwrap_err();
+    assert!(error.to_string().contains("LATIN1"), "{error}");
+}
+
+#[tokio::test]
+async fn a_url_that_is_none_is_refused_without_being_shown() {
+    let error = migrate("postgres://me:hunter2@[::bad/x", true).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Store(MetadataError::Unavailable { .. })));
+    assert!(!error.to_string().contains("hunter2"));
+}
+
+#[tokio::test]
+async fn every_table_and_column_is_explained() {
+    let database = Database::migrated().await;
+    let silent: Vec<String> = sqlx::query(
+        "SELECT table_name || '.' || column_name FROM information_schema.columns \
+         WHERE table_schema = 'public' AND col_description((table_schema || '.' || table_name)::regclass, ordinal_position) IS NULL \
+         UNION ALL SELECT tablename FROM pg_tables \
+         WHERE schemaname = 'public' AND obj_description(tablename::regclass) IS NULL",
+    )
+    .fetch_all(&mut database.connect().await)
+    .await
+    .unwrap()
+    .iter()
+    .map(|row| row.get(0))
+    .collect();
+    assert_eq!(silent, Vec::<String>::new());
+    let tables = sqlx::query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+        .fetch_one(&mut database.connect().await)
+        .await
+        .unwrap();
+    assert_eq!(tables.get::<i64, _>(0), 6);
+}

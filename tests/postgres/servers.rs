@@ -1,0 +1,132 @@
+//! Servers under test, as far as the control plane goes: a metadata actor each, on one database.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use liststore::actors::{MetadataHandle, MetadataOptions, ResolveError};
+use liststore::domain::{
+    Author, EntityType, Feature, FeatureId, FeatureName, SystemClock, Timestamp, Ttl, ValueType, VersionLabel,
+};
+use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
+use liststore::metadata::{ChangeContext, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition};
+use prometheus::Registry;
+use tokio::time::Instant;
+
+/// Long, so that nothing is found by polling where a test is about something else.
+const POLL_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// Runs a case on an actix system, which arbiters need.
+pub fn run(case: impl Future<Output = ()>) {
+    actix::System::new().block_on(case);
+}
+
+pub fn store(url: &str) -> PostgresStore {
+    store_polling(url, POLL_INTERVAL, &Registry::new())
+}
+
+pub fn store_polling(url: &str, poll_interval: Duration, registry: &Registry) -> PostgresStore {
+    let options = PostgresOptions { url: url.to_owned(), connections_max: 5, poll_interval };
+    PostgresStore::open(&options, registry).unwrap()
+}
+
+/// One server.
+pub struct Node {
+    pub handle: MetadataHandle,
+    registry: Registry,
+}
+
+impl Node {
+    pub async fn start(url: &str) -> Self {
+        Self::start_polling(url, POLL_INTERVAL).await
+    }
+
+    /// With its catalog loaded, and listening.
+    pub async fn start_polling(url: &str, poll_interval: Duration) -> Self {
+        let node = Self::start_without_database(url, poll_interval).await;
+        node.until_listening().await;
+        node
+    }
+
+    pub async fn start_without_database(url: &str, poll_interval: Duration) -> Self {
+        let registry = Registry::new();
+        let store = Arc::new(store_polling(url, poll_interval, &registry));
+        let handle = MetadataHandle::start(store, Arc::new(SystemClock), MetadataOptions::default()).await.unwrap();
+        Self { handle, registry }
+    }
+
+    pub async fn until_listening(&self) {
+        until("it listens", || self.metric("liststore_metadata_postgres_listening") == 1.0).await;
+        until("its catalog is loaded", || self.handle.catalog().snapshot().is_some()).await;
+    }
+
+    pub fn metric(&self, name: &str) -> f64 {
+        let family = self.registry.gather().into_iter().find(|family| family.name() == name);
+        let metric = family.unwrap_or_else(|| panic!("no metric {name}")).get_metric()[0].clone();
+        metric.get_counter().get_value() + metric.get_gauge().get_value()
+    }
+
+    /// The TTL that list operations work with, in seconds; from the catalog alone.
+    pub fn known_ttl(&self, name: &str) -> Option<u64> {
+        self.handle.catalog().version("user", name, "").ok().map(|version| version.ttl.as_secs())
+    }
+
+    pub async fn resolve(&self, name: &str) -> Result<u64, ResolveError> {
+        let deadline = Instant::now() + Duration::from_secs(2);
+        self.handle.resolve("user", name, "", deadline).await.map(|version| version.ttl.as_secs())
+    }
+
+    pub async fn create(&self, name: &str, ttl_secs: u64) -> Result<Feature, MetadataError> {
+        self.handle.create_feature(new_feature(name, ttl_secs), Author::anonymous()).await
+    }
+
+    pub async fn create_version(&self, name: &str, label: &str) -> Result<(), MetadataError> {
+        let new = NewVersion { version: VersionLabel::new(label).unwrap(), ttl: None, description: Default::default() };
+        self.handle.create_version(id(name), new, Author::anonymous()).await.map(|_| ())
+    }
+
+    pub async fn set_ttl(&self, name: &str, ttl_secs: u64) -> Result<Feature, MetadataError> {
+        let patch = FeaturePatch { ttl: Some(ttl(ttl_secs)), ..Default::default() };
+        self.handle.update_feature(id(name), patch, Precondition::None, Author::anonymous()).await
+    }
+
+    pub async fn delete(&self, name: &str) -> Result<(), MetadataError> {
+        self.handle.delete_feature(id(name), Precondition::None, Author::anonymous()).await.map(|_| ())
+    }
+
+    pub async fn stop(self) {
+        self.handle.stop(Duration::from_secs(5)).await;
+    }
+}
+
+pub fn id(name: &str) -> FeatureId {
+    FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
+}
+
+pub fn ttl(secs: u64) -> Ttl {
+    Ttl::from_secs(secs).unwrap()
+}
+
+pub fn new_feature(name: &str, ttl_secs: u64) -> NewFeature {
+    NewFeature {
+        id: id(name),
+        value_type: ValueType::String,
+        ttl: ttl(ttl_secs),
+        description: Default::default(),
+        owner: Default::default(),
+        labels: Default::default(),
+    }
+}
+
+pub fn context() -> ChangeContext {
+    ChangeContext { by: Author::anonymous(), at: Timestamp::from_nanos(1_724_949_845_430_000_001).unwrap() }
+}
+
+/// Waits for a condition, at most 10 s: within that, a server is to recover by itself.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < patience, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
