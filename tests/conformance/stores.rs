@@ -1,9 +1,10 @@
 //! Every store, and how the suites get hold of a fresh one: add yours here.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use liststore::domain::ManualClock;
+use liststore::domain::{Clock, ManualClock};
 use liststore::items::ItemStore;
 use liststore::items::embedded_fjall::{self, Fsync, Options};
 use liststore::items::memory::MemoryStore;
@@ -31,6 +32,12 @@ impl MetadataBackend for Memory {
     }
 }
 
+/// Little memory, so that the engine flushes and compacts soon.
+pub fn open_fjall(dir: &Path, fsync: Fsync, clock: Arc<dyn Clock>) -> Arc<dyn ItemStore> {
+    let options = Options { dir: dir.to_owned(), fsync, cache_bytes: 16 << 20, clock };
+    Arc::new(embedded_fjall::open(options, &Registry::new()).unwrap())
+}
+
 /// The data directory of one case.
 struct Embedded {
     dir: TempDir,
@@ -54,13 +61,7 @@ impl MetadataBackend for Embedded {
 #[async_trait(?Send)]
 impl Backend for Embedded {
     async fn open(&self) -> Arc<dyn ItemStore> {
-        let options = Options {
-            dir: self.dir.path().to_owned(),
-            fsync: Fsync::Group,
-            cache_bytes: 16 << 20,
-            clock: Arc::new(ManualClock::default()),
-        };
-        Arc::new(embedded_fjall::open(options, &Registry::new()).unwrap())
+        open_fjall(self.dir.path(), Fsync::Group, Arc::new(ManualClock::default()))
     }
 }
 
