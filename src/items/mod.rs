@@ -13,7 +13,6 @@ use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
 
 pub mod cql;
 pub mod embedded;
-pub mod embedded_fjall;
 pub mod error;
 pub mod memory;
 

@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod crash;
+mod full_disk;
 mod items;
 mod metadata;
 mod stores;

@@ -1,12 +1,13 @@
 //! Every store, and how the suites get hold of a fresh one: add yours here.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use liststore::domain::ManualClock;
+use liststore::domain::{Clock, ManualClock};
 use liststore::items::ItemStore;
-use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
+use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
 use liststore::items::memory::MemoryStore;
 use liststore::metadata::MetadataStore;
 use liststore::metadata::memory::memory_store;
@@ -34,6 +35,12 @@ impl MetadataBackend for Memory {
     }
 }
 
+/// Little memory, so that the engine flushes and compacts soon.
+pub fn open_embedded(dir: &Path, fsync: Fsync, clock: Arc<dyn Clock>) -> Arc<dyn ItemStore> {
+    let options = EmbeddedOptions { fsync, cache_bytes: 4 << 20, ..EmbeddedOptions::new(dir) };
+    Arc::new(EmbeddedStore::open(options, clock, &Registry::new()).unwrap())
+}
+
 /// The data directory of one case.
 struct Embedded {
     dir: TempDir,
@@ -57,9 +64,7 @@ impl MetadataBackend for Embedded {
 #[async_trait(?Send)]
 impl Backend for Embedded {
     async fn open(&self) -> Arc<dyn ItemStore> {
-        let mut options = EmbeddedOptions::new(self.dir.path());
-        options.cache_bytes = 16 << 20;
-        Arc::new(EmbeddedStore::open(options, Arc::new(ManualClock::default()), &Registry::new()).unwrap())
+        open_embedded(self.dir.path(), Fsync::Group, Arc::new(ManualClock::default()))
     }
 }
 

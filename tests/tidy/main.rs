@@ -22,12 +22,11 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 ];
 
 /// Where a package may be named, by the start of a path below `src/`.
-const CONFINED: [(&str, &[&str]); 6] = [
+const CONFINED: [(&str, &[&str]); 5] = [
     ("actix", &["actors/", "api/", "app.rs"]),
     ("actix_web", &["actors/", "api/", "app.rs"]),
     ("scylla", &["items/cql/"]),
     ("sqlx", &["metadata/postgres/"]),
-    ("fjall", &["items/embedded"]),
     ("redb", &["metadata/embedded/"]),
 ];
 

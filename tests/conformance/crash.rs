@@ -1,0 +1,281 @@
+//! A server process that is killed at random moments: nothing that it acknowledged is missing
+//! afterwards, and no add is there in part.
+//!
+//! The test runs itself as a child process ([`child`]), which writes to a few lists and prints a
+//! line for each acknowledgement. What a writer does follows from the seed, so the parent knows
+//! each of its operations, and that at most one of them was under way when it was killed.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use liststore::domain::{Clock, ListKey, SystemClock, Timestamp};
+use liststore::items::ItemStore;
+use liststore::items::embedded::Fsync;
+
+use crate::items::probe::{Probe, feature_key, list_key, ttl};
+use crate::stores::open_embedded;
+
+const DIR: &str = "LISTSTORE_TEST_CRASH_DIR";
+const STORE: &str = "LISTSTORE_TEST_CRASH_STORE";
+const SEED: &str = "LISTSTORE_TEST_CRASH_SEED";
+const ROUND: &str = "LISTSTORE_TEST_CRASH_ROUND";
+/// All rounds count their timestamps from here.
+const BASE_NANOS: &str = "LISTSTORE_TEST_CRASH_BASE_NANOS";
+/// More rounds for a longer run.
+const ROUNDS: &str = "LISTSTORE_TEST_CRASH_ROUNDS";
+const ROUNDS_DEFAULT: u64 = 8;
+
+const WRITERS: u64 = 4;
+const TAGS: u64 = 5;
+/// The lists outlive the rounds, and hold what it takes to have the engine flush and compact.
+const TTL_SECS: u64 = 86_400;
+
+/// The stores that are put to the test, by the name that the child is told.
+fn open(store: &str, dir: &Path) -> Arc<dyn ItemStore> {
+    let clock = Arc::new(SystemClock);
+    match store {
+        "embedded_group" => open_embedded(dir, Fsync::Group, clock),
+        "embedded_interval" => open_embedded(dir, Fsync::Interval(Duration::from_millis(100)), clock),
+        other => panic!("no store {other}"),
+    }
+}
+
+#[test]
+fn embedded_with_fsync_per_group_loses_nothing_when_it_is_killed() {
+    kill_and_check("embedded_group");
+}
+
+#[test]
+fn embedded_with_fsync_by_interval_loses_nothing_when_it_is_killed() {
+    kill_and_check("embedded_interval");
+}
+
+/// SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast Splittable Pseudorandom Number Generators").
+struct Random(u64);
+
+impl Random {
+    fn of(parts: &[u64]) -> Self {
+        parts.iter().fold(Self(0), |mut random, part| Self(random.next() ^ part))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// Values that come again and again.
+fn tag(n: u64) -> Vec<u8> {
+    format!("tag{n}").into_bytes()
+}
+
+type Item = (i64, Vec<u8>);
+
+#[derive(Debug)]
+enum Step {
+    Add(Vec<Item>),
+    RemoveValue(Vec<u8>),
+    RemoveAll,
+}
+
+/// What a writer does in a round, one after another.
+fn steps(seed: u64, round: u64, writer: u64) -> impl Iterator<Item = Step> {
+    let mut random = Random::of(&[seed, round, writer]);
+    (0_u64..).map(move |step| match random.below(40) {
+        0 => Step::RemoveAll,
+        1..=4 => Step::RemoveValue(tag(random.below(TAGS))),
+        5..=10 => {
+            Step::Add((0..=random.below(8)).map(|_| (-(random.below(1_000) as i64), tag(random.below(TAGS)))).collect())
+        }
+        _ => {
+            let size = random.below(2_000) as usize;
+            let items = (0..=random.below(20)).map(|n| {
+                let mut value = format!("{round}/{writer}/{step}/{n}/").into_bytes();
+                value.resize(value.len() + size, b'.');
+                (-(random.below(1_000_000) as i64), value)
+            });
+            Step::Add(items.collect())
+        }
+    })
+}
+
+fn list(seed: u64, writer: u64) -> ListKey {
+    list_key(&feature_key(&format!("crash-{seed}"), "", 1), &format!("u-{writer}"))
+}
+
+async fn probe(store: Arc<dyn ItemStore>, base: u64, list: ListKey) -> Probe {
+    let base = Timestamp::from_nanos(base).unwrap();
+    Probe::of(store, list, base, ttl(TTL_SECS)).await
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
+}
+
+fn setting(name: &str) -> u64 {
+    std::env::var(name).unwrap().parse().unwrap()
+}
+
+/// Not a test of its own: what the parent kills.
+#[test]
+#[ignore = "run by the crash tests, as a process of its own"]
+fn child() {
+    let dir = std::env::var(DIR).expect("the crash tests run this");
+    let store_name = std::env::var(STORE).unwrap();
+    let (seed, round, base) = (setting(SEED), setting(ROUND), setting(BASE_NANOS));
+    crate::run(async move {
+        say("opening");
+        let store = open(&store_name, Path::new(&dir));
+        let writers = (0..WRITERS).map(|writer| {
+            let store = Arc::clone(&store);
+            tokio::task::spawn_local(async move {
+                let probe = probe(store, base, list(seed, writer)).await;
+                for step in steps(seed, round, writer) {
+                    match step {
+                        Step::Add(items) => probe.add(&items).await,
+                        Step::RemoveValue(value) => drop(probe.remove(&value).await),
+                        Step::RemoveAll => probe.remove_all().await,
+                    }
+                    say(&format!("done {writer}"));
+                }
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+    });
+}
+
+fn kill_and_check(store: &str) {
+    let seed = std::env::var(SEED).map_or_else(|_| uuid::Uuid::new_v4().as_u64_pair().1, |seed| seed.parse().unwrap());
+    let rounds = std::env::var(ROUNDS).map_or(ROUNDS_DEFAULT, |rounds| rounds.parse().unwrap());
+    eprintln!("{SEED}={seed} repeats what is written (not the moments of death)");
+    let dir = tempfile::tempdir().unwrap();
+    let base = SystemClock.now().as_nanos();
+    let mut random = Random::of(&[seed]);
+    let mut lists = vec![BTreeSet::new(); WRITERS as usize];
+    let mut acknowledged = 0;
+    for round in 0..rounds {
+        // Now and then while it opens, mostly while it writes.
+        let kill_after = if random.below(5) == 0 { 0 } else { random.below(600) };
+        let settings = [(SEED, seed), (BASE_NANOS, base), (ROUND, round)];
+        let done = run_and_kill(store, dir.path(), settings, kill_after, &mut random);
+        acknowledged += done.iter().sum::<usize>();
+        crate::run(async {
+            let opened = open(store, dir.path());
+            for writer in 0..WRITERS {
+                let probe = probe(Arc::clone(&opened), base, list(seed, writer)).await;
+                let present: BTreeSet<Item> = probe.all().await.into_iter().collect();
+                let before = &mut lists[writer as usize];
+                check(before, &present, steps(seed, round, writer), done[writer as usize]);
+                *before = present;
+            }
+            opened.close().await.unwrap();
+        });
+    }
+    eprintln!(
+        "{rounds} rounds, {acknowledged} operations acknowledged, {} items left",
+        lists.iter().map(BTreeSet::len).sum::<usize>()
+    );
+    assert!(acknowledged > 0, "no child ever wrote anything");
+    crate::run(async {
+        // Items are found by their values, too: the few that come often, and some of the others.
+        let opened = open(store, dir.path());
+        for (writer, mut present) in lists.into_iter().enumerate() {
+            let probe = probe(Arc::clone(&opened), base, list(seed, writer as u64)).await;
+            let rare: Vec<_> = present.iter().map(|(_, value)| value.clone()).step_by(50).collect();
+            for value in rare.into_iter().chain((0..TAGS).map(tag)) {
+                let count = present.iter().filter(|(_, present)| *present == value).count() as u64;
+                assert_eq!(probe.remove(&value).await, count);
+                present.retain(|(_, present)| *present != value);
+            }
+            assert_eq!(probe.all().await.into_iter().collect::<BTreeSet<_>>(), present);
+        }
+        opened.close().await.unwrap();
+    });
+}
+
+/// Runs a child until it has said so many lines, kills it, and tells how many operations of each
+/// writer it acknowledged.
+fn run_and_kill(
+    store: &str,
+    dir: &Path,
+    settings: [(&str, u64); 3],
+    kill_after: u64,
+    random: &mut Random,
+) -> Vec<usize> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["crash::child", "--exact", "--ignored", "--nocapture"])
+        .env(DIR, dir)
+        .env(STORE, store)
+        .envs(settings.map(|(name, value)| (name, value.to_string())))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let opening = lines.by_ref().any(|line| line == "opening");
+    assert!(opening, "the child did not start");
+    let mut done = vec![0; WRITERS as usize];
+    let mut count = |line: String| match line.strip_prefix("done ") {
+        Some(writer) => done[writer.parse::<usize>().unwrap()] += 1,
+        None => panic!("the child said {line:?}"),
+    };
+    lines.by_ref().take(kill_after as usize).for_each(&mut count);
+    if kill_after == 0 {
+        // Somewhere in the opening: there is nothing to wait for.
+        for _ in 0..random.below(2_000_000) {
+            std::hint::spin_loop();
+        }
+    }
+    child.kill().unwrap();
+    lines.for_each(count);
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "the child ended by itself: {status}");
+    done
+}
+
+/// Compares a list with what the acknowledged steps make of it, and maybe the one that was under
+/// way: an add whole or not at all, a removal as far as it came.
+fn check(before: &BTreeSet<Item>, present: &BTreeSet<Item>, mut steps: impl Iterator<Item = Step>, done: usize) {
+    let mut expected = before.clone();
+    for step in steps.by_ref().take(done) {
+        apply(&mut expected, &step);
+    }
+    if *present == expected {
+        return;
+    }
+    let under_way = steps.next().unwrap();
+    let mut after = expected.clone();
+    apply(&mut after, &under_way);
+    let agrees = match under_way {
+        Step::Add(_) => *present == after,
+        Step::RemoveValue(_) | Step::RemoveAll => present.is_subset(&expected) && present.is_superset(&after),
+    };
+    let missing = expected.difference(present).filter(|item| after.contains(item)).count();
+    let strange = present.difference(&expected).count();
+    assert!(
+        agrees,
+        "after {done} acknowledged operations, {missing} items are missing and {strange} are there that should not \
+         be, with {under_way:?} under way"
+    );
+}
+
+fn apply(items: &mut BTreeSet<Item>, step: &Step) {
+    match step {
+        Step::Add(added) => items.extend(added.iter().cloned()),
+        Step::RemoveValue(value) => items.retain(|(_, present)| present != value),
+        Step::RemoveAll => items.clear(),
+    }
+}
