@@ -5,6 +5,7 @@
 
 mod error;
 mod maintain;
+mod options;
 mod stores;
 
 use std::net::SocketAddr;

@@ -3,9 +3,14 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use super::{StartError, Stores};
+use prometheus::Registry;
+
+use super::stores::{open_items, open_metadata};
+use super::{StartError, options};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::domain::{Clock, SystemClock};
+use crate::items::cql;
+use crate::metadata::postgres;
 
 /// What was found of one part of the application, in a line each.
 #[derive(Debug)]
@@ -18,36 +23,81 @@ pub struct Finding {
 
 /// Opens each store and the address as `serve` would, tells what it found, and closes them again.
 pub async fn check(settings: &Settings) -> Vec<Finding> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut findings = Vec::new();
-    match Stores::open(settings, &clock).await {
-        Ok(stores) => {
-            let closed = stores.items.close().await.map_err(|e| StartError::Items(e.to_string()));
-            stores.metadata.close().await;
-            findings.push(Finding { part: "items", outcome: closed.map(|()| items(settings)) });
-            findings.push(Finding { part: "metadata", outcome: Ok(metadata(settings)) });
-        }
-        Err(error) => {
-            let part = if matches!(error, StartError::Items(_)) { "items" } else { "metadata" };
-            findings.push(Finding { part, outcome: Err(error) });
-        }
-    }
-    findings.push(Finding { part: "http", outcome: http(settings) });
+    let mut look = |part, outcome| findings.push(Finding { part, outcome });
+    look("items", items(settings).await);
+    look("metadata", metadata(settings).await);
+    look("http", http(settings));
     findings
 }
 
-fn items(settings: &Settings) -> String {
-    let embedded = &settings.items.embedded;
+async fn items(settings: &Settings) -> Result<String, StartError> {
     match settings.items.store {
-        ItemStoreKind::Embedded => format!("embedded store in {}, fsync {}", embedded.dir.display(), embedded.fsync),
-        other => format!("{other} store"),
+        ItemStoreKind::Cql => {
+            let found = cql::inspect(&options::cql(&settings.items.cql)).await;
+            let found = found.map_err(|error| StartError::Items(error.to_string()))?;
+            if found.problems.is_empty() {
+                Ok(cluster(&found, settings.items.actors))
+            } else {
+                Err(StartError::Items(format!(
+                    "{}; {}",
+                    found.problems.join("; "),
+                    cluster(&found, settings.items.actors)
+                )))
+            }
+        }
+        kind => {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            let store = open_items(settings, &clock, &Registry::new()).await?;
+            store.close().await.map_err(|error| StartError::Items(error.to_string()))?;
+            let embedded = &settings.items.embedded;
+            Ok(match kind {
+                ItemStoreKind::Embedded => {
+                    format!("embedded store in {}, fsync {}", embedded.dir.display(), embedded.fsync)
+                }
+                other => format!("{other} store"),
+            })
+        }
     }
 }
 
-fn metadata(settings: &Settings) -> String {
+/// A cluster in one line: dialect, nodes with releases and shards, replicas, schema, connections.
+fn cluster(found: &cql::Inspection, actors: usize) -> String {
+    let nodes = found.nodes.iter().map(|node| {
+        let release = node.release.as_deref().unwrap_or("no answer");
+        format!("{} ({}, rack {}, {release}, {} shards)", node.address, node.datacenter, node.rack, node.shards)
+    });
+    format!(
+        "{} cluster \"{}\": {}; datacenter {}, {} replicas{}; {}; {} connections for {actors} actors",
+        found.dialect,
+        found.cluster_name,
+        nodes.collect::<Vec<_>>().join(", "),
+        found.datacenter,
+        found.replicas.map_or_else(|| "unknown".to_owned(), |replicas| replicas.to_string()),
+        if found.tablets { ", tablets" } else { "" },
+        found.schema,
+        found.connections * actors as u64,
+    )
+}
+
+async fn metadata(settings: &Settings) -> Result<String, StartError> {
+    let failed = |error: String| StartError::Metadata(error);
     match settings.metadata.store {
-        MetadataStoreKind::Embedded => format!("embedded store in {}", settings.items.embedded.dir.display()),
-        other => format!("{other} store"),
+        MetadataStoreKind::Postgres => {
+            let found = postgres::inspect(&options::postgres(&settings.metadata).url).await;
+            let found = found.map_err(|error| failed(error.to_string()))?;
+            let line = format!("postgres {}, database \"{}\": {}", found.server_version, found.database, found.schema);
+            if found.schema.is_current() { Ok(line) } else { Err(failed(line)) }
+        }
+        kind => {
+            open_metadata(settings, &Registry::new()).await?.close().await;
+            Ok(match kind {
+                MetadataStoreKind::Embedded => {
+                    format!("embedded store in {}", settings.items.embedded.dir.display())
+                }
+                other => format!("{other} store"),
+            })
+        }
     }
 }
 
@@ -61,18 +111,36 @@ fn http(settings: &Settings) -> Result<String, StartError> {
 
 /// Brings the schemas up to date, or, in a dry run, tells what that would take. Answers with a
 /// line for each step and each store that needs none.
-pub async fn migrate(settings: &Settings, _dry_run: bool) -> Result<Vec<String>, StartError> {
-    let items = match settings.items.store {
-        ItemStoreKind::Embedded | ItemStoreKind::Memory => needs_none("items", settings.items.store.as_str()),
-        other @ ItemStoreKind::Cql => return Err(StartError::Items(format!("items.store = {other}"))),
-    };
-    let metadata = match settings.metadata.store {
-        MetadataStoreKind::Embedded | MetadataStoreKind::Memory => {
-            needs_none("metadata", settings.metadata.store.as_str())
+pub async fn migrate(settings: &Settings, dry_run: bool) -> Result<Vec<String>, StartError> {
+    let mut lines = Vec::new();
+    match settings.items.store {
+        ItemStoreKind::Cql => {
+            let report = cql::migrate(&options::cql(&settings.items.cql), dry_run).await;
+            let report = report.map_err(|error| StartError::Items(error.to_string()))?;
+            let steps = report.steps.iter().map(|step| step.name.clone()).collect();
+            lines.extend(steps_taken("items", &format!("{} schema", report.dialect), steps, dry_run));
+            lines.extend(report.notes.iter().map(|note| format!("items: note: {note}")));
         }
-        other @ MetadataStoreKind::Postgres => return Err(StartError::Metadata(format!("metadata.store = {other}"))),
-    };
-    Ok(vec![items, metadata])
+        kind => lines.push(needs_none("items", kind.as_str())),
+    }
+    match settings.metadata.store {
+        MetadataStoreKind::Postgres => {
+            let report = postgres::migrate(&options::postgres(&settings.metadata).url, dry_run).await;
+            let report = report.map_err(|error| StartError::Metadata(error.to_string()))?;
+            let steps = report.steps.iter().map(|step| format!("{:04} {}", step.version, step.description)).collect();
+            lines.extend(steps_taken("metadata", "postgres schema", steps, dry_run));
+        }
+        kind => lines.push(needs_none("metadata", kind.as_str())),
+    }
+    Ok(lines)
+}
+
+fn steps_taken(plane: &str, schema: &str, steps: Vec<String>, dry_run: bool) -> Vec<String> {
+    if steps.is_empty() {
+        return vec![format!("{plane}: the {schema} is up to date")];
+    }
+    let done = if dry_run { "would apply" } else { "applied" };
+    steps.into_iter().map(|step| format!("{plane}: {done} {step} ({schema})")).collect()
 }
 
 fn needs_none(plane: &str, kind: &str) -> String {

@@ -1,18 +1,25 @@
 //! The stores that the settings ask for.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::StartError;
+use super::{StartError, options};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::domain::Clock;
 use crate::items::ItemStore;
+use crate::items::cql::{self, CqlStore};
+use crate::items::embedded::EmbeddedStore;
 use crate::items::memory::MemoryStore;
 use crate::metadata::memory::memory_store;
-use crate::metadata::postgres::{self, PostgresOptions, PostgresStore};
+use crate::metadata::postgres::{self, PostgresStore};
 use crate::metadata::{self, MetadataStore};
+
+/// How long the start waits for a cluster to tell of its schema. One that does not answer is no
+/// reason not to start: readiness waits for it.
+const SCHEMA_LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Both planes' stores, opened, and the registry that their metrics are in.
 pub struct Stores {
@@ -22,37 +29,57 @@ pub struct Stores {
 }
 
 impl Stores {
-    pub async fn open(settings: &Settings, _clock: &Arc<dyn Clock>) -> Result<Self, StartError> {
+    pub async fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, StartError> {
         let registry = Registry::new();
         let metadata = open_metadata(settings, &registry).await?;
-        let items: Arc<dyn ItemStore> = match settings.items.store {
-            ItemStoreKind::Memory => Arc::new(MemoryStore::default()),
-            other => return Err(StartError::Items(format!("items.store = {other}"))),
-        };
+        let items = open_items(settings, clock, &registry).await?;
         Ok(Self { items, metadata, registry })
     }
 }
 
-async fn open_metadata(settings: &Settings, registry: &Registry) -> Result<Arc<dyn MetadataStore>, StartError> {
-    let failed = |error: &dyn std::fmt::Display| StartError::Metadata(error.to_string());
+pub(super) async fn open_items(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+    registry: &Registry,
+) -> Result<Arc<dyn ItemStore>, StartError> {
+    let failed = |error: &dyn Display| StartError::Items(error.to_string());
+    match settings.items.store {
+        ItemStoreKind::Memory => Ok(Arc::new(MemoryStore::default())),
+        ItemStoreKind::Embedded => {
+            let options = options::embedded(&settings.items.embedded);
+            Ok(Arc::new(EmbeddedStore::open(options, Arc::clone(clock), registry).map_err(|error| failed(&error))?))
+        }
+        ItemStoreKind::Cql => {
+            let store = CqlStore::open(options::cql(&settings.items.cql), Arc::clone(clock), registry)
+                .map_err(|error| failed(&error))?;
+            // Sessions are opened later, and tell what is wrong; a wrong schema stops the start.
+            let found = tokio::time::timeout(SCHEMA_LOOK_TIMEOUT, store.schema_state()).await;
+            match found {
+                Ok(Ok(state)) if state != cql::SchemaState::Current => Err(failed(&state)),
+                _ => Ok(Arc::new(store)),
+            }
+        }
+    }
+}
+
+pub(super) async fn open_metadata(
+    settings: &Settings,
+    registry: &Registry,
+) -> Result<Arc<dyn MetadataStore>, StartError> {
+    let failed = |error: &dyn Display| StartError::Metadata(error.to_string());
     match settings.metadata.store {
         MetadataStoreKind::Memory => Ok(Arc::new(memory_store())),
         MetadataStoreKind::Embedded => {
             Ok(Arc::new(metadata::embedded::open(&settings.items.embedded.dir).map_err(|error| failed(&error))?))
         }
         MetadataStoreKind::Postgres => {
-            let url = settings.metadata.postgres.url.as_ref().map(|url| url.expose().to_owned()).unwrap_or_default();
-            // A Postgres that cannot be asked now is no reason not to start: readiness waits for it.
-            if let Ok(found) = postgres::inspect(&url).await
+            let options = options::postgres(&settings.metadata);
+            // As above: a Postgres that is away is waited for, a wrong schema is not.
+            if let Ok(found) = postgres::inspect(&options.url).await
                 && !found.schema.is_current()
             {
                 return Err(failed(&found.schema));
             }
-            let options = PostgresOptions {
-                url,
-                connections_max: settings.metadata.postgres.connections_max,
-                poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
-            };
             Ok(Arc::new(PostgresStore::open(&options, registry).map_err(|error| failed(&error))?))
         }
     }

@@ -1,0 +1,77 @@
+//! Settings, in the terms of each store's own options.
+
+use std::time::Duration;
+
+use crate::config::{Consistency, CqlSettings, Dialect, EmbeddedSettings, Fsync, MetadataSettings, Secret, Tablets};
+use crate::items::cql::{self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
+use crate::items::embedded::{self, EmbeddedOptions};
+use crate::metadata::postgres::PostgresOptions;
+
+pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
+    let fsync = match settings.fsync {
+        Fsync::Group => embedded::Fsync::Group,
+        Fsync::Interval => embedded::Fsync::Interval(Duration::from_millis(settings.fsync_interval_ms)),
+    };
+    EmbeddedOptions { fsync, cache_bytes: settings.cache_bytes as u64, ..EmbeddedOptions::new(&settings.dir) }
+}
+
+pub fn cql(settings: &CqlSettings) -> CqlOptions {
+    let credentials = settings.username.clone().map(|username| Credentials {
+        username,
+        password: settings.password.as_ref().map(|password| password.expose().to_owned()).unwrap_or_default(),
+    });
+    let tls = settings.tls.ca_file.clone().map(|ca_file| CqlTls {
+        ca_file,
+        client: settings
+            .tls
+            .cert_file
+            .clone()
+            .zip(settings.tls.key_file.clone())
+            .map(|(cert_file, key_file)| ClientCertificate { cert_file, key_file }),
+    });
+    CqlOptions {
+        contact_points: settings.contact_points.iter().map(ToString::to_string).collect(),
+        dialect: match settings.dialect {
+            Dialect::Auto => DialectChoice::Auto,
+            Dialect::Scylla => DialectChoice::Scylla,
+            Dialect::Cassandra => DialectChoice::Cassandra,
+        },
+        keyspace: settings.keyspace.clone(),
+        datacenter: settings.datacenter.clone(),
+        replication_factor: settings.replication_factor,
+        tablets: match settings.tablets {
+            Tablets::Auto => TabletsChoice::Auto,
+            Tablets::Enabled => TabletsChoice::Enabled,
+            Tablets::Disabled => TabletsChoice::Disabled,
+        },
+        read_consistency: consistency(settings.read_consistency),
+        write_consistency: consistency(settings.write_consistency),
+        default_ttl_secs: settings.default_ttl_secs,
+        credentials,
+        tls,
+        speculative_after: settings.speculative_after_ms.map(Duration::from_millis),
+        clock_skew_warn: Duration::from_millis(settings.clock_skew_warn_ms),
+    }
+}
+
+fn consistency(level: Consistency) -> cql::Consistency {
+    match level {
+        Consistency::One => cql::Consistency::One,
+        Consistency::Two => cql::Consistency::Two,
+        Consistency::Three => cql::Consistency::Three,
+        Consistency::Quorum => cql::Consistency::Quorum,
+        Consistency::All => cql::Consistency::All,
+        Consistency::LocalQuorum => cql::Consistency::LocalQuorum,
+        Consistency::EachQuorum => cql::Consistency::EachQuorum,
+        Consistency::LocalOne => cql::Consistency::LocalOne,
+    }
+}
+
+pub fn postgres(settings: &MetadataSettings) -> PostgresOptions {
+    PostgresOptions {
+        // Settings with this store and no URL were refused before.
+        url: settings.postgres.url.as_ref().map(Secret::expose).unwrap_or_default().to_owned(),
+        connections_max: settings.postgres.connections_max,
+        poll_interval: Duration::from_secs(settings.poll_interval_secs),
+    }
+}
