@@ -51,7 +51,7 @@ fn a_log_that_is_cut_off_anywhere_is_read_as_far_as_it_goes() {
         let [log] = &logs(&disk)[..] else { panic!("one segment is enough for this test") };
         let whole = disk.content(log);
         let mut items_before = 0;
-        for cut in 0..1_600 {
+        for cut in 64..1_600 {
             let disk = disk.copy();
             disk.set_content(log, whole[..cut].to_vec());
             let opened = open(&disk, options()).await;
@@ -105,11 +105,26 @@ fn a_flipped_bit_in_the_log_is_refused_or_is_its_torn_end() {
 }
 
 #[test]
+fn a_log_that_is_cut_off_in_its_first_bytes_is_refused() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        fill(&disk, 12, false).await;
+        let [log] = &logs(&disk)[..] else { panic!("one segment is enough for this test") };
+        for cut in 0..64 {
+            let disk = disk.copy();
+            disk.set_content(log, disk.content(log)[..cut].to_vec());
+            let error = try_open(&disk, options()).await.err().expect("refused");
+            assert!(matches!(&error, OpenError::Damaged(damage) if damage.file == *log), "{error}");
+        }
+    });
+}
+
+#[test]
 fn a_missing_segment_is_refused() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         fill(&disk, 60, false).await;
-        for log in &logs(&disk)[..2] {
+        for log in &logs(&disk) {
             let disk = disk.copy();
             liststore::items::embedded::Disk::remove(&disk, log).unwrap();
             let error = try_open(&disk, options()).await.err().expect("refused");

@@ -298,6 +298,14 @@ impl Committer {
 
     /// Keeps the health of the log.
     fn note(&mut self, appended: Result<(), WriteError>) -> Result<(), StoreError> {
+        let noted = self.judge(appended);
+        if noted.is_err() {
+            self.engine.bell.ring();
+        }
+        noted
+    }
+
+    fn judge(&mut self, appended: Result<(), WriteError>) -> Result<(), StoreError> {
         match appended {
             Ok(()) => {
                 if self.retry_at.take().is_some() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::disk::{Disk, LockGuard, read_all, replace};
 use super::error::{Damage, OpenError, WriteError};
 use super::file::{DataFile, id_of};
-use super::log::frame::{SEGMENT_HEADER_LEN, SegmentHeader, frame_at};
+use super::log::frame::{SEGMENT_HEADER_LEN, SegmentHeader, frame_at, new_salt};
 use super::log::{segment_of, segment_path, spare_of, spare_path};
 use super::manifest::{self, Manifest};
 use super::tables::no_files;
@@ -136,7 +136,9 @@ fn first_manifest(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Manif
             return Err(Damage { file, offset: 0, what: "it is missing, although there are items" }.into());
         }
     }
+    let header = SegmentHeader { number: first.segment, salt: new_salt(), durable: first };
     let begun = disk.create(&path).and_then(|file| {
+        file.write_all_at(&header.encode(), 0)?;
         file.sync()?;
         disk.sync_dir(dir)
     });

@@ -40,12 +40,24 @@ impl Engine {
     /// Makes the log durable. Tells whether it is; if not, the store takes no more writes.
     pub fn sync_log(&self) -> bool {
         let began = Instant::now();
-        let synced = self.progress.sync(&*self.disk);
+        let synced = self.progress.sync();
         self.metrics.fsync_seconds.observe(began.elapsed().as_secs_f64());
         if let Err(error) = &synced {
             self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
+            self.bell.ring();
         }
         synced.is_ok()
+    }
+
+    /// Makes the log's next segment ready. If that fails now, the log's thread will try it again.
+    pub fn prepare_log(&self) {
+        if self.health.read_only().is_some() || self.bell.is_stopping() {
+            return;
+        }
+        if let Err(WriteError::Unknown(error)) = self.progress.prepare(&*self.disk, self.options.log_segment_bytes) {
+            self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
+            self.bell.ring();
+        }
     }
 
     /// Keeps the health of a background writer.

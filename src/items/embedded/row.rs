@@ -243,7 +243,7 @@ mod tests {
     proptest! {
         #[test]
         fn rows_round_trip(mut items: Vec<(u64, u64, bool, Vec<u8>)>) {
-            items.sort_by(|a, b| b.0.cmp(&a.0));
+            items.sort_by_key(|item| Reverse(item.0));
             let mut builder = RowBuilder::default();
             for (timestamp, expires_at, deleted, value) in &items {
                 builder.push(*timestamp, *expires_at, *deleted, value);

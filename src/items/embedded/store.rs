@@ -69,13 +69,10 @@ impl EmbeddedStore {
             active.apply(&record.list, &record.change, record.oldest);
         })?;
         // Nothing was changed up to here, so that a directory that is refused stays as it is.
-        end.repair(&*disk, &dir, &segments)?;
-        if let Some((file, offset)) = end.torn_at(&dir) {
-            tracing::warn!(file = %file.display(), offset, "cut off a write that a crash had torn");
-        }
+        end.cut(&*disk, &dir, &segments)?;
         directory.remove_orphans(&*disk);
-        let log_end = Position::start_of(end.next_segment);
-        let first = used_up.first().or(segments.first()).copied().unwrap_or(end.next_segment);
+        let log_end = Position::start_of(end.next_segment());
+        let first = used_up.first().or(segments.first()).copied().unwrap_or(start.segment);
         let progress = Arc::new(Progress::new(dir.clone(), first, log_end, spares));
         let cannot_begin = |path: &Path| {
             let path = path.to_owned();
@@ -85,9 +82,9 @@ impl EmbeddedStore {
                 }
             }
         };
-        let log = LogWriter::begin(disk.clone(), end.next_segment, options.log_segment_bytes, progress.clone())
+        let log = LogWriter::begin(disk.clone(), end.next_segment(), options.log_segment_bytes, progress.clone())
             .map_err(cannot_begin(&dir))?;
-        progress.sync(&*disk).map_err(OpenError::io("sync the log in", &dir))?;
+        end.close(&*disk, &dir)?;
         let nothing_pending = active.is_empty();
         let active = if nothing_pending { Pending::new(log.position()) } else { active };
         let files = Arc::new(Files::new(files));
@@ -137,6 +134,7 @@ impl EmbeddedStore {
             running.others.push(spawn("items-fsync", move || {
                 while !engine.bell.is_stopping() {
                     engine.bell.wait_until(Some(interval), || false);
+                    engine.prepare_log();
                     if !engine.progress.is_durable() && !engine.health.has_failed() {
                         engine.sync_log();
                     }

@@ -4,6 +4,8 @@
 //! or not at all. Checksums are seeded with the segment's salt and the frame's place: a segment is
 //! used again without being wiped, and what it held before never passes for something new.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use super::super::codec::{put_varint, take_bytes, take_varint, u32_at, u64_at};
 use super::super::list_id::ListId;
 use super::super::options::ListHash;
@@ -71,6 +73,11 @@ impl SegmentHeader {
         };
         sound.then_some(header)
     }
+}
+
+/// A number that no other segment's checksums are seeded with.
+pub fn new_salt() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// The start of every checksum of a frame.
@@ -145,6 +152,7 @@ impl FrameBuffer {
     /// The frame, as it stands at a place of a segment.
     pub fn seal(&mut self, salt: u64, offset: u32, durable: Position) -> &[u8] {
         let body_len = self.bytes.len() - FRAME_HEADER_LEN;
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
         let seed = seed(salt, offset);
         let body_checksum = crc32c::crc32c_append(seed, &self.bytes[FRAME_HEADER_LEN..]);
         self.bytes[..4].copy_from_slice(&magic(salt).to_le_bytes());
@@ -153,7 +161,6 @@ impl FrameBuffer {
         self.bytes[16..20].copy_from_slice(&body_checksum.to_le_bytes());
         let header_checksum = crc32c::crc32c_append(seed, &self.bytes[..20]);
         self.bytes[20..24].copy_from_slice(&header_checksum.to_le_bytes());
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
         &self.bytes
     }
 }
@@ -184,18 +191,19 @@ pub struct Frame<'a> {
 pub fn frame_at(segment: &[u8], salt: u64, offset: usize) -> Option<Frame<'_>> {
     let (body_len, _, body_checksum) = header_at(segment, salt, offset)?;
     let start = offset + FRAME_HEADER_LEN;
-    let body = segment.get(start..start.checked_add(body_len)?)?;
-    if crc32c::crc32c_append(seed(salt, u32::try_from(offset).ok()?), body) != body_checksum {
+    let end = start.checked_add(body_len)?.checked_next_multiple_of(ALIGNMENT)?;
+    let padded = segment.get(start..end)?;
+    if crc32c::crc32c_append(seed(salt, u32::try_from(offset).ok()?), padded) != body_checksum {
         return None;
     }
-    let (kind, body) = body.split_first()?;
+    let (kind, body) = padded.get(..body_len)?.split_first()?;
     let kind = match *kind {
         KIND_CHANGES => Kind::Changes,
         KIND_END => Kind::End,
         KIND_SEAL => Kind::Seal,
         _ => return None,
     };
-    Some(Frame { kind, body, end: (start + body_len).next_multiple_of(ALIGNMENT) })
+    Some(Frame { kind, body, end })
 }
 
 /// How far the log was durable according to any frame header at or after a place.

@@ -1,7 +1,6 @@
 //! Appends frames to the log, segment after segment. Owned by one thread; what others need to know
 //! of its progress is in [`Progress`].
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::disk::{Disk, DiskFile};
 use super::super::error::WriteError;
-use super::frame::{END_LEN, FRAME_HEADER_LEN, FrameBuffer, Kind, SEGMENT_HEADER_LEN, SegmentHeader};
+use super::frame::{END_LEN, FRAME_HEADER_LEN, FrameBuffer, Kind, SEGMENT_HEADER_LEN, SegmentHeader, new_salt};
 use super::{Position, segment_path, spare_path};
 
 /// A new segment grows by so many zeros at a time, so that most syncs have no size to record.
@@ -29,13 +28,21 @@ pub struct Progress {
     first_segment: AtomicU32,
     /// Segments that may be used again, by the number they last had.
     spares: Mutex<Vec<u32>>,
+    ahead: Mutex<Ahead>,
+}
+
+/// What comes after the present segment. Held locked by whoever begins a segment.
+#[derive(Default)]
+struct Ahead {
+    present: u32,
+    /// The segment after that, if it is ready.
+    prepared: Option<Segment>,
 }
 
 /// What a sync has to cover.
 #[derive(Default)]
 struct Unsynced {
     files: Vec<Arc<dyn DiskFile>>,
-    names: bool,
     written: u64,
 }
 
@@ -48,6 +55,7 @@ impl Progress {
             syncing: Mutex::default(),
             first_segment: AtomicU32::new(first_segment),
             spares: Mutex::new(spares),
+            ahead: Mutex::default(),
         }
     }
 
@@ -73,6 +81,19 @@ impl Progress {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the next segment ready, so that the log's thread need not wait for the syncs of that.
+    pub fn prepare(&self, disk: &dyn Disk, segment_bytes: u64) -> Result<(), WriteError> {
+        let mut ahead = self.ahead();
+        if ahead.prepared.is_none() {
+            ahead.prepared = Some(begin_segment(disk, self, ahead.present + 1, segment_bytes, 0)?);
+        }
+        Ok(())
+    }
+
     fn wrote(&self, file: &Arc<dyn DiskFile>, end: Position) {
         let mut unsynced = self.unsynced();
         unsynced.written = end.as_u64();
@@ -82,16 +103,13 @@ impl Progress {
     }
 
     /// Makes all that was written so far durable. After an error the log must not be used any more.
-    pub fn sync(&self, disk: &dyn Disk) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         let _one_at_a_time = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Unsynced { files, names, written } = {
+        let Unsynced { files, written } = {
             let mut unsynced = self.unsynced();
             let written = unsynced.written;
             std::mem::replace(&mut *unsynced, Unsynced { written, ..Unsynced::default() })
         };
-        if names {
-            disk.sync_dir(&self.dir)?;
-        }
         for file in files {
             file.sync()?;
         }
@@ -144,6 +162,10 @@ impl Segment {
         Ok(())
     }
 
+    fn has_room_for(&self, frame_len: u64) -> bool {
+        self.offset + frame_len + END_LEN as u64 <= self.limit
+    }
+
     fn position(&self) -> Position {
         Position::new(self.number, self.offset as u32)
     }
@@ -151,24 +173,23 @@ impl Segment {
 
 pub struct LogWriter {
     disk: Arc<dyn Disk>,
-    dir: PathBuf,
     segment_bytes: u64,
     progress: Arc<Progress>,
     current: Segment,
 }
 
 impl LogWriter {
-    /// Begins a segment. It is durable, with its name, after the next sync.
+    /// Begins a segment, durably.
     pub fn begin(
         disk: Arc<dyn Disk>,
         segment: u32,
         segment_bytes: u64,
         progress: Arc<Progress>,
     ) -> Result<Self, WriteError> {
-        let dir = progress.dir.clone();
         let current = begin_segment(&*disk, &progress, segment, segment_bytes, 0)?;
         progress.wrote(&current.file, current.position());
-        Ok(Self { disk, dir, segment_bytes, progress, current })
+        progress.ahead().present = segment;
+        Ok(Self { disk, segment_bytes, progress, current })
     }
 
     /// Where the next frame goes.
@@ -179,7 +200,7 @@ impl LogWriter {
     /// Appends a frame: it then survives a crash of the process. Not durable yet.
     pub fn append(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
         let len = frame.len() as u64;
-        if self.current.offset + len + END_LEN as u64 > self.current.limit {
+        if !self.current.has_room_for(len) {
             self.roll(len)?;
         }
         self.write(frame)
@@ -187,7 +208,7 @@ impl LogWriter {
 
     /// Whether a small frame fits without beginning a segment.
     pub fn has_room_for_seal(&self) -> bool {
-        self.current.offset + 2 * END_LEN as u64 <= self.current.limit
+        self.current.has_room_for(END_LEN as u64)
     }
 
     fn write(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
@@ -207,21 +228,28 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Closes the segment and goes on in the next one.
+    /// Closes the segment and goes on in the next one. That is durable by then: so if a segment is
+    /// closed and the next one is not there, it was lost.
     fn roll(&mut self, frame_len: u64) -> Result<(), WriteError> {
+        let progress = self.progress.clone();
+        let mut ahead = progress.ahead();
         let number = self.current.number + 1;
-        let next = begin_segment(&*self.disk, &self.progress, number, self.segment_bytes, frame_len)?;
+        let next = match ahead.prepared.take().filter(|next| next.has_room_for(frame_len)) {
+            Some(next) => next,
+            None => begin_segment(&*self.disk, &progress, number, self.segment_bytes, frame_len)?,
+        };
         if let Err(error) = self.write(&mut FrameBuffer::of(Kind::End)) {
-            // The log still ends here: a segment after it would be taken for its continuation.
-            let _replay_cuts_it_off = self.disk.remove(&segment_path(&self.dir, number));
+            // The log still ends here, and the next segment is as it should be.
+            ahead.prepared = Some(next);
             return Err(error);
         }
+        ahead.present = number;
         self.current = next;
         Ok(())
     }
 }
 
-/// Makes a segment of a spare file or a new one, with room for a frame.
+/// Makes a segment of a spare file or a new one, durably, with room for a frame.
 fn begin_segment(
     disk: &dyn Disk,
     progress: &Progress,
@@ -231,7 +259,7 @@ fn begin_segment(
 ) -> Result<Segment, WriteError> {
     let offset = SEGMENT_HEADER_LEN as u64;
     let limit = segment_bytes.max(offset + frame_len + END_LEN as u64);
-    let salt = RandomState::new().build_hasher().finish();
+    let salt = new_salt();
     let header = SegmentHeader { number, salt, durable: progress.durable() };
     let path = segment_path(&progress.dir, number);
     let spare = progress.spares().pop();
@@ -245,10 +273,7 @@ fn begin_segment(
         let _an_unused_segment_is_harmless = disk.remove(&path);
         return Err(WriteError::NotWritten(error));
     }
-    let mut unsynced = progress.unsynced();
-    unsynced.names = true;
-    unsynced.files.push(segment.file.clone());
-    drop(unsynced);
+    segment.file.sync().and_then(|()| disk.sync_dir(&progress.dir)).map_err(WriteError::Unknown)?;
     Ok(segment)
 }
 
