@@ -27,7 +27,7 @@ const ROUND: &str = "LISTSTORE_TEST_CRASH_ROUND";
 const BASE_NANOS: &str = "LISTSTORE_TEST_CRASH_BASE_NANOS";
 /// More rounds for a longer run.
 const ROUNDS: &str = "LISTSTORE_TEST_CRASH_ROUNDS";
-const ROUNDS_DEFAULT: u64 = 8;
+const ROUNDS_DEFAULT: u64 = 6;
 
 const WRITERS: u64 = 4;
 const TAGS: u64 = 5;
@@ -168,7 +168,7 @@ fn kill_and_check(store: &str) {
     let mut acknowledged = 0;
     for round in 0..rounds {
         // Now and then while it opens, mostly while it writes.
-        let kill_after = if random.below(5) == 0 { 0 } else { random.below(600) };
+        let kill_after = if random.below(5) == 0 { 0 } else { random.below(250) };
         let settings = [(SEED, seed), (BASE_NANOS, base), (ROUND, round)];
         let done = run_and_kill(store, dir.path(), settings, kill_after, &mut random);
         acknowledged += done.iter().sum::<usize>();

@@ -386,9 +386,10 @@ impl Committer {
         }
     }
 
-    /// Waits while too much is pending: the flusher lags.
-    fn wait_for_room(&self) -> Result<(), StoreError> {
-        let engine = &self.engine;
+    /// Waits while too much is pending: the flusher lags. Room comes from freezing what is pending,
+    /// which this thread alone does, once the flusher has finished with what was frozen before.
+    fn wait_for_room(&mut self) -> Result<(), StoreError> {
+        let engine = self.engine.clone();
         let has_room = || engine.tables.view().active.bytes() < 2 * engine.options.pending_bytes();
         loop {
             if let Some(error) = engine.health.refuses_beside_log() {
@@ -400,7 +401,9 @@ impl Committer {
             if engine.queue.is_closed() {
                 return Err(closed());
             }
-            engine.bell.wait_until(Some(TICK), || has_room() || engine.health.read_only().is_some());
+            self.freeze_if_full();
+            let flushed = || engine.tables.view().frozen.is_none();
+            engine.bell.wait_until(Some(TICK), || has_room() || flushed() || engine.health.read_only().is_some());
         }
     }
 }
