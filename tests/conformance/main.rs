@@ -11,6 +11,9 @@ mod items;
 mod metadata;
 mod stores;
 
+#[path = "../support/cassandra.rs"]
+mod cassandra;
+
 use std::future::Future;
 
 /// Runs a case as an arbiter runs a session: everything on one thread, tasks that are not `Send`

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use liststore::domain::ManualClock;
+use liststore::domain::{ManualClock, SystemClock};
 use liststore::items::ItemStore;
+use liststore::items::cql::CqlStore;
 use liststore::items::embedded_fjall::{self, Fsync, Options};
 use liststore::items::memory::MemoryStore;
 use liststore::metadata::MetadataStore;
@@ -12,6 +13,7 @@ use liststore::metadata::memory::memory_store;
 use prometheus::Registry;
 use tempfile::TempDir;
 
+use crate::cassandra;
 use crate::items::{Backend, item_store_suite};
 use crate::metadata::{MetadataBackend, metadata_store_suite};
 
@@ -64,7 +66,27 @@ impl Backend for Embedded {
     }
 }
 
+/// One node of Apache Cassandra. It expires rows by its own clock, in whole seconds.
+struct Cassandra;
+
+#[async_trait(?Send)]
+impl Backend for Cassandra {
+    async fn open(&self) -> Arc<dyn ItemStore> {
+        let options = cassandra::shared_options();
+        Arc::new(CqlStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap())
+    }
+
+    fn steps_clock(&self) -> bool {
+        false
+    }
+
+    fn isolates_reads(&self) -> bool {
+        false
+    }
+}
+
 item_store_suite! { items_memory: Memory }
+item_store_suite! { durable items_cassandra: Cassandra }
 item_store_suite! { durable items_fjall: Embedded::new() }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }

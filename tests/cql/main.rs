@@ -2,8 +2,11 @@
 //! requests and nodes fail, and what several servers see of each other.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod clocks;
+mod forged;
 mod probe;
 mod rows;
+mod schema;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;
