@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod clocks;
+mod cluster;
+mod detection;
 mod forged;
+mod outage;
 mod probe;
 mod rows;
 mod schema;
