@@ -13,6 +13,9 @@ mod items;
 mod metadata;
 mod stores;
 
+#[path = "../support/cassandra.rs"]
+mod cassandra;
+
 #[path = "../support/postgres.rs"]
 #[allow(dead_code, reason = "other suites stop servers and cut connections")]
 mod postgres;

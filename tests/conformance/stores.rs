@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use liststore::domain::{Clock, ManualClock};
+use liststore::domain::{Clock, ManualClock, SystemClock};
 use liststore::items::ItemStore;
+use liststore::items::cql::CqlStore;
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
 use liststore::items::memory::MemoryStore;
 use liststore::metadata::MetadataStore;
@@ -15,6 +16,7 @@ use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
 use prometheus::Registry;
 use tempfile::TempDir;
 
+use crate::cassandra;
 use crate::items::{Backend, item_store_suite};
 use crate::metadata::{MetadataBackend, metadata_store_suite};
 use crate::postgres::Database;
@@ -89,8 +91,28 @@ impl MetadataBackend for Postgres {
     }
 }
 
+/// One node of Apache Cassandra. It expires rows by its own clock, in whole seconds.
+struct Cassandra;
+
+#[async_trait(?Send)]
+impl Backend for Cassandra {
+    async fn open(&self) -> Arc<dyn ItemStore> {
+        let options = cassandra::shared_options();
+        Arc::new(CqlStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap())
+    }
+
+    fn steps_clock(&self) -> bool {
+        false
+    }
+
+    fn isolates_reads(&self) -> bool {
+        false
+    }
+}
+
 item_store_suite! { items_memory: Memory }
 item_store_suite! { durable items_embedded: Embedded::new() }
+item_store_suite! { durable items_cassandra: Cassandra }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }
 metadata_store_suite! { durable metadata_postgres: Postgres::new() }

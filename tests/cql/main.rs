@@ -2,8 +2,14 @@
 //! requests and nodes fail, and what several servers see of each other.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod clocks;
+mod cluster;
+mod detection;
+mod forged;
+mod outage;
 mod probe;
 mod rows;
+mod schema;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;

@@ -67,6 +67,12 @@ impl Server {
         Self { store, session, registry, deadline: Duration::from_secs(20) }
     }
 
+    /// The same process with another actor.
+    pub async fn another_session(&self) -> Self {
+        let session = self.store.open_session().await.unwrap();
+        Self { store: Arc::clone(&self.store), session, registry: self.registry.clone(), deadline: self.deadline }
+    }
+
     pub fn op(&self) -> Operation {
         self.op_with(ttl(3_600))
     }
@@ -114,7 +120,7 @@ impl Server {
         let metrics = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
         metrics
             .filter(|metric| label.is_empty() || metric.get_label().iter().any(|pair| pair.value() == label))
-            .map(|metric| metric.get_counter().value() + metric.get_gauge().value())
+            .map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value())
             .sum()
     }
 }

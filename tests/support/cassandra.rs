@@ -65,6 +65,12 @@ impl Drop for Cluster {
     }
 }
 
+/// Held by tests that start a cluster of their own, one at a time: each takes gigabytes.
+pub async fn turn() -> tokio::sync::MutexGuard<'static, ()> {
+    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    TURN.lock().await
+}
+
 /// A shell that waits until this process is gone, and then cleans up: tests may be interrupted.
 fn end_with_this_process(dir: &Path) {
     let watch = "while kill -0 \"$1\" 2>/dev/null && [ -d \"$3\" ]; do sleep 0.5; done; \

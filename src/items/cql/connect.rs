@@ -84,12 +84,15 @@ pub fn datacenter(options: &CqlOptions, cluster: &ClusterState) -> Result<String
     let known: BTreeSet<&str> = cluster.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref()).collect();
     let names = || known.iter().copied().collect::<Vec<_>>().join(", ");
     match (&options.datacenter, known.first()) {
+        (Some(_), None) => Err(unavailable(UNREADABLE.to_owned())),
         (Some(wanted), _) if known.contains(wanted.as_str()) => Ok(wanted.clone()),
         (Some(wanted), _) => Err(unavailable(format!(
             "the cluster has no datacenter {wanted:?}, only: {}; set items.cql.datacenter to one of them",
             names()
         ))),
         (None, Some(only)) if known.len() == 1 => Ok((*only).to_owned()),
+        // The driver makes do with the contact points where it cannot read what the cluster is.
+        (None, None) => Err(unavailable(UNREADABLE.to_owned())),
         _ => Err(unavailable(format!(
             "the cluster has several datacenters ({}): set items.cql.datacenter to the one near this server",
             names()
@@ -101,6 +104,8 @@ pub fn unavailable(reason: String) -> StoreError {
     StoreError::Unavailable { reason, outcome_unknown: false }
 }
 
+const UNREADABLE: &str = "the cluster's own tables cannot be read: is it whole, and may this login read them?";
+
 fn why_no_session(error: &NewSessionError) -> String {
     match error {
         NewSessionError::FailedToResolveAnyHostname(names) => {
@@ -110,9 +115,7 @@ fn why_no_session(error: &NewSessionError) -> String {
             last_connection_error,
             ..
         })) => why_no_connection(last_connection_error),
-        NewSessionError::MetadataError(_) => {
-            "the cluster's own tables cannot be read: is it a CQL cluster, and is it up?".to_owned()
-        }
+        NewSessionError::MetadataError(_) => UNREADABLE.to_owned(),
         _ => "the driver opens no session".to_owned(),
     }
 }

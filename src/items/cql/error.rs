@@ -8,6 +8,9 @@ use scylla::errors::{DbError, ExecutionError, OperationType, RequestAttemptError
 use crate::domain::Invalid;
 use crate::items::StoreError;
 
+/// The kind of a failure in which no node was even connected.
+pub const NO_CONNECTION: &str = "no_connection";
+
 /// One attempt that failed.
 #[derive(Debug, Clone)]
 pub struct Failure {
@@ -23,7 +26,7 @@ impl Failure {
     /// Reads an error of a request that `writes` or only reads.
     pub fn of(error: &ExecutionError, writes: bool) -> Self {
         match error {
-            ExecutionError::ConnectionPoolError(_) => unavailable("no_connection", "no connection to any node", false),
+            ExecutionError::ConnectionPoolError(_) => unavailable(NO_CONNECTION, "no connection to any node", false),
             ExecutionError::EmptyPlan => unavailable(
                 "no_node",
                 "no node may be asked: is items.cql.datacenter the name of a datacenter of this cluster?",

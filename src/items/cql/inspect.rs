@@ -13,6 +13,9 @@ use super::schema::{Found, SchemaState, check_replicas, replicas_in, statement};
 use super::tls;
 use crate::items::StoreError;
 
+/// The driver counts the connections to shards only.
+pub const CONTROL_CONNECTIONS: u64 = 1;
+
 /// What was found. The session that found it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
@@ -28,7 +31,7 @@ pub struct Inspection {
     /// Whether the keyspace uses ScyllaDB's tablets.
     pub tablets: bool,
     pub default_ttl_secs: Option<i32>,
-    /// Connections of one session, as each list actor has one.
+    /// Connections of one session, the control connection included; each list actor has a session.
     pub connections: u64,
     /// Why `serve` would not start. Empty if it would.
     pub problems: Vec<String>,
@@ -54,16 +57,19 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
     let cluster = session.get_cluster_state();
     let dialect = Dialect::of(options.dialect, &cluster);
     let datacenter = connect::datacenter(options, &cluster)?;
-    let found = Found::read(&session, options).await?;
-    let schema = found.state(dialect);
     let replicas = replicas_in(&cluster, &options.keyspace, &datacenter);
-    let mut problems = Vec::new();
-    if !schema.is_current() {
-        problems.push(schema.to_string());
-    }
     let judged = replicas.unwrap_or(options.replication_factor);
+    let mut problems = Vec::new();
+    let mut consistency = options.read_consistency;
     if let Err(StoreError::Unavailable { reason, .. }) = check_replicas(options, &cluster, &datacenter, judged) {
         problems.push(reason);
+        // The record can still be read from whoever has it.
+        consistency = Consistency::One;
+    }
+    let found = Found::read(&session, &options.keyspace, consistency).await?;
+    let schema = found.state(dialect);
+    if !schema.is_current() {
+        problems.push(schema.to_string());
     }
     let mut nodes = Vec::new();
     for node in cluster.get_nodes_info() {
@@ -79,7 +85,7 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
         replicas,
         tablets: cluster.get_keyspace(&options.keyspace).is_some_and(|keyspace| keyspace.tablet_based),
         default_ttl_secs: found.default_ttl_secs,
-        connections: session.get_metrics().get_total_connections(),
+        connections: session.get_metrics().get_total_connections() + CONTROL_CONNECTIONS,
         problems,
     })
 }
@@ -104,5 +110,5 @@ async fn inspect_node(session: &Session, dialect: Dialect, node: &Arc<Node>) -> 
 pub async fn schema_state(options: &CqlOptions, tls: Option<&Tls>) -> Result<SchemaState, StoreError> {
     let session = connect::connect(options, tls).await?;
     let dialect = Dialect::of(options.dialect, &session.get_cluster_state());
-    Ok(Found::read(&session, options).await?.state(dialect))
+    Ok(Found::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect))
 }

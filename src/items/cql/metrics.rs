@@ -9,6 +9,7 @@ use prometheus::{
 };
 use scylla::observability::metrics::Metrics as DriverMetrics;
 
+use super::inspect::CONTROL_CONNECTIONS;
 use super::skew::SkewGauge;
 use super::statements::Statement;
 
@@ -94,8 +95,11 @@ impl Sessions {
     fn count(&self) -> (i64, i64) {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|session| session.strong_count() > 0);
-        let connections: u64 =
-            sessions.iter().filter_map(Weak::upgrade).map(|session| session.get_total_connections()).sum();
+        let connections: u64 = sessions
+            .iter()
+            .filter_map(Weak::upgrade)
+            .map(|session| session.get_total_connections() + CONTROL_CONNECTIONS)
+            .sum();
         (i64::try_from(sessions.len()).unwrap_or(i64::MAX), i64::try_from(connections).unwrap_or(i64::MAX))
     }
 }

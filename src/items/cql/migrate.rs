@@ -66,7 +66,7 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
     let datacenter = connect::datacenter(options, &cluster)?;
     let replicas = replicas_in(&cluster, &options.keyspace, &datacenter);
     check_replicas(options, &cluster, &datacenter, replicas.unwrap_or(options.replication_factor))?;
-    let found = Found::read(&session, options).await?;
+    let found = Found::read(&session, &options.keyspace, options.read_consistency).await?;
     let before = found.state(dialect);
     if matches!(before, SchemaState::Newer { .. } | SchemaState::Foreign { .. }) {
         return Err(MigrateError::Unfit(before));

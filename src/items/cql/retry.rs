@@ -20,7 +20,7 @@ use scylla::policies::load_balancing::LoadBalancingPolicy;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use uuid::Uuid;
 
-use super::error::{Failure, after_unknown};
+use super::error::{Failure, NO_CONNECTION, after_unknown};
 use super::metrics::CqlMetrics;
 use super::route::{AttemptRoute, NodeHealth};
 use super::statements::Statement;
@@ -30,6 +30,8 @@ use crate::items::StoreError;
 const ATTEMPTS_MAX: usize = 4;
 /// The pause before the n-th retry is random, up to this times 2^n.
 const PAUSE_BASE: Duration = Duration::from_millis(10);
+/// The same where no node was connected: the driver connects anew after some 50 ms.
+const RECONNECT_PAUSE_BASE: Duration = Duration::from_millis(50);
 /// An attempt without an answer is given up on after this part of the time that is left.
 const PATIENCE_PART: u32 = 3;
 /// But not before this: a slower answer is still better than double the load.
@@ -152,7 +154,7 @@ where
         let deadline = self.request.deadline;
         loop {
             if let Some(failed) = failure.take_if(|failed| !failed.retry || under_way.is_empty()) {
-                let pause = self.pause();
+                let pause = self.pause(failed.kind);
                 if !failed.retry || !self.may_retry(deadline - pause) {
                     return Err(after_unknown(failed.error, self.unknown));
                 }
@@ -228,8 +230,9 @@ where
         afforded
     }
 
-    fn pause(&self) -> Duration {
-        let most = PAUSE_BASE * 2_u32.saturating_pow(u32::try_from(self.routes.len()).unwrap_or(u32::MAX));
+    fn pause(&self, kind: &str) -> Duration {
+        let base = if kind == NO_CONNECTION { RECONNECT_PAUSE_BASE } else { PAUSE_BASE };
+        let most = base * 2_u32.saturating_pow(u32::try_from(self.routes.len()).unwrap_or(u32::MAX));
         most.mul_f64(fastrand::f64())
     }
 

@@ -93,8 +93,8 @@ const COLUMNS: [&str; 4] = [
 ];
 
 impl Found {
-    pub async fn read(session: &Session, options: &CqlOptions) -> Result<Self, StoreError> {
-        let keyspace = &options.keyspace;
+    /// Reads the schema, and the record of it at `consistency`.
+    pub async fn read(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Self, StoreError> {
         let keyspaces: Vec<(String,)> = select(
             session,
             "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?",
@@ -128,7 +128,7 @@ impl Found {
         )
         .await?;
         let record = tables.iter().any(|(name, _)| name == RECORD);
-        let applied = if record { Self::applied(session, options).await? } else { Vec::new() };
+        let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
         let mut columns: Vec<String> = columns
             .into_iter()
             .map(|(name, kind, position, type_name, order)| format!("{name} {kind} {position} {type_name} {order}"))
@@ -144,9 +144,9 @@ impl Found {
         })
     }
 
-    async fn applied(session: &Session, options: &CqlOptions) -> Result<Vec<i32>, StoreError> {
-        let text = format!("SELECT version FROM \"{}\".{RECORD}", options.keyspace);
-        let rows: Vec<(i32,)> = select(session, &text, (), options.read_consistency).await?;
+    async fn applied(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Vec<i32>, StoreError> {
+        let text = format!("SELECT version FROM \"{keyspace}\".{RECORD}");
+        let rows: Vec<(i32,)> = select(session, &text, (), consistency).await?;
         let mut applied: Vec<i32> = rows.into_iter().map(|(version,)| version).collect();
         applied.sort_unstable();
         Ok(applied)

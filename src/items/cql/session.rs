@@ -15,7 +15,7 @@ use scylla::client::session::Session;
 use super::dialect::Dialect;
 use super::options::{Consistency, CqlOptions};
 use super::retry::{Attempts, Request};
-use super::schema::{Found, check_replicas, replicas_in};
+use super::schema::{Found, SchemaState, check_replicas, replicas_in};
 use super::statements::{Prepared, Statement};
 use super::store::Shared;
 use super::write_clock::WriteClock;
@@ -96,13 +96,13 @@ impl CqlSession {
 async fn check(driver: &Session, options: &CqlOptions) -> Result<(), StoreError> {
     let cluster = driver.get_cluster_state();
     let datacenter = connect::datacenter(options, &cluster)?;
-    let state = Found::read(driver, options).await?.state(Dialect::of(options.dialect, &cluster));
-    if !state.is_current() {
-        return Err(connect::unavailable(state.to_string()));
+    if let Some(replicas) = replicas_in(&cluster, &options.keyspace, &datacenter) {
+        check_replicas(options, &cluster, &datacenter, replicas)?;
     }
-    match replicas_in(&cluster, &options.keyspace, &datacenter) {
-        Some(replicas) => check_replicas(options, &cluster, &datacenter, replicas),
-        None => Ok(()),
+    let found = Found::read(driver, &options.keyspace, options.read_consistency).await?;
+    match found.state(Dialect::of(options.dialect, &cluster)) {
+        SchemaState::Current => Ok(()),
+        other => Err(connect::unavailable(other.to_string())),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use liststore::items::{Operation, StoreError};
@@ -103,9 +104,17 @@ pub async fn a_dropped_add_is_never_seen_in_part(backend: &dyn Backend) {
         // Acknowledged after the dropped one: by now that one is there or not.
         settled.push((-(round as i64), format!("settled{round}")));
         probe.add(&settled[round..]).await;
-        let list = probe.all().await;
+        let count_of = |list: &[(i64, Vec<u8>)], n: usize| {
+            list.iter().filter(|(_, value)| *value == format!("dropped{n}").as_bytes()).count()
+        };
+        let mut list = probe.all().await;
+        let landing = |list: &[(i64, Vec<u8>)]| (0..=round).any(|n| !matches!(count_of(list, n), 0 | 200));
+        let patience = Instant::now() + Duration::from_secs(20);
+        while !backend.isolates_reads() && landing(&list) && Instant::now() < patience {
+            list = probe.all().await;
+        }
         for n in 0..=round {
-            let count = list.iter().filter(|(_, value)| *value == format!("dropped{n}").as_bytes()).count();
+            let count = count_of(&list, n);
             assert!(count == 0 || count == 200, "{count} of 200 items of the dropped add {n}");
         }
         assert!(list.starts_with(&probe.in_order(&settled)), "acknowledged items are missing");

@@ -28,6 +28,12 @@ pub trait Backend {
     fn steps_clock(&self) -> bool {
         true
     }
+
+    /// Whether a read sees an add that is under way whole or not at all. A store that is read in
+    /// pages promises that of adds that are settled only.
+    fn isolates_reads(&self) -> bool {
+        true
+    }
 }
 
 /// Makes the whole suite a module of tests for one store:

@@ -1,0 +1,102 @@
+//! Write timestamps of servers whose clocks differ: what still holds, what does not, and that it is
+//! warned of. `docs/cql.md`, "Clocks", promises what stands here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use liststore::domain::{Clock, SystemClock, Timestamp};
+use liststore::items::ItemStore;
+
+use crate::cassandra::shared_options;
+use crate::probe::{Server, bare, fresh_list, now, now_micros, stored, write_row};
+
+/// A clock that is a fixed time off.
+struct OffClock {
+    seconds: i64,
+}
+
+impl Clock for OffClock {
+    fn now(&self) -> Timestamp {
+        let nanos = SystemClock.now().as_nanos().checked_add_signed(self.seconds * 1_000_000_000);
+        Timestamp::from_nanos(nanos.unwrap()).unwrap()
+    }
+}
+
+const SECOND: i64 = 1_000_000;
+
+#[tokio::test]
+async fn a_removal_by_value_outranks_a_faster_clock() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
+    let (base, ahead) = (now(), now_micros() + 3_600 * SECOND);
+    write_row(&bare, &list, base, b"v", 600, ahead).await;
+    write_row(&bare, &list, base, b"w", 600, ahead).await;
+    assert_eq!(server.remove(&list, b"v").await, 1);
+    assert_eq!(server.values(&list).await, [b"w"]);
+    // Remove all has one timestamp of its own, and misses what a faster clock wrote.
+    server.remove_all(&list).await;
+    assert_eq!(server.values(&list).await, [b"w"]);
+}
+
+#[tokio::test]
+async fn an_add_after_a_removal_wins_over_a_clock_up_to_five_seconds_ahead() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
+    let base = now();
+    write_row(&bare, &list, base, b"v", 600, now_micros() + 3 * SECOND).await;
+    assert_eq!(server.remove(&list, b"v").await, 1);
+    server.add(&list, &[(base, b"v")]).await;
+    assert_eq!(server.values(&list).await, [b"v"]);
+    let raised = stored(&bare, &list).await[0].writetime;
+    assert!(raised > now_micros() + SECOND, "the write clock was raised to what it met");
+
+    // Further ahead than that, the removal's tombstone hides what is added again until then.
+    let far = fresh_list();
+    write_row(&bare, &far, base, b"v", 600, now_micros() + 3_600 * SECOND).await;
+    assert_eq!(server.remove(&far, b"v").await, 1);
+    server.add(&far, &[(base, b"v")]).await;
+    assert!(server.values(&far).await.is_empty());
+    // Other items of the list are not concerned.
+    server.add(&far, &[(base, b"w")]).await;
+    assert_eq!(server.values(&far).await, [b"w"]);
+    assert!(stored(&bare, &far).await[0].writetime <= now_micros() + 6 * SECOND, "one clock does not drag the others along");
+}
+
+#[tokio::test]
+async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
+    let options = shared_options();
+    let fast = Server::open_with(options.clone(), Arc::new(OffClock { seconds: 3 })).await;
+    let slow = Server::open_with(options.clone(), Arc::new(OffClock { seconds: 0 })).await;
+    let (list, base) = (fresh_list(), now());
+    fast.add(&list, &[(base, b"v")]).await;
+    assert_eq!(slow.remove(&list, b"v").await, 1);
+    assert!(fast.values(&list).await.is_empty());
+    slow.add(&list, &[(base, b"v")]).await;
+    assert_eq!(fast.values(&list).await, [b"v"]);
+
+    // A server that has met no write of the faster one misses its items when it removes all.
+    let strange = Server::open_with(options, Arc::new(OffClock { seconds: 0 })).await;
+    let other = fresh_list();
+    fast.add(&other, &[(base, b"v")]).await;
+    strange.remove_all(&other).await;
+    assert_eq!(fast.values(&other).await, [b"v"]);
+    // One read meets it, and the next removal outranks it.
+    assert_eq!(strange.values(&other).await, [b"v"]);
+    strange.remove_all(&other).await;
+    assert!(fast.values(&other).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_clock_that_is_ahead_is_warned_of() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
+    assert_eq!(server.store.warning(), None);
+    write_row(&bare, &list, now(), b"v", 600, now_micros() + 500_000).await;
+    server.values(&list).await;
+    assert_eq!(server.store.warning(), None, "half a second is within the setting");
+    write_row(&bare, &list, now(), b"w", 600, now_micros() + 60 * SECOND).await;
+    assert_eq!(server.remove(&list, b"w").await, 1);
+    assert!(server.store.skew() > Duration::from_secs(55));
+    assert!(server.store.warning().unwrap().contains("clock"));
+    assert!(server.metric("liststore_cql_clock_skew_seconds", "") > 55.0);
+}

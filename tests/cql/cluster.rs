@@ -1,0 +1,162 @@
+//! Three nodes with three replicas: a node killed, paused and brought back under load, a quorum lost
+//! and regained, and two servers that are one.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use liststore::domain::{ListKey, Timestamp};
+use liststore::items::StoreError;
+use liststore::items::cql::{inspect, migrate};
+
+use crate::cassandra::{self, Cluster};
+use crate::probe::{Server, fresh_list, now};
+
+/// What many callers did at once, and what became of it.
+#[derive(Default)]
+struct Load {
+    stop: Cell<bool>,
+    succeeded: Cell<u64>,
+    failed: RefCell<Vec<StoreError>>,
+    slowest: Cell<Duration>,
+}
+
+impl Load {
+    fn note<T>(&self, began: Instant, outcome: Result<T, StoreError>) -> Option<T> {
+        self.slowest.set(self.slowest.get().max(began.elapsed()));
+        match outcome {
+            Ok(done) => {
+                self.succeeded.set(self.succeeded.get() + 1);
+                Some(done)
+            }
+            Err(error) => {
+                self.failed.borrow_mut().push(error);
+                None
+            }
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.succeeded.get() + self.failed.borrow().len() as u64
+    }
+
+    /// One caller: adds to its list through one server and reads it through the other, which must
+    /// show all that was acknowledged.
+    async fn call(&self, writer: &Server, reader: &Server) -> (ListKey, BTreeSet<Vec<u8>>) {
+        let list = fresh_list();
+        let mut acknowledged = BTreeSet::new();
+        for n in 0.. {
+            if self.stop.get() {
+                break;
+            }
+            let value = format!("v{n}").into_bytes();
+            let began = Instant::now();
+            let added = writer.try_add(&list, &writer.op(), &[(now(), &value)]).await;
+            if self.note(began, added).is_some() {
+                acknowledged.insert(value);
+            }
+            let began = Instant::now();
+            let page = reader.session.get(&reader.op(), &list, &crate::probe::EVERYTHING).await;
+            if let Some(page) = self.note(began, page) {
+                let seen: BTreeSet<Vec<u8>> = page.items.iter().map(|item| item.value.to_vec()).collect();
+                assert!(seen.is_superset(&acknowledged), "an acknowledged item is missing");
+            }
+        }
+        (list, acknowledged)
+    }
+}
+
+/// Does something in a thread of its own, so that the load goes on meanwhile.
+async fn aside(cluster: &std::sync::Arc<Cluster>, what: impl FnOnce(&Cluster) + Send + 'static) {
+    let cluster = std::sync::Arc::clone(cluster);
+    tokio::task::spawn_blocking(move || what(&cluster)).await.unwrap();
+}
+
+async fn until(load: &Load, more: u64) {
+    let wanted = load.total() + more;
+    let patience = Instant::now() + Duration::from_secs(60);
+    while load.total() < wanted {
+        assert!(Instant::now() < patience, "the load stands still");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn three_nodes_lose_and_regain_one_and_then_two() {
+    let _turn = cassandra::turn().await;
+    let cluster = std::sync::Arc::new(Cluster::start(&["--nodes", "3"]));
+    let options = cassandra::options(cluster.contact_points.clone(), 3);
+    migrate(&options, false).await.unwrap();
+    let found = inspect(&options).await.unwrap();
+    assert_eq!((found.nodes.len(), found.replicas, found.problems.len()), (3, Some(3), 0));
+    let deadline = Duration::from_secs(2);
+    let one = Server { deadline, ..Server::open(options.clone()).await };
+    let two = Server { deadline, ..Server::open(options.clone()).await };
+
+    for (case, lose, regain) in [
+        ("killed", Cluster::kill as fn(&Cluster, usize), Cluster::start_node as fn(&Cluster, usize)),
+        ("paused", Cluster::pause, Cluster::resume),
+    ] {
+        let load = Rc::new(Load::default());
+        let callers = join_all((0..8).map(|n| {
+            let (load, one, two) = (Rc::clone(&load), &one, &two);
+            async move { if n % 2 == 0 { load.call(one, two).await } else { load.call(two, one).await } }
+        }));
+        let events = async {
+            until(&load, 1_000).await;
+            aside(&cluster, move |cluster| lose(cluster, 2)).await;
+            until(&load, 4_000).await;
+            aside(&cluster, move |cluster| regain(cluster, 2)).await;
+            until(&load, 1_000).await;
+            load.stop.set(true);
+        };
+        let (lists, ()) = tokio::join!(callers, events);
+        let (total, failed) = (load.total(), load.failed.borrow());
+        eprintln!("{case}: {total} operations, {} failed, slowest {:?}", failed.len(), load.slowest.get());
+        assert!(failed.len() as u64 * 1_000 <= total, "{case}: {} of {total} failed: {:?}", failed.len(), failed.first());
+        for (list, acknowledged) in lists {
+            let seen: BTreeSet<_> = one.values(&list).await.into_iter().collect();
+            assert!(seen.is_superset(&acknowledged), "{case}: an acknowledged item is lost");
+        }
+    }
+
+    // Two of three are gone: no quorum, and nothing was begun.
+    let list = fresh_list();
+    one.add(&list, &[(now(), b"kept")]).await;
+    aside(&cluster, |cluster| {
+        cluster.kill(2);
+        cluster.kill(3);
+    })
+    .await;
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        let failed = one.try_add(&list, &one.op(), &[(now(), b"unsure")]).await.unwrap_err();
+        assert!(failed.is_retryable(), "{failed:?}");
+        if matches!(&failed, StoreError::Unavailable { reason, outcome_unknown: false } if reason.contains("1 of 2")) {
+            break;
+        }
+        assert!(Instant::now() < patience, "{failed:?}");
+    }
+    aside(&cluster, |cluster| {
+        cluster.start_node(2);
+        cluster.start_node(3);
+    })
+    .await;
+    let patience = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = two.try_add(&list, &two.op(), &[(now(), b"again")]).await {
+        assert!(Instant::now() < patience, "{error:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let values = one.values(&list).await;
+    assert!(values.contains(&b"kept".to_vec()) && values.contains(&b"again".to_vec()), "{values:?}");
+    // A removal reaches replicas that slept through it.
+    assert_eq!(one.remove(&list, b"kept").await, 1);
+    for _ in 0..20 {
+        assert!(!two.values(&list).await.contains(&b"kept".to_vec()));
+    }
+    let far = Timestamp::from_nanos(now().as_nanos() + 1).unwrap();
+    two.add(&list, &[(far, b"kept")]).await;
+    assert!(one.values(&list).await.contains(&b"kept".to_vec()));
+}

@@ -1,0 +1,106 @@
+//! ScyllaDB told apart from Cassandra by what its nodes say in SUPPORTED, forged in front of a
+//! Cassandra: no ScyllaDB runs here, so this is about detection and texts, not about a ScyllaDB.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use liststore::items::cql::{CqlOptions, Dialect, DialectChoice, MigrateError, TabletsChoice, inspect, migrate};
+use scylla_proxy::{
+    Condition, Node, Proxy, Reaction, RequestFrame, RequestOpcode, RequestReaction, RequestRule, ResponseFrame,
+    RunningProxy, ShardAwareness,
+};
+
+use crate::cassandra;
+
+const SCYLLA_RELEASE: &str = "SELECT version FROM system.versions WHERE key = 'local'";
+/// What Cassandra can answer in its place.
+const FORGED_RELEASE: &str = "SELECT (text)'2025.4.1' AS version FROM system.local WHERE key = 'local'";
+
+/// A node that gives itself out as a ScyllaDB of one shard.
+async fn disguised() -> (RunningProxy, CqlOptions) {
+    let real: SocketAddr = cassandra::shared()[0].parse().unwrap();
+    let free = std::net::TcpListener::bind((real.ip(), 0)).unwrap().local_addr().unwrap();
+    let supported = [
+        ("SCYLLA_SHARD", "0"),
+        ("SCYLLA_NR_SHARDS", "1"),
+        ("SCYLLA_SHARDING_ALGORITHM", "biased-token-round-robin"),
+        ("SCYLLA_SHARDING_IGNORE_MSB", "12"),
+        ("SCYLLA_PARTITIONER", "org.apache.cassandra.dht.Murmur3Partitioner"),
+        ("CQL_VERSION", "3.3.1"),
+    ];
+    let supported: HashMap<String, Vec<String>> =
+        supported.into_iter().map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).collect();
+    let forge = move |frame: RequestFrame| ResponseFrame::forged_supported(frame.params, &supported).unwrap();
+    let rules = vec![
+        RequestRule(Condition::RequestOpcode(RequestOpcode::Options), RequestReaction::forge_response(Arc::new(forge))),
+        RequestRule(
+            Condition::RequestOpcode(RequestOpcode::Query).or(Condition::RequestOpcode(RequestOpcode::Prepare)),
+            RequestReaction::transform_frame(Arc::new(translated)),
+        ),
+    ];
+    let node = Node::builder().real_address(real).proxy_address(free).shard_awareness(ShardAwareness::Unaware);
+    let proxy = Proxy::builder().with_node(node.request_rules(rules).build()).build().run().await.unwrap();
+    let keyspace = "Disguised".to_owned();
+    (proxy, CqlOptions { keyspace, ..cassandra::options(vec![free.to_string()], 1) })
+}
+
+/// What only a ScyllaDB understands, in words of Cassandra. The body of a QUERY and of a PREPARE starts
+/// with the length of its text in four bytes and the text.
+fn translated(frame: RequestFrame) -> RequestFrame {
+    let (length, rest) = frame.body.split_at(4);
+    let (text, rest) = rest.split_at(u32::from_be_bytes(length.try_into().unwrap()) as usize);
+    let text = std::str::from_utf8(text).unwrap();
+    // The driver bounds its own queries so.
+    let text = text.split(" USING TIMEOUT ").next().unwrap().replace(SCYLLA_RELEASE, FORGED_RELEASE);
+    let length = u32::try_from(text.len()).unwrap().to_be_bytes();
+    let body: Bytes = [&length, text.as_bytes(), rest].concat().into();
+    RequestFrame::new(frame.params, frame.opcode, body)
+}
+
+fn statements(report: &liststore::items::cql::MigrationReport) -> Vec<String> {
+    let statements = report.steps.iter().flat_map(|step| &step.statements);
+    statements.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[tokio::test]
+async fn a_node_with_shards_is_a_scylla() {
+    let (_proxy, options) = disguised().await;
+    let found = inspect(&options).await.unwrap();
+    assert_eq!(found.dialect, Dialect::Scylla);
+    assert_eq!(found.nodes[0].release.as_deref(), Some("2025.4.1"));
+    assert_eq!(found.nodes[0].shards, 1);
+
+    let planned = migrate(&options, true).await.unwrap();
+    assert_eq!(planned.dialect, Dialect::Scylla);
+    let statements = statements(&planned);
+    assert_eq!(
+        statements[0],
+        "CREATE KEYSPACE IF NOT EXISTS \"Disguised\" WITH replication = {'class': 'NetworkTopologyStrategy', \
+         'datacenter1': 1}"
+    );
+    let index = "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Disguised\".list_items ((feature_key, entity_id), value)";
+    assert!(statements.iter().any(|text| text == index), "{statements:?}");
+    // It is not one, though, and has other words for that.
+    let refused = migrate(&CqlOptions { tablets: TabletsChoice::Disabled, ..options }, false).await.unwrap_err();
+    match refused {
+        MigrateError::Refused { step, statement, words } => {
+            assert_eq!(step, "0001_keyspace");
+            assert!(statement.ends_with("AND tablets = {'enabled': false}"), "{statement}");
+            assert!(words.contains("tablets"), "{words}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_choice_overrides_what_nodes_say() {
+    let (_proxy, options) = disguised().await;
+    let chosen = CqlOptions { dialect: DialectChoice::Cassandra, ..options };
+    let planned = migrate(&chosen, true).await.unwrap();
+    assert_eq!(planned.dialect, Dialect::Cassandra);
+    assert!(statements(&planned).iter().any(|text| text.ends_with("USING 'legacy_local_table'")));
+    let plain = CqlOptions { keyspace: "Undisguised".into(), ..cassandra::options(cassandra::shared(), 1) };
+    assert_eq!(migrate(&plain, true).await.unwrap().dialect, Dialect::Cassandra);
+}

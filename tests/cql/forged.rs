@@ -1,0 +1,371 @@
+//! Errors that a healthy cluster does not give, forged in front of a real node: what each operation
+//! answers, and what a later read shows.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use liststore::domain::ListKey;
+use liststore::items::StoreError;
+use liststore::items::cql::{Consistency, CqlOptions};
+use scylla::errors::{DbError, WriteType};
+use scylla::frame::protocol_features::ProtocolFeatures;
+use scylla_proxy::{
+    Condition, Node, Proxy, Reaction, RequestOpcode, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode,
+    ResponseReaction, ResponseRule, RunningProxy, ShardAwareness,
+};
+
+use crate::cassandra::shared_options;
+use crate::probe::{Server, fresh_list, now};
+
+/// Reads and writes have different consistency levels here, by which the proxy tells them apart.
+const READ: Consistency = Consistency::One;
+const WRITE: Consistency = Consistency::LocalQuorum;
+
+struct Forger {
+    proxy: RunningProxy,
+    options: CqlOptions,
+}
+
+impl Forger {
+    async fn start() -> Self {
+        let options = shared_options();
+        let real: SocketAddr = options.contact_points[0].parse().unwrap();
+        // The driver finds a node's address in the cluster's tables and takes the contact point's
+        // port: so the proxy has the node's address, and a port of its own.
+        let free = std::net::TcpListener::bind((real.ip(), 0)).unwrap().local_addr().unwrap();
+        let node = Node::builder().real_address(real).proxy_address(free).shard_awareness(ShardAwareness::Unaware);
+        let proxy = Proxy::builder().with_node(node.build()).build().run().await.unwrap();
+        let contact_points = vec![free.to_string()];
+        Self {
+            proxy,
+            options: CqlOptions { contact_points, read_consistency: READ, write_consistency: WRITE, ..options },
+        }
+    }
+
+    fn on_requests(&mut self, rules: Vec<RequestRule>) {
+        self.proxy.running_nodes[0].change_request_rules(Some(rules));
+    }
+
+    fn on_responses(&mut self, rules: Vec<ResponseRule>) {
+        self.proxy.running_nodes[0].change_response_rules(Some(rules));
+    }
+
+    fn heal(&mut self) {
+        self.on_requests(vec![]);
+        self.on_responses(vec![]);
+    }
+}
+
+/// The statements of one kind, on connections that carry them.
+fn of(statement: Sent) -> Condition {
+    let consistency = |level| Condition::RequestConsistency(level, ProtocolFeatures::default());
+    let opcode = match statement {
+        Sent::Add => return Condition::RequestOpcode(RequestOpcode::Batch),
+        Sent::Read | Sent::Delete => Condition::RequestOpcode(RequestOpcode::Execute),
+    };
+    let level = if statement == Sent::Read { scylla::statement::Consistency::One } else { scylla::statement::Consistency::LocalQuorum };
+    opcode.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)).and(consistency(level))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// Get, and the index query of a removal.
+    Read,
+    Add,
+    /// The deletes of both removals.
+    Delete,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Get,
+    Add,
+    RemoveValue,
+    RemoveAll,
+}
+
+const OPERATIONS: [(Operation, &[Sent]); 4] = [
+    (Operation::Get, &[Sent::Read]),
+    (Operation::Add, &[Sent::Add]),
+    (Operation::RemoveValue, &[Sent::Read, Sent::Delete]),
+    (Operation::RemoveAll, &[Sent::Delete]),
+];
+
+async fn run(server: &Server, list: &ListKey, operation: Operation) -> Result<(), StoreError> {
+    let op = server.op();
+    match operation {
+        Operation::Get => server.session.get(&op, list, &crate::probe::EVERYTHING).await.map(|_| ()),
+        Operation::Add => server.try_add(list, &op, &[(now(), b"new"), (now(), b"newer")]).await,
+        Operation::RemoveValue => server.session.remove_value(&op, list, b"old").await.map(|_| ()),
+        Operation::RemoveAll => server.session.remove_all(&op, list).await,
+    }
+}
+
+/// What a list of `old`, `other` holds after an operation was carried out, or was not.
+fn after(operation: Operation, done: bool) -> Vec<&'static [u8]> {
+    match (operation, done) {
+        (Operation::Add, true) => vec![b"new", b"newer", b"old", b"other"],
+        (Operation::RemoveValue, true) => vec![b"other"],
+        (Operation::RemoveAll, true) => vec![],
+        _ => vec![b"old", b"other"],
+    }
+}
+
+async fn assert_holds(server: &Server, list: &ListKey, expected: &[&[u8]], case: &str) {
+    let mut values = server.values(list).await;
+    values.sort();
+    assert_eq!(values, expected, "{case}");
+}
+
+async fn filled(server: &Server) -> ListKey {
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"old"), (now(), b"other")]).await;
+    list
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Unavailable,
+    Overloaded,
+    Timeout,
+    Refused,
+    Internal,
+}
+
+fn kind(error: &StoreError) -> Kind {
+    match error {
+        StoreError::Unavailable { .. } => Kind::Unavailable,
+        StoreError::Overloaded { .. } => Kind::Overloaded,
+        StoreError::Timeout { .. } => Kind::Timeout,
+        StoreError::Refused(_) => Kind::Refused,
+        StoreError::Internal { .. } => Kind::Internal,
+    }
+}
+
+/// The error, whether it can only come from a write, what it becomes, whether another attempt is
+/// made, and whether a write may have been carried out.
+fn errors() -> Vec<(DbError, bool, Kind, bool, bool)> {
+    let consistency = scylla::statement::Consistency::LocalQuorum;
+    let (received, required, numfailures, data_present) = (1, 2, 1, false);
+    let write_type = WriteType::Batch;
+    vec![
+        (DbError::Unavailable { consistency, required: 2, alive: 1 }, false, Kind::Unavailable, true, false),
+        (DbError::Overloaded, false, Kind::Overloaded, true, false),
+        (DbError::IsBootstrapping, false, Kind::Unavailable, true, false),
+        (DbError::ReadTimeout { consistency, received, required, data_present }, false, Kind::Timeout, true, true),
+        (
+            DbError::ReadFailure { consistency, received, required, numfailures, data_present },
+            false,
+            Kind::Unavailable,
+            true,
+            true,
+        ),
+        (
+            DbError::WriteTimeout { consistency, received, required, write_type: write_type.clone() },
+            true,
+            Kind::Timeout,
+            true,
+            true,
+        ),
+        (
+            DbError::WriteFailure { consistency, received, required, numfailures, write_type },
+            true,
+            Kind::Unavailable,
+            true,
+            true,
+        ),
+        (DbError::ServerError, false, Kind::Internal, true, true),
+        (DbError::ProtocolError, false, Kind::Internal, false, false),
+        (DbError::SyntaxError, false, Kind::Internal, false, false),
+        (DbError::Invalid, false, Kind::Internal, false, false),
+        (DbError::ConfigError, false, Kind::Internal, false, false),
+        (DbError::Unauthorized, false, Kind::Unavailable, false, false),
+        (DbError::Other(0x1600), false, Kind::Internal, false, true),
+    ]
+}
+
+#[tokio::test]
+async fn every_error_of_every_operation_is_answered_as_documented() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    for (operation, statements) in OPERATIONS {
+        for &sent in statements {
+            for (error, only_writes, expected, retried, unknown) in errors() {
+                let writes = sent != Sent::Read;
+                if only_writes && !writes {
+                    continue;
+                }
+                let case = format!("{operation:?} at {sent:?}: {error}");
+                let list = filled(&server).await;
+                let retries = server.metric("liststore_cql_retries_total", "");
+                forger.on_requests(vec![RequestRule(of(sent), RequestReaction::forge_with_error(error))]);
+                let failed = run(&server, &list, operation).await.expect_err(&case);
+                forger.heal();
+                assert_eq!(kind(&failed), expected, "{case}");
+                assert_eq!(failed.outcome_unknown(), unknown && writes, "{case}");
+                let tried = server.metric("liststore_cql_retries_total", "") - retries;
+                assert_eq!(tried as u32, if retried { 3 } else { 0 }, "{case}");
+                assert!(!format!("{failed:?}").contains("Proxy-triggered"), "{case}: the database's words got through");
+                // The node never saw it.
+                assert_holds(&server, &list, &after(operation, false), &case).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_passes_is_not_seen() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    for (operation, statements) in OPERATIONS {
+        for &sent in statements {
+            for (error, only_writes, _, retried, _) in errors() {
+                if !retried || (only_writes && sent == Sent::Read) {
+                    continue;
+                }
+                let case = format!("{operation:?} at {sent:?}: {error}");
+                let list = filled(&server).await;
+                let once = of(sent).and(Condition::TrueForLimitedTimes(1));
+                forger.on_requests(vec![RequestRule(once, RequestReaction::forge_with_error(error))]);
+                run(&server, &list, operation).await.expect(&case);
+                forger.heal();
+                assert_holds(&server, &list, &after(operation, true), &case).await;
+            }
+        }
+    }
+}
+
+/// A write that the node carried out although the answer says that it timed out.
+#[tokio::test]
+async fn a_write_of_unknown_outcome_may_have_been_carried_out() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    for operation in [Operation::Add, Operation::RemoveValue, Operation::RemoveAll] {
+        let list = filled(&server).await;
+        // A write's answer is RESULT of the kind Void (CQL binary protocol, section 4.2.5.1).
+        let lie = ResponseReaction::transform_frame(Arc::new(|frame: ResponseFrame| {
+            if frame.opcode != ResponseOpcode::Result || frame.body[..] != [0, 0, 0, 1] {
+                return frame;
+            }
+            let consistency = scylla::statement::Consistency::LocalQuorum;
+            let error = DbError::WriteTimeout { consistency, received: 1, required: 2, write_type: WriteType::Simple };
+            ResponseFrame::forged_error(frame.params, error, None).unwrap()
+        }));
+        forger.on_responses(vec![ResponseRule(Condition::True, lie)]);
+        let failed = run(&server, &list, operation).await.unwrap_err();
+        forger.heal();
+        assert!(matches!(failed, StoreError::Timeout { outcome_unknown: true }), "{operation:?}: {failed:?}");
+        assert_holds(&server, &list, &after(operation, true), &format!("{operation:?}")).await;
+        // Doing it again is safe.
+        run(&server, &list, operation).await.unwrap();
+    }
+}
+
+/// A late attempt of an add must not bring back what was removed after it.
+#[tokio::test]
+async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let list = fresh_list();
+    let slow = Condition::RequestOpcode(RequestOpcode::Batch).and(Condition::TrueForLimitedTimes(1));
+    forger.on_requests(vec![RequestRule(slow, RequestReaction::delay(Duration::from_millis(1_500)))]);
+    let began = Instant::now();
+    let op = liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(3), ..server.op() };
+    // The first attempt is held up; the second is carried out.
+    server.try_add(&list, &op, &[(op.now, b"v")]).await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}", began.elapsed());
+    assert_eq!(server.remove(&list, b"v").await, 1);
+    // By now the first attempt has arrived too.
+    tokio::time::sleep_until((began + Duration::from_secs(2)).into()).await;
+    assert!(server.values(&list).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_is_sent_again() {
+    let mut forger = Forger::start().await;
+    let server = Server { deadline: Duration::from_secs(2), ..Server::open(forger.options.clone()).await };
+    for (operation, statements) in OPERATIONS {
+        for &sent in statements {
+            let list = filled(&server).await;
+            let once = of(sent).and(Condition::TrueForLimitedTimes(1));
+            forger.on_requests(vec![RequestRule(once, RequestReaction::drop_frame())]);
+            run(&server, &list, operation).await.unwrap();
+            forger.heal();
+            assert_holds(&server, &list, &after(operation, true), &format!("{operation:?} at {sent:?}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_any_answer_the_deadline_holds() {
+    let mut forger = Forger::start().await;
+    let server = Server { deadline: Duration::from_millis(900), ..Server::open(forger.options.clone()).await };
+    for (operation, statements) in OPERATIONS {
+        for &sent in statements {
+            let list = filled(&server).await;
+            forger.on_requests(vec![RequestRule(of(sent), RequestReaction::drop_frame())]);
+            let began = Instant::now();
+            let failed = run(&server, &list, operation).await.unwrap_err();
+            let took = began.elapsed();
+            forger.heal();
+            let unknown = sent != Sent::Read;
+            assert!(
+                matches!(failed, StoreError::Timeout { outcome_unknown } if outcome_unknown == unknown),
+                "{operation:?} at {sent:?}: {failed:?}"
+            );
+            assert!((Duration::from_millis(850)..Duration::from_secs(3)).contains(&took), "{took:?}");
+            assert_holds(&server, &list, &after(operation, false), &format!("{operation:?} at {sent:?}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_replaced_under_the_operation() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    for (operation, statements) in OPERATIONS {
+        for &sent in statements {
+            let list = filled(&server).await;
+            let once = of(sent).and(Condition::TrueForLimitedTimes(1));
+            forger.on_requests(vec![RequestRule(once, RequestReaction::drop_connection())]);
+            run(&server, &list, operation).await.unwrap();
+            forger.heal();
+            assert_holds(&server, &list, &after(operation, true), &format!("{operation:?} at {sent:?}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_is_speculated_on_where_that_is_wished() {
+    let mut forger = Forger::start().await;
+    let options = CqlOptions { speculative_after: Some(Duration::from_millis(20)), ..forger.options.clone() };
+    let server = Server::open(options).await;
+    let list = filled(&server).await;
+    let once = || Condition::TrueForLimitedTimes(1);
+    forger.on_requests(vec![RequestRule(of(Sent::Read).and(once()), RequestReaction::drop_frame())]);
+    let began = Instant::now();
+    assert_eq!(server.values(&list).await.len(), 2);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(server.metric("liststore_cql_retries_total", "speculation") as u32, 1);
+    // Writes are not.
+    let before = server.metric("liststore_cql_retries_total", "");
+    forger.on_requests(vec![RequestRule(of(Sent::Add).and(once()), RequestReaction::delay(Duration::from_millis(300)))]);
+    server.add(&list, &[(now(), b"v")]).await;
+    assert_eq!(server.metric("liststore_cql_retries_total", "") - before, 0.0);
+}
+
+#[tokio::test]
+async fn what_the_cluster_finds_invalid_is_explained() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let list = filled(&server).await;
+    let words = "Request on table a.list_items with ttl of 630720000 seconds exceeds maximum supported expiration date \
+                 of 2038-01-19T03:14:06+00:00. In order to avoid this use a lower TTL";
+    let invalid = RequestReaction::forge_with_error_and_message(DbError::Invalid, Some(words.to_owned()));
+    forger.on_requests(vec![RequestRule(of(Sent::Add), invalid)]);
+    match run(&server, &list, Operation::Add).await.unwrap_err() {
+        StoreError::Refused(why) => assert!(why.detail.contains("storage_compatibility_mode"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}

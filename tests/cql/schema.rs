@@ -1,0 +1,240 @@
+//! The schema on a real Cassandra: made, made again, made by two at once, judged, and refused.
+
+use liststore::items::cql::{
+    Consistency, CqlOptions, CqlStore, Dialect, MigrateError, SchemaState, inspect, migrate,
+};
+use liststore::domain::SystemClock;
+use liststore::items::{ItemStore, StoreError};
+use prometheus::Registry;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cassandra;
+use crate::probe::{Server, fresh_list, now};
+
+/// A keyspace of one test's own, dropped at its end.
+struct Keyspace {
+    options: CqlOptions,
+}
+
+impl Keyspace {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let keyspace = format!("Test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        Self { options: CqlOptions { keyspace, ..cassandra::options(cassandra::shared(), 1) } }
+    }
+
+    async fn driver(&self) -> Session {
+        SessionBuilder::new().known_nodes(&self.options.contact_points).build().await.unwrap()
+    }
+
+    async fn execute(&self, text: &str) {
+        let text = text.replace("KS", &format!("\"{}\"", self.options.keyspace));
+        self.driver().await.query_unpaged(text, ()).await.unwrap();
+    }
+
+    async fn state(&self) -> SchemaState {
+        self.store().schema_state().await.unwrap()
+    }
+
+    fn store(&self) -> CqlStore {
+        CqlStore::open(self.options.clone(), Arc::new(SystemClock), &Registry::new()).unwrap()
+    }
+
+    async fn why_no_session(&self) -> String {
+        why(self.store().open_session().await.map(|_| ()))
+    }
+}
+
+fn why(opened: Result<(), StoreError>) -> String {
+    match opened {
+        Err(StoreError::Unavailable { reason, outcome_unknown: false }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Drop for Keyspace {
+    fn drop(&mut self) {
+        let options = self.options.clone();
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let driver = SessionBuilder::new().known_nodes(&options.contact_points).build().await.unwrap();
+                let text = format!("DROP KEYSPACE IF EXISTS \"{}\"", options.keyspace);
+                driver.query_unpaged(text, ()).await.unwrap();
+            });
+        });
+        let _ = dropping.join();
+    }
+}
+
+#[tokio::test]
+async fn a_migration_makes_the_schema_once() {
+    let keyspace = Keyspace::new();
+    assert_eq!(keyspace.state().await, SchemaState::Missing);
+    assert!(keyspace.why_no_session().await.contains("liststore migrate"));
+
+    let planned = migrate(&keyspace.options, true).await.unwrap();
+    assert_eq!(keyspace.state().await, SchemaState::Missing, "a dry run changes nothing");
+    let done = migrate(&keyspace.options, false).await.unwrap();
+    assert_eq!(done, planned, "a dry run says what is done");
+    assert_eq!((done.dialect, done.datacenter.as_str()), (Dialect::Cassandra, "datacenter1"));
+    assert_eq!(done.steps.len(), 3);
+    assert_eq!(keyspace.state().await, SchemaState::Current);
+
+    let again = migrate(&keyspace.options, false).await.unwrap();
+    assert_eq!((again.before, again.steps), (SchemaState::Current, vec![]));
+    let server = Server::open(keyspace.options.clone()).await;
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"v")]).await;
+    assert_eq!(server.remove(&list, b"v").await, 1);
+}
+
+#[tokio::test]
+async fn two_migrations_at_once_make_one_schema() {
+    for _ in 0..2 {
+        let keyspace = Keyspace::new();
+        let (one, two, three) = tokio::join!(
+            migrate(&keyspace.options, false),
+            migrate(&keyspace.options, false),
+            migrate(&keyspace.options, false)
+        );
+        for done in [one, two, three] {
+            done.unwrap();
+        }
+        assert_eq!(keyspace.state().await, SchemaState::Current);
+        let server = Server::open(keyspace.options.clone()).await;
+        let list = fresh_list();
+        server.add(&list, &[(now(), b"v")]).await;
+        assert_eq!(server.remove(&list, b"v").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_broke_off_is_taken_up() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    keyspace.execute("DROP INDEX KS.list_items_by_value").await;
+    assert!(matches!(keyspace.state().await, SchemaState::Foreign { .. }), "recorded, and not there");
+    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 3").await;
+    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 2, wanted: 3 });
+    assert!(keyspace.why_no_session().await.contains("liststore migrate"));
+    let done = migrate(&keyspace.options, false).await.unwrap();
+    assert_eq!(done.steps.len(), 1);
+    assert_eq!(keyspace.state().await, SchemaState::Current);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_left_alone() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    keyspace.execute("INSERT INTO KS.schema_migrations (version, name) VALUES (4, '0004_later')").await;
+    assert_eq!(keyspace.state().await, SchemaState::Newer { applied: 4, known: 3 });
+    assert!(keyspace.why_no_session().await.contains("newer than this program"));
+    let refused = migrate(&keyspace.options, false).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Unfit(SchemaState::Newer { .. })), "{refused}");
+}
+
+#[tokio::test]
+async fn a_table_with_other_columns_is_refused() {
+    let keyspace = Keyspace::new();
+    keyspace
+        .execute("CREATE KEYSPACE KS WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}")
+        .await;
+    keyspace.execute("CREATE TABLE KS.list_items (feature_key TEXT PRIMARY KEY, value BLOB)").await;
+    let refused = migrate(&keyspace.options, false).await.unwrap_err().to_string();
+    assert!(refused.contains("other columns") && refused.contains("items.cql.keyspace"), "{refused}");
+    assert!(keyspace.why_no_session().await.contains("other columns"));
+}
+
+#[tokio::test]
+async fn a_table_made_by_hand_is_adopted() {
+    let keyspace = Keyspace::new();
+    keyspace
+        .execute("CREATE KEYSPACE KS WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}")
+        .await;
+    keyspace
+        .execute(
+            "CREATE TABLE KS.list_items (feature_key TEXT, entity_id TEXT, item_key TEXT, value BLOB, PRIMARY KEY \
+             ((feature_key, entity_id), item_key)) WITH CLUSTERING ORDER BY (item_key DESC)",
+        )
+        .await;
+    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 3 });
+    let done = migrate(&keyspace.options, false).await.unwrap();
+    assert_eq!(done.steps.len(), 4, "the table's default TTL is set too");
+    assert_eq!(keyspace.state().await, SchemaState::Current);
+    assert_eq!(inspect(&keyspace.options).await.unwrap().default_ttl_secs, Some(2_592_000));
+}
+
+#[tokio::test]
+async fn the_default_ttl_follows_the_setting() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let options = CqlOptions { default_ttl_secs: 77, ..keyspace.options.clone() };
+    let done = migrate(&options, false).await.unwrap();
+    assert_eq!(done.steps.len(), 1);
+    assert!(done.steps[0].statements[0].ends_with("default_time_to_live = 77"));
+    assert_eq!(inspect(&options).await.unwrap().default_ttl_secs, Some(77));
+}
+
+#[tokio::test]
+async fn an_inspection_tells_what_there_is() {
+    let keyspace = Keyspace::new();
+    let before = inspect(&keyspace.options).await.unwrap();
+    assert_eq!((before.schema, before.replicas), (SchemaState::Missing, None));
+    assert!(before.problems[0].contains("liststore migrate"));
+    migrate(&keyspace.options, false).await.unwrap();
+    let found = inspect(&keyspace.options).await.unwrap();
+    assert_eq!(found.problems, Vec::<String>::new());
+    assert_eq!((found.dialect, found.schema), (Dialect::Cassandra, SchemaState::Current));
+    assert_eq!((found.replicas, found.default_ttl_secs, found.tablets), (Some(1), Some(2_592_000), false));
+    assert_eq!(found.nodes.len(), 1);
+    let node = &found.nodes[0];
+    assert!(keyspace.options.contact_points.contains(&node.address), "{node:?}");
+    assert!(node.release.as_ref().unwrap().starts_with("5."), "{node:?}");
+    assert_eq!((node.shards, node.datacenter.as_str()), (1, "datacenter1"));
+    // One to the node, and the control connection.
+    assert_eq!(found.connections, 2);
+}
+
+#[tokio::test]
+async fn a_datacenter_that_is_not_there_is_named() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let options = CqlOptions { datacenter: Some("nowhere".into()), ..keyspace.options.clone() };
+    let refused = migrate(&options, false).await.unwrap_err().to_string();
+    assert!(refused.contains("nowhere") && refused.contains("datacenter1"), "{refused}");
+    let store = CqlStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap();
+    assert!(why(store.open_session().await.map(|_| ())).contains("items.cql.datacenter"));
+}
+
+#[tokio::test]
+async fn replicas_that_can_never_be_enough_are_refused() {
+    let keyspace = Keyspace::new();
+    let three = CqlOptions { replication_factor: 3, ..keyspace.options.clone() };
+    let refused = migrate(&three, false).await.unwrap_err().to_string();
+    assert!(refused.contains("needs 2 of 3 replicas") && refused.contains("replication_factor = 1"), "{refused}");
+    assert_eq!(keyspace.state().await, SchemaState::Missing);
+    // One replica's answer is enough at consistency ONE; at the default level the store then says no.
+    let relaxed =
+        CqlOptions { read_consistency: Consistency::One, write_consistency: Consistency::LocalOne, ..three.clone() };
+    migrate(&relaxed, false).await.unwrap();
+    let store = CqlStore::open(three, Arc::new(SystemClock), &Registry::new()).unwrap();
+    assert!(why(store.open_session().await.map(|_| ())).contains("items.cql.read_consistency LOCAL_QUORUM"));
+    let note = &migrate(&CqlOptions { replication_factor: 1, ..relaxed }, true).await.unwrap().notes;
+    assert!(note[0].contains("has 3 replicas"), "{note:?}");
+}
+
+#[tokio::test]
+async fn a_table_that_vanishes_is_missed_with_the_remedy() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let server = Server::open(keyspace.options.clone()).await;
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"v")]).await;
+    keyspace.execute("DROP KEYSPACE KS").await;
+    let failed = server.try_add(&list, &server.op(), &[(now(), b"w")]).await.unwrap_err();
+    assert!(matches!(&failed, StoreError::Unavailable { reason, .. } if reason.contains("migrate")), "{failed:?}");
+}
