@@ -185,3 +185,28 @@ fn an_interruption_ends_with_a_summary() {
         assert!(said.err.starts_with("error: interrupted"), "{said:?}");
     }
 }
+
+#[test]
+fn a_server_that_is_killed_and_comes_back_is_waited_for() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let rows = |list: &str, from: u64, to: u64| -> String {
+        (from..to).map(|n| format!("{list},{},v{n}\n", seconds(n))).collect()
+    };
+    let mut process = server.spawn(&arguments("f", &["--value-column", "v", "--format", "csv", "-"]));
+    let mut stdin = process.stdin.take().unwrap();
+    // Each list has one full group, which goes out at once, and a rest that waits.
+    stdin.write_all(format!("user,at,v\n{}", rows("before", 0, 1_200)).as_bytes()).unwrap();
+    stdin.flush().unwrap();
+    until_added(&server, "before", 1_000);
+    let url = server.url.clone();
+    let (_, _, dir) = server.end(Signal::SIGKILL);
+    stdin.write_all(rows("during", 0, 1_200).as_bytes()).unwrap();
+    drop(stdin);
+    let server = Server::start_in(dir, url.strip_prefix("http://").unwrap(), &[]);
+    let said = Said::from(process.wait_with_output().unwrap());
+    assert_eq!(counts(&said.ok()), "2400 rows: 2400 items added, 0 already expired, 0 bad");
+    for list in ["before", "during"] {
+        assert_eq!(server.items("f", list).len(), 1_200, "{list}");
+    }
+}
