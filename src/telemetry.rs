@@ -44,7 +44,9 @@ pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
 pub fn init(options: &LogOptions) -> Result<(), TelemetryError> {
     let filter = EnvFilter::builder().parse(&options.filter)?;
     let on_terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(on_terminal);
+    // https://no-color.org: any value but an empty one.
+    let coloured = on_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(coloured);
     let json = match options.format {
         LogFormat::Auto => !on_terminal,
         LogFormat::Text => false,

@@ -47,7 +47,7 @@ fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     reader.read("items.embedded.dir", &mut embedded.dir, path);
     reader.read("items.embedded.fsync", &mut embedded.fsync, choice);
     reader.read("items.embedded.fsync_interval_ms", &mut embedded.fsync_interval_ms, number(1..=HOUR_MS));
-    reader.read("items.embedded.cache_bytes", &mut embedded.cache_bytes, bytes(1 << 20..=1 << 46));
+    reader.read("items.embedded.cache_bytes", &mut embedded.cache_bytes, bytes(4 << 20..=1 << 46));
 }
 
 fn read_cql(cql: &mut CqlSettings, reader: &mut Reader) {

@@ -196,7 +196,7 @@ fn a_server_that_is_away_is_told_with_what_to_do() {
 fn a_reader_that_goes_away_ends_a_command_quietly() {
     let server = Server::start();
     server.feature("f", "string");
-    let rows: String = (0..5_000).map(|n| format!("u,{n},{}\n", "x".repeat(100))).collect();
+    let rows: String = (0..5_000).map(|n| format!("u,{},{}\n", 1_700_000_000 + n, "x".repeat(100))).collect();
     let file = server.write("rows.csv", format!("user,at,v\n{rows}"));
     server.ok(&[
         "import",

@@ -8,10 +8,13 @@ use flate2::write::GzEncoder;
 
 use crate::program::{Said, Server, repository};
 
-/// An import of customers, with the usual columns.
+/// An import of customers, with the usual columns and integer timestamps in seconds.
 pub fn arguments<'a>(feature: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["import", "--entity-type", "customer", "--feature", feature];
     arguments.extend(["--entity-id-column", "user", "--timestamp-column", "at"]);
+    if !more.contains(&"--timestamp-unit") {
+        arguments.extend(["--timestamp-unit", "s"]);
+    }
     arguments.extend(more);
     arguments
 }
@@ -20,6 +23,11 @@ pub fn arguments<'a>(feature: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 fn import(server: &Server, feature: &str, name: &str, content: &str, more: &[&str]) -> Said {
     let file = server.write(name, content);
     server.run(&arguments(feature, &[more, &[&file]].concat()))
+}
+
+/// Seconds since the Unix epoch, in November 2023.
+pub fn seconds(n: u64) -> u64 {
+    1_700_000_000 + n
 }
 
 /// The summary without its times.
@@ -86,11 +94,23 @@ fn cells_become_values_of_the_features_type() {
         ("json", "\"{\"\"b\"\": [1], \"\"a\"\": null}\"", r#"{"a":null,"b":[1]}"#),
     ] {
         server.feature(value_type, value_type);
-        let said = import(&server, value_type, "in.csv", &format!("user,at,v\nu,5,{cell}\n"), &["--value-column", "v"]);
+        let said = import(
+            &server,
+            value_type,
+            "in.csv",
+            &format!("user,at,v\nu,1700000005,{cell}\n"),
+            &["--value-column", "v"],
+        );
         assert_eq!(counts(&said.ok()), "1 rows: 1 items added, 0 already expired, 0 bad");
-        assert_eq!(server.items(value_type, "u"), [format!("1970-01-01T00:00:00.000000005Z {value}")]);
+        assert_eq!(server.items(value_type, "u"), [format!("2023-11-14T22:13:25.000000000Z {value}")]);
     }
-    let said = import(&server, "int64", "in.csv", "user,at,v\nu,5,12\nu,6,twelve\n", &["--value-column", "v"]);
+    let said = import(
+        &server,
+        "int64",
+        "in.csv",
+        "user,at,v\nu,1700000005,12\nu,1700000006,twelve\n",
+        &["--value-column", "v"],
+    );
     assert!(said.err.contains("in.csv, line 3: v: must be an integer"), "{said:?}");
 }
 
@@ -109,7 +129,7 @@ fn ndjson_keeps_its_types() {
     assert_eq!(server.items("f", "17850"), [r#"2024-01-01T00:00:00.000000000Z {"v":{"b":1},"w":[true,null]}"#]);
     assert_eq!(server.items("f", "u"), [r#"2024-01-01T00:00:00.000000000Z {"v":"s","w":-1}"#]);
     let big = "{\"user\":\"u\",\"at\":\"1704067200000000000\",\"v\":9007199254740993}\n";
-    import(&server, "n", "in.jsonl", big, &["--value-column", "v"]).ok();
+    import(&server, "n", "in.jsonl", big, &["--value-column", "v", "--timestamp-unit", "ns"]).ok();
     assert_eq!(server.items("n", "u"), ["2024-01-01T00:00:00.000000000Z 9007199254740993"]);
 }
 
@@ -117,10 +137,10 @@ fn ndjson_keeps_its_types() {
 fn files_may_be_several_compressed_and_standard_input() {
     let server = Server::start();
     server.feature("f", "string");
-    let plain = server.write("plain.csv", "user,at,v\nu,1,plain\n");
-    let other = server.write("other.csv.gz", gzip("at,v,user,more\n2,\"gz, \"\"other\"\" order\",u,x\n"));
+    let plain = server.write("plain.csv", "user,at,v\nu,1700000001,plain\n");
+    let other = server.write("other.csv.gz", gzip("at,v,user,more\n1700000002,\"gz, \"\"other\"\" order\",u,x\n"));
     let more = ["--value-column", "v", "--format", "csv", &plain, "-", &other];
-    let said = server.run_with_input(&arguments("f", &more), &gzip("user,at,v\nu,3,stdin\n"));
+    let said = server.run_with_input(&arguments("f", &more), &gzip("user,at,v\nu,1700000003,stdin\n"));
     assert_eq!(counts(&said.ok()), "3 rows: 3 items added, 0 already expired, 0 bad");
     let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
     assert_eq!(values, ["\"stdin\"", "\"gz, \\\"other\\\" order\"", "\"plain\""]);
@@ -145,9 +165,9 @@ fn items_go_to_the_named_version_and_the_expired_are_counted() {
 fn many_items_and_large_ones_are_sent_in_parts() {
     let server = Server::start();
     server.feature("f", "string");
-    let rows: String = (0..2_500).map(|n| format!("many,{n},v{n}\n")).collect();
+    let rows: String = (0..2_500).map(|n| format!("many,{},v{n}\n", seconds(n))).collect();
     // 60 values of 60,000 bytes: 3.6 MB for one list, above the server's limit for a body.
-    let large: String = (0..60).map(|n| format!("large,{n},{}\n", "x".repeat(60_000))).collect();
+    let large: String = (0..60).map(|n| format!("large,{},{}\n", seconds(n), "x".repeat(60_000))).collect();
     let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}{large}"), &["--value-column", "v"]);
     assert_eq!(counts(&said.ok()), "2560 rows: 2560 items added, 0 already expired, 0 bad");
     assert_eq!((server.items("f", "many").len(), server.items("f", "large").len()), (2_500, 60));
@@ -157,8 +177,8 @@ fn many_items_and_large_ones_are_sent_in_parts() {
 fn a_server_that_takes_less_is_given_less() {
     let server = Server::start_with(&[("LISTSTORE__HTTP__BODY_BYTES_MAX", "4 KiB")]);
     server.feature("f", "string");
-    let rows: String = (0..500).map(|n| format!("u,{n},v{n}\n")).collect();
-    let huge = format!("u,999,{}\n", "x".repeat(5_000));
+    let rows: String = (0..500).map(|n| format!("u,{},v{n}\n", seconds(n))).collect();
+    let huge = format!("u,{},{}\n", seconds(999), "x".repeat(5_000));
     let said = import(
         &server,
         "f",
@@ -179,7 +199,7 @@ fn a_busy_server_is_asked_again() {
     ];
     let server = Server::start_with(&one_at_a_time);
     server.feature("f", "string");
-    let rows: String = (0..2_000).map(|n| format!("u{},{n},v\n", n % 200)).collect();
+    let rows: String = (0..2_000).map(|n| format!("u{},{},v\n", n % 200, seconds(n))).collect();
     let more = ["--value-column", "v", "--concurrency", "16"];
     let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), &more);
     assert_eq!(counts(&said.ok()), "2000 rows: 2000 items added, 0 already expired, 0 bad");

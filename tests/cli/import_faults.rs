@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::import::{arguments, counts};
+use crate::import::{arguments, counts, seconds};
 use crate::program::{Said, Server, signal};
 
 fn import(server: &Server, feature: &str, files: &[&str], more: &[&str]) -> Said {
@@ -30,7 +30,10 @@ fn the_first_bad_row_ends_the_import_with_its_file_and_line() {
 fn bad_rows_are_set_aside_corrected_and_imported_again() {
     let server = Server::start();
     server.feature("f", "int64");
-    let file = server.write("in.csv", "x,user,at,v\n1,u,1,10\n2,u,2,ten\n3,u\n4,,4,10\n5,u,soon,10\n6,u,6,60\n");
+    let file = server.write(
+        "in.csv",
+        "x,user,at,v\n1,u,1700000001,10\n2,u,1700000002,ten\n3,u\n4,,1700000004,10\n5,u,soon,10\n6,u,1700000006,60\n",
+    );
     let said = import(&server, "f", &[&file], &["--value-column", "v", "--bad-rows", "bad.csv"]);
     assert_eq!(counts(&said.ok()), "6 rows: 2 items added, 0 already expired, 4 bad");
     assert_eq!(server.items("f", "u").len(), 2);
@@ -39,16 +42,19 @@ fn bad_rows_are_set_aside_corrected_and_imported_again() {
     let lines: Vec<&str> = bad.lines().collect();
     assert_eq!((lines.len(), lines[0]), (5, "import_file,import_line,import_reason,x,user,at,v"));
     for (line, (number, reason, row)) in lines[1..].iter().zip([
-        (3, "v: must be an integer", "2,u,2,ten"),
+        (3, "v: must be an integer", "2,u,1700000002,ten"),
         (4, "has 2 cells", "3,u"),
-        (5, "entity_id", "4,,4,10"),
+        (5, "entity_id", "4,,1700000004,10"),
         (6, "at: not a timestamp", "5,u,soon,10"),
     ]) {
         assert!(line.starts_with(&format!("{file},{number},")), "{line}");
         assert!(line.contains(reason) && line.ends_with(row), "{line}");
     }
-    let corrected =
-        bad.replace(",ten", ",20").replace(",3,u", ",3,u,3,30").replace(",4,,4", ",4,u,4").replace("soon", "5");
+    let corrected = bad
+        .replace(",ten", ",20")
+        .replace(",3,u\n", ",3,u,1700000003,30\n")
+        .replace(",4,,", ",4,u,")
+        .replace("soon", "1700000005");
     std::fs::write(&path, corrected).unwrap();
     let again = import(&server, "f", &["bad.csv"], &["--value-column", "v", "--bad-rows", "worse.csv"]);
     assert_eq!(counts(&again.ok()), "4 rows: 4 items added, 0 already expired, 0 bad");
@@ -65,10 +71,14 @@ fn what_the_server_refuses_is_told_by_its_row() {
     let mut rows = String::new();
     for line in 1..=300 {
         rows.push_str(&match line {
-            50 => "{\"user\":\"u\",\"at\":50,\"v\":{\"a\":1,\"a\":2}}\n".to_owned(),
-            120 => "{\"user\":\"u\",\"at\":120,\"v\":9007199254740993}\n".to_owned(),
+            50 => "{\"user\":\"u\",\"at\":1700000050,\"v\":{\"a\":1,\"a\":2}}\n".to_owned(),
+            120 => "{\"user\":\"u\",\"at\":1700000120,\"v\":9007199254740993}\n".to_owned(),
             200 => "{\"user\":\"u\",\"at\":\"2286-01-01T00:00:00Z\",\"v\":1}\n".to_owned(),
-            _ => format!("{{\"user\":\"u{}\",\"at\":{line},\"v\":{line}}}\n", if line % 2 == 0 { "" } else { "2" }),
+            _ => format!(
+                "{{\"user\":\"u{}\",\"at\":{},\"v\":{line}}}\n",
+                if line % 2 == 0 { "" } else { "2" },
+                seconds(line)
+            ),
         });
     }
     let file = server.write("in.ndjson", rows);
@@ -163,7 +173,7 @@ fn an_interruption_ends_with_a_summary() {
         let entity_id = format!("u-{by}");
         let mut process = server.spawn(&arguments("f", &["--value-column", "v", "--format", "csv", "-"]));
         // One full group goes out at once; the rest waits for more rows, which never come.
-        let rows: String = (0..1_500).map(|n| format!("{entity_id},{n},v\n")).collect();
+        let rows: String = (0..1_500).map(|n| format!("{entity_id},{},v\n", seconds(n))).collect();
         let mut stdin = process.stdin.take().unwrap();
         stdin.write_all(format!("user,at,v\n{rows}").as_bytes()).unwrap();
         stdin.flush().unwrap();
@@ -173,5 +183,30 @@ fn an_interruption_ends_with_a_summary() {
         assert_eq!(said.status, 1, "{said:?}");
         assert!(said.out.contains(" 1000 items added,"), "{said:?}");
         assert!(said.err.starts_with("error: interrupted"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_and_comes_back_is_waited_for() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let rows = |list: &str, from: u64, to: u64| -> String {
+        (from..to).map(|n| format!("{list},{},v{n}\n", seconds(n))).collect()
+    };
+    let mut process = server.spawn(&arguments("f", &["--value-column", "v", "--format", "csv", "-"]));
+    let mut stdin = process.stdin.take().unwrap();
+    // Each list has one full group, which goes out at once, and a rest that waits.
+    stdin.write_all(format!("user,at,v\n{}", rows("before", 0, 1_200)).as_bytes()).unwrap();
+    stdin.flush().unwrap();
+    until_added(&server, "before", 1_000);
+    let url = server.url.clone();
+    let (_, _, dir) = server.end(Signal::SIGKILL);
+    stdin.write_all(rows("during", 0, 1_200).as_bytes()).unwrap();
+    drop(stdin);
+    let server = Server::start_in(dir, url.strip_prefix("http://").unwrap(), &[]);
+    let said = Said::from(process.wait_with_output().unwrap());
+    assert_eq!(counts(&said.ok()), "2400 rows: 2400 items added, 0 already expired, 0 bad");
+    for list in ["before", "during"] {
+        assert_eq!(server.items("f", list).len(), 1_200, "{list}");
     }
 }

@@ -103,10 +103,6 @@ impl Server {
         Self { process, url, ready, log: Some(log), dir }
     }
 
-    pub fn address(&self) -> &str {
-        self.url.strip_prefix("http://").unwrap()
-    }
-
     /// A command that asks this server.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = liststore(arguments);

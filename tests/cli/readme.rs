@@ -13,7 +13,8 @@ use crate::program::{Said, Server, repository};
 const SETUP: [&str; 3] = ["cargo run --release -- serve", "scripts/test", "export PATH=\"$PWD/target/release:$PATH\""];
 
 struct Step<'a> {
-    command: &'a str,
+    /// Of several lines, if they end with a backslash.
+    command: String,
     expected: Vec<&'a str>,
 }
 
@@ -32,9 +33,16 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<Vec<&'a str>> {
 fn steps(page: &str) -> Vec<Step<'_>> {
     let mut steps: Vec<Step<'_>> = Vec::new();
     for line in blocks(page, "console").into_iter().flatten() {
-        match line.strip_prefix("$ ") {
-            Some(command) => steps.push(Step { command, expected: Vec::new() }),
-            None => steps.last_mut().expect("a block begins with a command").expected.push(line),
+        if let Some(command) = line.strip_prefix("$ ") {
+            steps.push(Step { command: command.to_owned(), expected: Vec::new() });
+            continue;
+        }
+        let step = steps.last_mut().expect("a block begins with a command");
+        if step.command.ends_with('\\') {
+            step.command.push('\n');
+            step.command.push_str(line);
+        } else {
+            step.expected.push(line);
         }
     }
     steps
@@ -42,7 +50,7 @@ fn steps(page: &str) -> Vec<Step<'_>> {
 
 /// Whether a line is as the README has it; answers with the token that it holds.
 fn matches(line: &str, expected: &str) -> Option<Option<String>> {
-    let parts: Vec<&str> = expected.split(['…']).collect();
+    let parts: Vec<&str> = expected.split('…').collect();
     if let Some((before, after)) = expected.split_once("TOKEN") {
         let token = line.strip_prefix(before)?.strip_suffix(after)?;
         return Some(Some(token.to_owned()));

@@ -98,6 +98,10 @@ impl Client {
         Ok(Self { http, url, author, retries })
     }
 
+    pub(super) fn with_retries(self, retries: Retries) -> Self {
+        Self { retries, ..self }
+    }
+
     /// Sends the request, again where that is safe and may help, and reads the whole answer.
     pub(super) async fn send(&self, request: &Request) -> Result<Answer, ClientError> {
         let mut attempt = 0;

@@ -47,8 +47,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn import(arguments: Arguments, columns: shape::Columns, sources: Vec<Source>) -> Result<(), Failure> {
-    let client = Client::new(arguments.server.url.clone(), None, Retries::PERSISTENT)?;
+    // A server that was never there is told at once; one that goes away later is waited for.
+    let client = Client::new(arguments.server.url.clone(), None, Retries::PATIENT)?;
     let shape = shape(&client, &arguments, columns).await?;
+    let client = client.with_retries(Retries::PERSISTENT);
     let bad_rows = arguments.bad_rows.as_deref().map(|file| BadRows::create(file, &sources)).transpose()?;
     let tally = Arc::new(Tally::new(bad_rows));
     let progress = Progress::start(source::total_bytes(&sources), Arc::clone(&tally));
