@@ -4,6 +4,7 @@
 //! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists
 //! and features speak HTTP with a running server: they must never open a store themselves.
 
+mod bench;
 mod check;
 mod client;
 mod failure;
@@ -51,6 +52,7 @@ enum Command {
     Version(version::Arguments),
     List(list::Arguments),
     Import(import::Arguments),
+    Bench(Box<bench::Arguments>),
 }
 
 /// Runs one command to its end.
@@ -80,6 +82,7 @@ impl Command {
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),
             Self::Import(arguments) => import::run(arguments),
+            Self::Bench(arguments) => bench::run(*arguments),
         }
     }
 }

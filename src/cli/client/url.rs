@@ -35,6 +35,19 @@ impl ServerUrl {
         Url::parse(&format!("{base}{path}")).map_err(|e| ClientError::Setup(format!("{e} in {path}")))
     }
 
+    /// Where to connect for plain HTTP/1.1, for whoever speaks that without this client.
+    pub(in crate::cli) fn plain(&self) -> Result<PlainHttp, String> {
+        let (Some(host), Some(port)) = (self.0.host_str(), self.0.port_or_known_default()) else {
+            return Err("the URL has no host".to_owned());
+        };
+        if self.0.scheme() != "http" || !self.0.username().is_empty() {
+            return Err("only http:// URLs without a login will do here".to_owned());
+        }
+        let host_header = self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let path = self.0.path().trim_end_matches('/').to_owned();
+        Ok(PlainHttp { host: host.trim_matches(['[', ']']).to_owned(), port, host_header, path })
+    }
+
     pub(super) fn is_loopback(&self) -> bool {
         let Some(host) = self.0.host_str() else {
             return false;
@@ -59,6 +72,17 @@ impl ServerUrl {
             .with_no_client_auth();
         Ok(builder.tls_backend_preconfigured(config))
     }
+}
+
+/// What a plain HTTP URL says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) struct PlainHttp {
+    /// A name or an address, without brackets.
+    pub host: String,
+    pub port: u16,
+    pub host_header: String,
+    /// In front of the API's paths; without a slash at its end.
+    pub path: String,
 }
 
 impl fmt::Display for ServerUrl {
@@ -127,6 +151,16 @@ mod tests {
             "/v1/features/user/a.b-c/versions/2024%2F08"
         );
         assert_eq!(version_path(&id(), &VersionLabel::default_version()), "/v1/features/user/a.b-c/versions/");
+    }
+
+    #[test]
+    fn a_plain_url_tells_where_to_connect() {
+        let plain = |url: &str| ServerUrl::parse(url).unwrap().plain();
+        let expected = PlainHttp { host: "::1".into(), port: 81, host_header: "[::1]:81".into(), path: "/a/b".into() };
+        assert_eq!(plain("http://[::1]:81/a/b/"), Ok(expected));
+        let expected = PlainHttp { host: "h".into(), port: 80, host_header: "h".into(), path: String::new() };
+        assert_eq!(plain("http://h"), Ok(expected));
+        assert!(plain("https://h").is_err() && plain("http://me@h").is_err());
     }
 
     #[test]
