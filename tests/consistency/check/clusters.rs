@@ -8,7 +8,7 @@ use super::Violation;
 use super::expiry::Sight;
 use super::linear::{Effect, Step, Verdict, judge, minimal};
 use super::story::{Look, Story};
-use crate::history::{History, Outcome, Request};
+use crate::history::{Call, History, Outcome, Request};
 
 /// Items that no call ever treated differently are one cell: one bit of the cluster's state.
 struct Cluster {
@@ -28,27 +28,23 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
     let (clusters, homes) = gather(history, story)?;
     let mut steps: Vec<Vec<Step>> = vec![Vec::new(); clusters.len()];
     let mut violations = Vec::new();
-    for index in &story.calls {
-        let call = &history.calls[*index];
-        let step = |optional: bool, effect: Effect| Step {
-            call: *index,
-            from: call.from,
-            to: history.latest(call),
-            optional: optional || call.unknown(),
-            effect,
-        };
-        match (&call.request, &call.outcome) {
-            (Request::Get { .. }, Outcome::Page { .. }) => {
-                let Some(look) = story.look(*index) else { continue };
-                match told(story, &homes, &look, call) {
-                    Ok(told) => {
-                        for (cluster, (covered, seen)) in told {
-                            steps[cluster].push(step(false, Effect::tells(covered, seen)));
-                        }
-                    }
-                    Err(violation) => violations.push(violation),
+    let step = |index: usize, effect: Effect| {
+        let call = &history.calls[index];
+        Step { call: index, from: call.from, to: history.latest(call), optional: call.unknown(), effect }
+    };
+    for look in &story.looks {
+        match told(story, &homes, clusters.len(), look, &history.calls[look.call]) {
+            Ok(told) => {
+                for (cluster, (covered, seen)) in told.into_iter().enumerate().filter(|(_, (covered, _))| *covered != 0) {
+                    steps[cluster].push(step(look.call, Effect::tells(covered, seen)));
                 }
             }
+            Err(violation) => violations.push(violation),
+        }
+    }
+    for index in &story.calls {
+        let call = &history.calls[*index];
+        match (&call.request, &call.outcome) {
             (Request::RemoveValue { value, .. }, Outcome::Removed(_) | Outcome::Unknown { .. }) => {
                 let mut bits: BTreeMap<usize, (u64, Vec<(u64, u64, u64)>)> = BTreeMap::new();
                 for place in story.by_value.get(value).into_iter().flatten() {
@@ -66,7 +62,7 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
                         Outcome::Removed(count) => Some((counted, count)),
                         _ => None,
                     };
-                    steps[cluster].push(step(false, Effect { counted, ..Effect::clears(clear) }));
+                    steps[cluster].push(step(*index, Effect { counted, ..Effect::clears(clear) }));
                 }
             }
             _ => {}
@@ -149,12 +145,13 @@ fn adds(history: &History, story: &Story<'_>, cells: &[Vec<usize>]) -> Vec<Step>
 fn told(
     story: &Story<'_>,
     homes: &[Home],
+    clusters: usize,
     look: &Look,
-    call: &crate::history::Call,
-) -> Result<HashMap<usize, (u64, u64)>, Violation> {
-    let mut told: HashMap<usize, (u64, u64)> = HashMap::new();
+    call: &Call,
+) -> Result<Vec<(u64, u64)>, Violation> {
+    let mut told = vec![(0, 0); clusters];
     for place in look.covered.clone() {
-        let there = look.seen.contains(&place);
+        let there = look.seen[place];
         match (story.sight(place, call), there) {
             (Sight::Hidden, true) => {
                 let item = &story.items[place].item;
@@ -164,7 +161,7 @@ fn told(
             (Sight::Visible | Sight::Unsure, true) | (Sight::Visible, false) => {}
         }
         let home = homes[place];
-        let (covered, seen) = told.entry(home.cluster).or_default();
+        let (covered, seen) = &mut told[home.cluster];
         if *covered & home.bit != 0 && (*seen & home.bit != 0) != there {
             let item = &story.items[place];
             let adds = item.adds.iter().map(|add| add.call);

@@ -21,19 +21,20 @@ pub fn check(history: &History, story: &Story<'_>) -> Vec<Violation> {
 fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Result<(), (&'static str, String)> {
     match (&call.request, &call.outcome) {
         (Request::Get { min, max, limit, after, .. }, Outcome::Page { items, more }) => {
-            let keys: Vec<Key> = items
+            let known: Vec<(Key, Option<usize>)> = items
                 .iter()
-                .map(|item| story.value_type.key(item))
+                .map(|item| story.key(item))
                 .collect::<Result<_, _>>()
                 .map_err(|error| ("values come back as they were sent", error))?;
+            let keys: Vec<&Key> = known.iter().map(|(key, _)| key).collect();
             if let Some(pair) = keys.windows(2).find(|pair| pair[0] <= pair[1]) {
                 let promise = if pair[0] == pair[1] { "no duplicates in a page" } else { "newest first, ties by item key" };
                 return Err((promise, format!("{:?} before {:?}", pair[0], pair[1])));
             }
-            if keys.iter().any(|key| after.as_ref().is_some_and(|after| key >= after)) {
+            if keys.iter().any(|key| after.as_ref().is_some_and(|after| *key >= after)) {
                 return Err(("a page starts after the one before it", format!("{keys:?} is not after {after:?}")));
             }
-            let outside = |key: &&Key| min.is_some_and(|min| key.timestamp < min) || max.is_some_and(|max| key.timestamp > max);
+            let outside = |key: &&&Key| min.is_some_and(|min| key.timestamp < min) || max.is_some_and(|max| key.timestamp > max);
             if let Some(key) = keys.iter().find(outside) {
                 return Err(("bounds are kept", format!("{key:?} is outside {min:?}..={max:?}")));
             }
@@ -43,10 +44,8 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Result<(), (
             if *more && items.is_empty() {
                 return Err(("a page with a token has at least one item", "it is empty".to_owned()));
             }
-            for (item, key) in items.iter().zip(&keys) {
-                let added = story.keys.binary_search(key).is_ok_and(|place| {
-                    story.items[place].adds.iter().any(|add| add.from <= call.to)
-                });
+            for (item, (_, place)) in items.iter().zip(&known) {
+                let added = place.is_some_and(|place| story.items[place].adds.iter().any(|add| add.from <= call.to));
                 if !added {
                     return Err(("only what was added is returned", format!("{item} was not added before the call ended")));
                 }

@@ -1,7 +1,7 @@
 //! A history told list by list: for each item, what can have added and removed it, and for each
 //! call that read, what it saw.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::expiry::{Expiry, Sight};
@@ -28,8 +28,8 @@ pub struct Look {
     pub call: usize,
     /// The items of the story, by place, that the page had to tell of.
     pub covered: Range<usize>,
-    /// Those of them that were in it, by place.
-    pub seen: BTreeSet<usize>,
+    /// For each item of the story, by place, whether it was in it.
+    pub seen: Vec<bool>,
     /// The items below the page, if it had a token for more.
     pub below: Option<Range<usize>>,
 }
@@ -46,6 +46,11 @@ pub struct Story<'a> {
     pub clears: Vec<Change>,
     /// The places of the items that have a value.
     pub by_value: HashMap<String, Vec<usize>>,
+    /// The pages that were answered.
+    pub looks: Vec<Look>,
+    places: HashMap<&'a Item, usize>,
+    /// For each item, whether every call sees it if it is there.
+    lasting: Vec<bool>,
     expiry: &'a Expiry<'a>,
     history: &'a History,
 }
@@ -90,7 +95,7 @@ impl<'a> Story<'a> {
         let Stories { history, expiry, emptying, .. } = stories;
         let value_type = history.value_type(list)?;
         let mut items: BTreeMap<Key, ItemStory> = BTreeMap::new();
-        let mut by_text: HashMap<&Item, Key> = HashMap::new();
+        let mut by_text: HashMap<&'a Item, Key> = HashMap::new();
         for index in calls {
             let Request::Add { items: sent, .. } = &history.calls[*index].request else { continue };
             for item in sent {
@@ -98,7 +103,7 @@ impl<'a> Story<'a> {
                     Some(key) => key.clone(),
                     None => value_type.key(item)?,
                 };
-                by_text.insert(item, key.clone());
+                by_text.entry(item).or_insert_with(|| key.clone());
                 let fresh = || ItemStory { item: item.clone(), adds: Vec::new(), removals: Vec::new() };
                 let story = items.entry(key).or_insert_with(fresh);
                 if let Some(optional) = added(history, expiry, list, &history.calls[*index], item) {
@@ -122,24 +127,61 @@ impl<'a> Story<'a> {
                 }
             }
         }
-        Ok(Self { list: list.clone(), value_type, items, keys, calls: calls.to_vec(), clears, by_value, expiry, history })
+        let place = |key: &Key| keys.binary_search(key).map_err(|_| "a key is lost".to_owned());
+        let places = by_text.into_iter().map(|(item, key)| Ok((item, place(&key)?))).collect::<Result<_, String>>()?;
+        let mut story = Self {
+            list: list.clone(),
+            value_type,
+            items,
+            keys,
+            calls: calls.to_vec(),
+            clears,
+            by_value,
+            looks: Vec::new(),
+            places,
+            lasting: Vec::new(),
+            expiry,
+            history,
+        };
+        let last = history.calls.iter().map(|call| call.to).max().unwrap_or_default();
+        let lasts = |place| story.sight_during(place, 0, last) == Sight::Visible;
+        story.lasting = (0..story.items.len()).map(lasts).collect();
+        story.looks = calls.iter().filter_map(|index| story.look(*index)).collect();
+        Ok(story)
+    }
+
+    /// The key of an item of this list, and its place if it was ever sent.
+    pub fn key(&self, item: &Item) -> Result<(Key, Option<usize>), String> {
+        match self.places.get(item) {
+            Some(place) => Ok((self.keys[*place].clone(), Some(*place))),
+            None => {
+                // The same item may be written differently.
+                let key = self.value_type.key(item)?;
+                let place = self.keys.binary_search(&key).ok();
+                Ok((key, place))
+            }
+        }
     }
 
     /// How an item stands to a call.
     pub fn sight(&self, place: usize, call: &Call) -> Sight {
+        // The answer to a call comes from a moment when it was open, whatever it left undone.
+        if self.lasting[place] { Sight::Visible } else { self.sight_during(place, call.from, call.to) }
+    }
+
+    fn sight_during(&self, place: usize, from: Moment, to: Moment) -> Sight {
         let ItemStory { item, adds, .. } = &self.items[place];
         let version = &self.list.version;
         let (mut least, mut most) = (u64::MAX, 0);
-        for add in adds.iter().filter(|add| add.from <= call.to) {
+        for add in adds.iter().filter(|add| add.from <= to) {
             let stored = self.expiry.expiry(version, item.timestamp, add.from, add.latest);
             (least, most) = (least.min(stored.0), most.max(stored.1));
         }
-        // The answer to a call comes from a moment when it was open, whatever it left undone.
-        self.expiry.sight(version, item.timestamp, (least, most.max(least)), call.from, call.to)
+        self.expiry.sight(version, item.timestamp, (least, most.max(least)), from, to)
     }
 
     /// What a get had to tell of, and did. `None` if it has no page.
-    pub fn look(&self, index: usize) -> Option<Look> {
+    fn look(&self, index: usize) -> Option<Look> {
         let Call { request: Request::Get { min, max, after, .. }, outcome: Outcome::Page { items, more }, .. } =
             &self.history.calls[index]
         else {
@@ -150,11 +192,13 @@ impl<'a> Story<'a> {
         if let Some(after) = after {
             end = end.min(self.keys.partition_point(|key| key < after));
         }
-        let seen: BTreeSet<usize> = items
-            .iter()
-            .filter_map(|item| self.keys.binary_search(&self.value_type.key(item).ok()?).ok())
-            .collect();
-        let start = if *more { seen.first().copied().unwrap_or(end) } else { from_min };
+        let mut seen = vec![false; self.items.len()];
+        let mut first = end;
+        for place in items.iter().filter_map(|item| self.key(item).ok()?.1) {
+            seen[place] = true;
+            first = first.min(place);
+        }
+        let start = if *more { first } else { from_min };
         let below = more.then(|| from_min..start.max(from_min));
         Some(Look { call: index, covered: start..end.max(start), seen, below })
     }

@@ -78,15 +78,13 @@ impl Windows {
 pub fn check(history: &History, story: &Story<'_>, promises: Promises) -> Vec<Violation> {
     let windows: Vec<Windows> = (0..story.items.len()).map(|place| Windows::of(story, place, None)).collect();
     let mut violations = Vec::new();
-    for index in &story.calls {
-        let call = &history.calls[*index];
-        if let Some(look) = story.look(*index) {
-            violations.extend(check_look(story, &windows, &look, call, promises));
-            violations.extend(check_below(story, &windows, &look, call));
-        }
-        if promises == Promises::Quorum {
-            violations.extend(check_count(story, *index, call));
-        }
+    for look in &story.looks {
+        let call = &history.calls[look.call];
+        violations.extend(check_look(story, &windows, look, call, promises));
+        violations.extend(check_below(story, &windows, look, call));
+    }
+    if promises == Promises::Quorum {
+        violations.extend(story.calls.iter().filter_map(|index| check_count(story, *index, &history.calls[*index])));
     }
     violations
 }
@@ -100,7 +98,7 @@ fn contradicted<'w>(
 ) -> Vec<(usize, &'w Window)> {
     let mut against = Vec::new();
     for place in look.covered.clone() {
-        let there = look.seen.contains(&place);
+        let there = look.seen[place];
         let against_it = if there { &windows[place].absent } else { &windows[place].present };
         let overlapping: Vec<_> =
             against_it.iter().filter(|window| window.start < call.to && call.from < window.end).collect();
@@ -122,11 +120,11 @@ fn check_look(
 ) -> Option<Violation> {
     let against = contradicted(story, windows, look, call);
     let told = |place: usize| {
-        let not = if look.seen.contains(&place) { "was" } else { "was not" };
+        let not = if look.seen[place] { "was" } else { "was not" };
         format!("{} {not} returned", story.items[place].item)
     };
     if let Some((place, window)) = against.iter().find(|(_, window)| window.covers(call)) {
-        let promise = if look.seen.contains(place) {
+        let promise = if look.seen[*place] {
             "what was removed, or never added, does not come back"
         } else {
             "what was acknowledged is there"
