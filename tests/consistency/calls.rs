@@ -1,0 +1,254 @@
+//! Turns a request of the workload into HTTP, and the answer into an outcome.
+
+use hyper::{Method, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::history::{Item, ListName, NANOS_PER_SEC, Outcome, Request, ValueType, VersionName};
+use crate::http::{Answer, Trouble};
+
+pub const ENTITY_TYPE: &str = "user";
+
+pub struct Wire {
+    pub method: Method,
+    pub path_and_query: String,
+    pub body: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WirePage {
+    items: Vec<WireItem>,
+    next_page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireItem {
+    timestamp: String,
+    value: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireAdded {
+    added: u64,
+    already_expired: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireRemoved {
+    removed: u64,
+}
+
+#[derive(Deserialize)]
+struct WireTtl {
+    ttl: String,
+}
+
+#[derive(Deserialize)]
+struct WireProblem {
+    code: String,
+    #[serde(default)]
+    detail: String,
+    #[serde(default)]
+    outcome_unknown: bool,
+}
+
+fn segment(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+fn list_path(list: &ListName, rest: &str) -> String {
+    let label = &list.version.label;
+    let version = if label.is_empty() { String::new() } else { format!("?version={}", segment(label)) };
+    format!("/v1/lists/{ENTITY_TYPE}/{}/{}/{rest}{version}", list.version.feature, segment(&list.entity))
+}
+
+fn version_path(version: &VersionName) -> String {
+    let feature = format!("/v1/features/{ENTITY_TYPE}/{}", version.feature);
+    if version.label.is_empty() { feature } else { format!("{feature}/versions/{}", segment(&version.label)) }
+}
+
+/// A timestamp in one of the forms that the API takes, by turns.
+fn timestamp_json(nanos: u64) -> String {
+    match nanos % 3 {
+        0 => nanos.to_string(),
+        1 => format!("\"{nanos}\""),
+        _ => format!("\"{}\"", rfc3339(nanos)),
+    }
+}
+
+fn rfc3339(nanos: u64) -> String {
+    let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(nanos)).expect("within the years of RFC 3339");
+    moment.format(&Rfc3339).expect("a moment in UTC")
+}
+
+fn add_body(items: &[Item]) -> String {
+    let sent: Vec<String> = items
+        .iter()
+        .map(|Item { timestamp, value }| format!(r#"{{"timestamp":{},"value":{value}}}"#, timestamp_json(*timestamp)))
+        .collect();
+    format!(r#"{{"items":[{}]}}"#, sent.join(","))
+}
+
+/// `token` is that of the page before, where the request has an `after`.
+pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str>) -> Wire {
+    let wire = |method, path_and_query, body| Wire { method, path_and_query, body };
+    match request {
+        Request::Get { list, min, max, limit, .. } => {
+            let mut path = list_path(list, "items");
+            let mut parameter = |name: &str, value: String| {
+                path.push(if path.contains('?') { '&' } else { '?' });
+                path.push_str(&format!("{name}={}", segment(&value)));
+            };
+            min.inspect(|min| parameter("min_timestamp", min.to_string()));
+            max.inspect(|max| parameter("max_timestamp", rfc3339(*max)));
+            limit.inspect(|limit| parameter("limit", limit.to_string()));
+            token.inspect(|token| parameter("page_token", (*token).to_owned()));
+            wire(Method::GET, path, None)
+        }
+        Request::Add { list, items } => wire(Method::POST, list_path(list, "items"), Some(add_body(items))),
+        Request::RemoveValue { list, value } => {
+            wire(Method::POST, list_path(list, "items:remove"), Some(format!(r#"{{"value":{value}}}"#)))
+        }
+        Request::RemoveAll { list } => wire(Method::DELETE, list_path(list, "items"), None),
+        Request::CreateFeature { feature, ttl_secs } => {
+            let value_type = value_type.map_or("string", ValueType::as_str);
+            let body = json!({"entity_type": ENTITY_TYPE, "name": feature, "value_type": value_type,
+                              "ttl": format!("{ttl_secs}s")});
+            wire(Method::POST, "/v1/features".to_owned(), Some(body.to_string()))
+        }
+        Request::DeleteFeature { feature } => {
+            wire(Method::DELETE, format!("/v1/features/{ENTITY_TYPE}/{feature}"), None)
+        }
+        Request::CreateVersion { version, ttl_secs } => {
+            let path = format!("/v1/features/{ENTITY_TYPE}/{}/versions", version.feature);
+            let body = json!({"version": version.label, "ttl": format!("{ttl_secs}s")});
+            wire(Method::POST, path, Some(body.to_string()))
+        }
+        Request::DeleteVersion { version } => wire(Method::DELETE, version_path(version), None),
+        Request::ChangeTtl { version, ttl_secs } => {
+            wire(Method::PATCH, version_path(version), Some(json!({"ttl": format!("{ttl_secs}s")}).to_string()))
+        }
+        Request::ReadTtl { version } => wire(Method::GET, version_path(version), None),
+    }
+}
+
+/// What an exchange tells, with the token for the next page.
+pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcome, Option<String>) {
+    let answer = match exchanged {
+        Ok(answer) => answer,
+        Err(Trouble::NotSent(why)) => return (Outcome::NotDone { why }, None),
+        // A read that was not answered tells nothing, and did nothing.
+        Err(Trouble::Lost(why)) if reads(request) => return (Outcome::NotDone { why }, None),
+        Err(Trouble::Lost(why)) => return (Outcome::Unknown { why }, None),
+    };
+    let forbidden = |why: &dyn std::fmt::Display| {
+        let body = String::from_utf8_lossy(&answer.body).chars().take(300).collect::<String>();
+        (Outcome::Forbidden { answer: format!("{}: {why}: {body}", answer.status) }, None)
+    };
+    if !answer.status.is_success() {
+        return match serde_json::from_slice::<WireProblem>(&answer.body) {
+            Ok(problem) => (refusal(request, answer.status, &problem).unwrap_or_else(|| forbidden(&"not expected").0), None),
+            Err(error) => forbidden(&error),
+        };
+    }
+    match success(request, &answer) {
+        Ok(told) => told,
+        Err(error) => forbidden(&error),
+    }
+}
+
+fn reads(request: &Request) -> bool {
+    matches!(request, Request::Get { .. } | Request::ReadTtl { .. })
+}
+
+fn refusal(request: &Request, status: StatusCode, problem: &WireProblem) -> Option<Outcome> {
+    let why = || format!("{} {}: {}", status.as_u16(), problem.code, problem.detail);
+    match (status.as_u16(), problem.code.as_str()) {
+        (404, "feature_not_found") => Some(Outcome::FeatureNotFound),
+        (404, "version_not_found") => Some(Outcome::VersionNotFound),
+        (409, "feature_exists" | "version_exists") => Some(Outcome::Exists),
+        (503, "overloaded" | "store_unavailable" | "metadata_unavailable" | "draining") | (504, "deadline_exceeded") => {
+            if problem.outcome_unknown && !reads(request) {
+                Some(Outcome::Unknown { why: why() })
+            } else {
+                Some(Outcome::NotDone { why: why() })
+            }
+        }
+        _ => None,
+    }
+}
+
+type Told = (Outcome, Option<String>);
+
+fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::error::Error>> {
+    let expect = |status: u16| match answer.status.as_u16() {
+        found if found == status => Ok(()),
+        found => Err(format!("expected {status} instead of {found}")),
+    };
+    match request {
+        Request::Get { .. } => {
+            expect(200)?;
+            let WirePage { items, next_page_token } = serde_json::from_slice(&answer.body)?;
+            let items = items.into_iter().map(read_item).collect::<Result<_, _>>()?;
+            Ok((Outcome::Page { items, more: next_page_token.is_some() }, next_page_token))
+        }
+        Request::Add { .. } => {
+            expect(200)?;
+            let WireAdded { added, already_expired } = serde_json::from_slice(&answer.body)?;
+            Ok((Outcome::Added { added, already_expired }, None))
+        }
+        Request::RemoveValue { .. } => {
+            expect(200)?;
+            let WireRemoved { removed } = serde_json::from_slice(&answer.body)?;
+            Ok((Outcome::Removed(removed), None))
+        }
+        Request::RemoveAll { .. } => expect(204).map(|()| (Outcome::Done, None)).map_err(Into::into),
+        Request::CreateFeature { .. } | Request::CreateVersion { .. } => {
+            expect(201).map(|()| (Outcome::Done, None)).map_err(Into::into)
+        }
+        Request::DeleteFeature { .. } | Request::DeleteVersion { .. } | Request::ChangeTtl { .. } => {
+            expect(200).map(|()| (Outcome::Done, None)).map_err(Into::into)
+        }
+        Request::ReadTtl { .. } => {
+            expect(200)?;
+            let WireTtl { ttl } = serde_json::from_slice(&answer.body)?;
+            Ok((Outcome::Ttl(ttl_secs(&ttl)?), None))
+        }
+    }
+}
+
+fn read_item(WireItem { timestamp, value }: WireItem) -> Result<Item, Box<dyn std::error::Error>> {
+    if timestamp.len() != "2024-08-29T16:44:05.430000000Z".len() || !timestamp.ends_with('Z') {
+        return Err(format!("{timestamp} does not have nine decimals in UTC").into());
+    }
+    let nanos = OffsetDateTime::parse(&timestamp, &Rfc3339)?.unix_timestamp_nanos();
+    Ok(Item { timestamp: u64::try_from(nanos)?, value: value.get().to_owned() })
+}
+
+/// The seconds of a TTL as the API writes it.
+fn ttl_secs(text: &str) -> Result<u64, Box<dyn std::error::Error>> {
+    let (mut secs, mut number) = (0, String::new());
+    for character in text.chars() {
+        let unit = match character {
+            'd' => 86_400,
+            'h' => 3_600,
+            'm' => 60,
+            's' => 1,
+            digit => {
+                number.push(digit);
+                continue;
+            }
+        };
+        secs += number.parse::<u64>()? * unit;
+        number.clear();
+    }
+    if number.is_empty() && secs < NANOS_PER_SEC { Ok(secs) } else { Err(format!("no ttl: {text}").into()) }
+}

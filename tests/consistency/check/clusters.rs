@@ -1,0 +1,233 @@
+//! The items of a list that must be judged together, each such cluster exactly: those that were
+//! ever sent in one add (an add is all or nothing) and those that share a value (a removal counts
+//! them). Each get tells of all items of a cluster at one instant.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Violation;
+use super::expiry::Sight;
+use super::linear::{Effect, Step, Verdict, judge, minimal};
+use super::story::{Look, Story};
+use crate::history::{Call, History, Outcome, Request};
+
+/// Items that no call ever treated differently are one cell: one bit of the cluster's state.
+struct Cluster {
+    cells: Vec<Vec<usize>>,
+}
+
+const CELLS_MAX: usize = 64;
+
+/// Which cluster, and which bit in it, an item belongs to.
+#[derive(Clone, Copy)]
+struct Home {
+    cluster: usize,
+    bit: u64,
+}
+
+pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, String> {
+    let (clusters, homes) = gather(history, story)?;
+    let mut steps: Vec<Vec<Step>> = vec![Vec::new(); clusters.len()];
+    let mut violations = Vec::new();
+    let step = |index: usize, effect: Effect| {
+        let call = &history.calls[index];
+        Step { call: index, from: call.from, to: history.latest(call), optional: call.unknown(), effect }
+    };
+    for look in &story.looks {
+        match told(story, &homes, clusters.len(), look, &history.calls[look.call]) {
+            Ok(told) => {
+                for (cluster, (covered, seen)) in told.into_iter().enumerate().filter(|(_, (covered, _))| *covered != 0) {
+                    steps[cluster].push(step(look.call, Effect::tells(covered, seen)));
+                }
+            }
+            Err(violation) => violations.push(violation),
+        }
+    }
+    for index in &story.calls {
+        let call = &history.calls[*index];
+        match (&call.request, &call.outcome) {
+            (Request::RemoveValue { value, .. }, Outcome::Removed(_) | Outcome::Unknown { .. }) => {
+                let mut bits: BTreeMap<usize, (u64, Vec<(u64, u64, u64)>)> = BTreeMap::new();
+                for place in story.by_value.get(value).into_iter().flatten() {
+                    let home = homes[*place];
+                    let (clear, counted) = bits.entry(home.cluster).or_default();
+                    *clear |= home.bit;
+                    counted.push(match story.sight(*place, call) {
+                        Sight::Visible => (home.bit, 1, 1),
+                        Sight::Unsure => (home.bit, 0, 1),
+                        Sight::Hidden => (home.bit, 0, 0),
+                    });
+                }
+                for (cluster, (clear, counted)) in bits {
+                    let counted = match call.outcome {
+                        Outcome::Removed(count) => Some((counted, count)),
+                        _ => None,
+                    };
+                    steps[cluster].push(step(*index, Effect { counted, ..Effect::clears(clear) }));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (cluster, Cluster { cells }) in clusters.iter().enumerate() {
+        steps[cluster].extend(adds(history, story, cells));
+        for clear in &story.clears {
+            steps[cluster].push(Step {
+                call: clear.call,
+                from: clear.from,
+                to: clear.latest,
+                optional: clear.optional,
+                effect: Effect::clears(u64::MAX),
+            });
+        }
+    }
+    for (steps, Cluster { cells }) in steps.iter().zip(&clusters) {
+        violations.extend(judged(story, steps, cells));
+    }
+    Ok(violations)
+}
+
+fn judged(story: &Story<'_>, steps: &[Step], cells: &[Vec<usize>]) -> Option<Violation> {
+    let items = || cells.iter().flatten().take(8).map(|place| story.items[*place].item.to_string()).collect::<Vec<_>>();
+    match judge(steps, 0) {
+        Verdict::Possible => None,
+        Verdict::Undecided => Some(Violation::new(
+            "the history can be judged",
+            format!("too many calls of unknown outcome on {}", items().join(" ")),
+            [],
+        )),
+        Verdict::Impossible { step } => {
+            let last = steps[step].call;
+            let calls = minimal(steps, 0).into_iter().map(|step| step.call);
+            Some(Violation::new(
+                "linearizable adds, removals and reads of an item",
+                format!("no order of these calls on {} explains the answer to call {last}", items().join(" ")),
+                calls,
+            ))
+        }
+    }
+}
+
+/// The adds as steps. Cells were made so that an add treats all items of one alike.
+fn adds(history: &History, story: &Story<'_>, cells: &[Vec<usize>]) -> Vec<Step> {
+    // By call: the bits that it certainly set together, and those that it may have set one by one.
+    let mut by_call: BTreeMap<usize, (u64, Vec<u64>)> = BTreeMap::new();
+    for (bit, cell) in cells.iter().enumerate() {
+        let Some(place) = cell.first() else { continue };
+        for add in &story.items[*place].adds {
+            let (sure, unsure) = by_call.entry(add.call).or_default();
+            // An unknown add is one step all the same: all of it happened, or nothing.
+            if add.optional && !history.calls[add.call].unknown() {
+                unsure.push(1 << bit);
+            } else {
+                *sure |= 1 << bit;
+            }
+        }
+    }
+    let mut steps = Vec::new();
+    for (index, (sure, unsure)) in by_call {
+        let call = &history.calls[index];
+        let step = |optional, bits| Step {
+            call: index,
+            from: call.from,
+            to: history.latest(call),
+            optional,
+            effect: Effect::sets(bits),
+        };
+        if sure != 0 {
+            steps.push(step(call.unknown(), sure));
+        }
+        steps.extend(unsure.into_iter().map(|bit| step(true, bit)));
+    }
+    steps
+}
+
+/// What a page tells of each cluster: the bits that it covers, and those that were there.
+fn told(
+    story: &Story<'_>,
+    homes: &[Home],
+    clusters: usize,
+    look: &Look,
+    call: &Call,
+) -> Result<Vec<(u64, u64)>, Violation> {
+    let mut told = vec![(0, 0); clusters];
+    for place in look.covered.clone() {
+        let there = look.seen[place];
+        match (story.sight(place, call), there) {
+            (Sight::Hidden, true) => {
+                let item = &story.items[place].item;
+                return Err(Violation::new("an expired item is never returned", item.to_string(), [look.call]));
+            }
+            (Sight::Hidden | Sight::Unsure, false) => continue,
+            (Sight::Visible | Sight::Unsure, true) | (Sight::Visible, false) => {}
+        }
+        let home = homes[place];
+        let (covered, seen) = &mut told[home.cluster];
+        if *covered & home.bit != 0 && (*seen & home.bit != 0) != there {
+            let item = &story.items[place];
+            let adds = item.adds.iter().map(|add| add.call);
+            let detail = format!("{} was {}there without items that it was always added and removed with", item.item,
+                if there { "" } else { "not " });
+            return Err(Violation::new("an add is atomic", detail, adds.chain([look.call])));
+        }
+        *covered |= home.bit;
+        if there {
+            *seen |= home.bit;
+        }
+    }
+    Ok(told)
+}
+
+/// Takes the list's items apart into clusters, and those into cells.
+fn gather(history: &History, story: &Story<'_>) -> Result<(Vec<Cluster>, Vec<Home>), String> {
+    let mut parent: Vec<usize> = (0..story.items.len()).collect();
+    fn root(parent: &mut [usize], mut place: usize) -> usize {
+        while parent[place] != place {
+            parent[place] = parent[parent[place]];
+            place = parent[place];
+        }
+        place
+    }
+    let mut first_of_call: HashMap<usize, usize> = HashMap::new();
+    let mut joins: Vec<(usize, usize)> = Vec::new();
+    for (place, item) in story.items.iter().enumerate() {
+        for add in &item.adds {
+            joins.push((*first_of_call.entry(add.call).or_insert(place), place));
+        }
+    }
+    joins.extend(story.by_value.values().flat_map(|places| places.iter().map(|place| (places[0], *place))));
+    for (one, other) in joins {
+        let (one, other) = (root(&mut parent, one), root(&mut parent, other));
+        parent[one] = other;
+    }
+    // What distinguishes the items of a cluster: the adds that they were in, how certainly, and
+    // their value if it was ever removed.
+    let removed: std::collections::HashSet<&str> = story
+        .calls
+        .iter()
+        .filter_map(|index| match &history.calls[*index].request {
+            Request::RemoveValue { value, .. } => Some(value.as_str()),
+            _ => None,
+        })
+        .collect();
+    type Signature<'s> = (Vec<(usize, bool)>, Option<&'s str>);
+    let mut cells: BTreeMap<usize, BTreeMap<Signature<'_>, Vec<usize>>> = BTreeMap::new();
+    for (place, item) in story.items.iter().enumerate() {
+        let adds = item.adds.iter().map(|add| (add.call, add.optional)).collect();
+        let value = Some(item.item.value.as_str()).filter(|value| removed.contains(value));
+        cells.entry(root(&mut parent, place)).or_default().entry((adds, value)).or_default().push(place);
+    }
+    let mut homes = vec![Home { cluster: 0, bit: 0 }; story.items.len()];
+    let mut clusters = Vec::with_capacity(cells.len());
+    for (cluster, cells) in cells.into_values().enumerate() {
+        if cells.len() > CELLS_MAX {
+            return Err(format!("{} has items that differ in more than {CELLS_MAX} ways: a smaller cluster please", story.list));
+        }
+        for (bit, places) in cells.values().enumerate() {
+            for place in places {
+                homes[*place] = Home { cluster, bit: 1 << bit };
+            }
+        }
+        clusters.push(Cluster { cells: cells.into_values().collect() });
+    }
+    Ok((clusters, homes))
+}

@@ -1,0 +1,255 @@
+//! Decides exactly whether the calls on one small object can be put into a line: one after another,
+//! each at some instant between its beginning and its end, each answered as the object's state
+//! then demands.
+//!
+//! The state is a set of at most 64 bits. Kept libraries (porcupine-rs 0.3, todc-utils 0.1,
+//! stateright 0.31) search for such an order by backtracking, and know no call that may have
+//! happened before some moment or never: what a killed server leaves behind. On bits, the search
+//! can be made narrow: see [`Explorer::candidates`]. A property test compares it with trying all
+//! orders.
+
+use std::collections::HashSet;
+
+use crate::history::{Moment, NEVER};
+
+/// What a call demands of the state, and does to it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Effect {
+    /// The bits that the answer tells of, and what it says they were.
+    pub told: u64,
+    pub told_set: u64,
+    /// How many of the bits' items the answer counted: for each bit, at least and at most how many
+    /// it stands for if it was set; and the number in the answer.
+    pub counted: Option<(Vec<(u64, u64, u64)>, u64)>,
+    pub set: u64,
+    pub clear: u64,
+}
+
+impl Effect {
+    pub fn sets(bits: u64) -> Self {
+        Self { set: bits, ..Self::default() }
+    }
+
+    pub fn clears(bits: u64) -> Self {
+        Self { clear: bits, ..Self::default() }
+    }
+
+    pub fn tells(told: u64, told_set: u64) -> Self {
+        Self { told, told_set, ..Self::default() }
+    }
+
+    pub fn is_read(&self) -> bool {
+        self.set == 0 && self.clear == 0
+    }
+
+    /// The state after it, or `None` if the answer does not fit the state before.
+    fn apply(&self, state: u64) -> Option<u64> {
+        if state & self.told != self.told_set {
+            return None;
+        }
+        if let Some((weights, count)) = &self.counted {
+            let (low, high) = weights
+                .iter()
+                .filter(|(bit, ..)| state & bit != 0)
+                .fold((0, 0), |(low, high), (_, at_least, at_most)| (low + at_least, high + at_most));
+            if !(low..=high).contains(count) {
+                return None;
+            }
+        }
+        Some(state & !self.clear | self.set)
+    }
+}
+
+/// One call on the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Its place in the history, for reports.
+    pub call: usize,
+    pub from: Moment,
+    pub to: Moment,
+    /// It may also never have happened.
+    pub optional: bool,
+    pub effect: Effect,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Possible,
+    /// No order explains this step's answer together with all that ended before it.
+    Impossible {
+        step: usize,
+    },
+    /// More at once than can be decided: too many calls of unknown outcome.
+    Undecided,
+}
+
+/// Calls that can be open at once, and ways in which it can have been so far.
+const OPEN_MAX: usize = 128;
+const WAYS_MAX: usize = 200_000;
+
+/// One way in which it can have been so far: the state, and which of the open calls have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Way {
+    state: u64,
+    happened: u128,
+}
+
+struct Explorer<'a> {
+    steps: &'a [Step],
+    /// The step in each slot that is taken.
+    open: Vec<Option<usize>>,
+    /// Without duplicates.
+    ways: Vec<Way>,
+}
+
+/// Judges the steps of one object, which starts with this state.
+pub fn judge(steps: &[Step], start: u64) -> Verdict {
+    // A call that ends at the moment at which another begins may still come after it.
+    let mut events: Vec<(Moment, bool, usize)> = Vec::with_capacity(steps.len() * 2);
+    for (index, step) in steps.iter().enumerate() {
+        events.push((step.from, false, index));
+        if step.to != NEVER {
+            events.push((step.to, true, index));
+        }
+    }
+    events.sort_unstable();
+    let mut explorer =
+        Explorer { steps, open: Vec::new(), ways: vec![Way { state: start, happened: 0 }] };
+    for (_, ends, index) in events {
+        if ends {
+            explorer.end(index);
+            if explorer.ways.is_empty() {
+                return Verdict::Impossible { step: index };
+            }
+        } else if !explorer.begin(index) {
+            return Verdict::Undecided;
+        }
+        if explorer.ways.len() > WAYS_MAX {
+            return Verdict::Undecided;
+        }
+    }
+    Verdict::Possible
+}
+
+impl Explorer<'_> {
+    fn begin(&mut self, index: usize) -> bool {
+        let slot = match self.open.iter().position(Option::is_none) {
+            Some(slot) => slot,
+            None if self.open.len() < OPEN_MAX => {
+                self.open.push(None);
+                self.open.len() - 1
+            }
+            None => return false,
+        };
+        self.open[slot] = Some(index);
+        if self.steps[index].effect.is_read() {
+            let bit = 1_u128 << slot;
+            for way in &mut self.ways {
+                if self.steps[index].effect.apply(way.state).is_some() {
+                    way.happened |= bit;
+                }
+            }
+        }
+        true
+    }
+
+    /// A call has ended: it must have happened in every way that is still possible (unless it is
+    /// optional), if need be after other open ones.
+    fn end(&mut self, index: usize) {
+        let Some(slot) = self.open.iter().position(|open| *open == Some(index)) else { return };
+        let bit = 1_u128 << slot;
+        if self.ways.iter().all(|way| way.happened & bit != 0) {
+            self.ways.iter_mut().for_each(|way| way.happened &= !bit);
+            self.open[slot] = None;
+            return;
+        }
+        let mut done = Vec::with_capacity(self.ways.len());
+        let mut seen: HashSet<Way> = HashSet::new();
+        let mut left = std::mem::take(&mut self.ways);
+        while let Some(way) = left.pop() {
+            if way.happened & bit != 0 {
+                done.push(Way { happened: way.happened & !bit, ..way });
+                continue;
+            }
+            if self.steps[index].optional {
+                done.push(way);
+            }
+            if !seen.insert(way) {
+                continue;
+            }
+            for slot in self.candidates(way, index) {
+                let Some(step) = self.open[slot].map(|open| &self.steps[open]) else { continue };
+                if let Some(state) = step.effect.apply(way.state) {
+                    // A call that need not have happened, and changes nothing, is better left open.
+                    if !(step.optional && state == way.state) {
+                        left.push(self.with_reads(Way { state, happened: way.happened | 1 << slot }));
+                    }
+                }
+            }
+        }
+        done.sort_unstable();
+        done.dedup();
+        self.open[slot] = None;
+        self.ways = done;
+    }
+
+    /// The open calls that may happen next. Of several with the same effect only the one that has
+    /// to happen first need be tried: any order with another one first stays right when the two are
+    /// swapped. A call that need not happen stands back behind all that must.
+    fn candidates(&self, way: Way, wanted: usize) -> Vec<usize> {
+        let mut chosen: Vec<usize> = Vec::new();
+        let step_in = |slot: usize| self.open[slot].map(|index| (index, &self.steps[index]));
+        for slot in 0..self.open.len() {
+            let Some((index, step)) = step_in(slot) else { continue };
+            // Reads have happened already wherever they fit: see `with_reads`.
+            if way.happened & (1 << slot) != 0 || (step.effect.is_read() && index != wanted) {
+                continue;
+            }
+            let stands_for = |one: &Step, other: &Step| {
+                one.effect == other.effect && one.to <= other.to && (!one.optional || other.optional)
+            };
+            if chosen.iter().any(|other| step_in(*other).is_some_and(|(_, other)| stands_for(other, step))) {
+                continue;
+            }
+            chosen.retain(|other| !step_in(*other).is_some_and(|(_, other)| stands_for(step, other)));
+            chosen.push(slot);
+        }
+        chosen
+    }
+
+    /// A read changes nothing, so it has happened as soon as its answer fits.
+    fn with_reads(&self, mut way: Way) -> Way {
+        for (slot, open) in self.open.iter().enumerate() {
+            let Some(step) = open.map(|index| &self.steps[index]) else { continue };
+            if step.effect.is_read() && step.effect.apply(way.state).is_some() {
+                way.happened |= 1 << slot;
+            }
+        }
+        way
+    }
+}
+
+/// The shortest part of an impossible history that is still impossible: what ended later is left
+/// out (and what was open then may never have happened), and so is every read that is not needed.
+pub fn minimal(steps: &[Step], start: u64) -> Vec<Step> {
+    let Verdict::Impossible { step } = judge(steps, start) else { return steps.to_vec() };
+    let end = steps[step].to;
+    let mut kept: Vec<Step> = steps
+        .iter()
+        .filter(|step| step.from <= end && (step.to <= end || !step.effect.is_read()))
+        .map(|step| Step { optional: step.optional || step.to > end, ..step.clone() })
+        .collect();
+    let mut at = 0;
+    while at < kept.len() {
+        if kept[at].effect.is_read() {
+            let mut fewer = kept.clone();
+            fewer.remove(at);
+            if matches!(judge(&fewer, start), Verdict::Impossible { .. }) {
+                kept = fewer;
+                continue;
+            }
+        }
+        at += 1;
+    }
+    kept
+}

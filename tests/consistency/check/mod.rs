@@ -1,0 +1,109 @@
+//! Decides whether a history is allowed by the promises of `docs/guarantees.md`.
+//!
+//! A history is taken apart into objects that can be judged by themselves: the items of a list
+//! that were ever added together or share a value ([`clusters`]), the definitions of a feature and
+//! the TTL of a version ([`definitions`]). Each of those is judged exactly ([`linear`]). What
+//! spans objects is judged by what must be so at every instant ([`windows`]): whether a page is
+//! the list at one moment. This module must never talk to a server.
+
+mod clusters;
+mod definitions;
+mod expiry;
+mod linear;
+mod pages;
+mod story;
+mod windows;
+
+pub mod forbidden;
+
+use std::fmt;
+
+use crate::history::{History, Outcome};
+use story::Stories;
+
+/// Which promises a store makes beyond those that every store makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promises {
+    /// One server on the embedded store (or in memory): every list is linearizable.
+    Linearizable,
+    /// Reads and writes at LOCAL_QUORUM: what was acknowledged is seen by every read that begins
+    /// later, and what overlaps may be seen or not, item by item.
+    Quorum,
+}
+
+/// A promise that was broken, and the calls that show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub promise: &'static str,
+    pub detail: String,
+    /// Places in the history, in its order.
+    pub calls: Vec<usize>,
+}
+
+impl Violation {
+    fn new(promise: &'static str, detail: impl Into<String>, calls: impl IntoIterator<Item = usize>) -> Self {
+        let mut calls: Vec<usize> = calls.into_iter().collect();
+        calls.sort_unstable();
+        calls.dedup();
+        Self { promise, detail: detail.into(), calls }
+    }
+
+    /// The violation with the calls that show it, for people.
+    pub fn explain<'a>(&'a self, history: &'a History) -> impl fmt::Display + 'a {
+        Explained { violation: self, history }
+    }
+}
+
+struct Explained<'a> {
+    violation: &'a Violation,
+    history: &'a History,
+}
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "broken promise: {}\n  {}", self.violation.promise, self.violation.detail)?;
+        for call in &self.violation.calls {
+            if let Some(call) = self.history.calls.get(*call) {
+                writeln!(f, "  {call}")?;
+            }
+        }
+        for (number, end) in self.history.ends.iter().enumerate() {
+            let shown = self.violation.calls.iter().filter_map(|call| self.history.calls.get(*call));
+            if shown.clone().any(|call| call.incarnation == number) {
+                writeln!(f, "  {:>12.3} ms  end of the server's start {number}", *end as f64 / 1e6)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All violations found, the most telling first: at most one for each object. An error means that
+/// the history itself cannot be judged.
+pub fn check(history: &History, promises: Promises) -> Result<Vec<Violation>, String> {
+    let mut violations = forbidden_answers(history);
+    let stories = Stories::of(history)?;
+    for story in stories.iter() {
+        let story = &story?;
+        let shapes = pages::check(history, story);
+        let broken = !shapes.is_empty();
+        violations.extend(shapes);
+        // A page that is out of shape tells nothing certain about what it leaves out.
+        if broken {
+            continue;
+        }
+        if promises == Promises::Linearizable {
+            violations.extend(clusters::check(history, story)?);
+        }
+        violations.extend(windows::check(history, story, promises));
+    }
+    violations.extend(definitions::check(history)?);
+    Ok(violations)
+}
+
+fn forbidden_answers(history: &History) -> Vec<Violation> {
+    let told = |(index, call): (usize, &crate::history::Call)| match &call.outcome {
+        Outcome::Forbidden { answer } => Some(Violation::new("documented answers only", answer.clone(), [index])),
+        _ => None,
+    };
+    history.calls.iter().enumerate().filter_map(told).collect()
+}

@@ -1,0 +1,189 @@
+//! What must be so at every instant, and whether a page fits it.
+//!
+//! For each item there are spans of time in which it is certainly in its list, and spans in which
+//! it certainly is not, whatever the order of the calls that overlap. A page of a linearizable
+//! list needs one instant, while its call was open, that contradicts none of its items: it is the
+//! list at one moment, not a mixture of several. Where reads may mix, each item needs one.
+
+use super::expiry::Sight;
+use super::story::{Change, Look, Story};
+use super::{Promises, Violation};
+use crate::history::{Call, History, Moment, NEVER, Outcome, Request};
+
+/// An open interval, and the calls that make it certain.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    start: Moment,
+    end: Moment,
+    /// What began it, if not the history itself, and what ended it.
+    began: Option<usize>,
+    ended: Option<usize>,
+}
+
+impl Window {
+    /// From a change that is certain until the first change that could undo it.
+    fn opened<'c>(
+        start: Moment,
+        began: Option<&Change>,
+        mut undoing: impl Iterator<Item = &'c Change>,
+        not: Option<usize>,
+    ) -> Option<Self> {
+        let mut window = Self { start, end: NEVER, began: began.map(|change| change.call), ended: None };
+        undoing.try_for_each(|change| {
+            let after = began.is_none_or(|began| change.latest > began.from);
+            if after && Some(change.call) != not && change.from < window.end {
+                window.end = change.from;
+                window.ended = Some(change.call);
+            }
+            (window.end > window.start).then_some(())
+        })?;
+        Some(window)
+    }
+
+    fn covers(&self, call: &Call) -> bool {
+        self.start < call.from && call.to < self.end
+    }
+
+    fn calls(&self) -> impl Iterator<Item = usize> {
+        self.began.into_iter().chain(self.ended)
+    }
+}
+
+struct Windows {
+    present: Vec<Window>,
+    absent: Vec<Window>,
+}
+
+impl Windows {
+    fn of(story: &Story<'_>, place: usize, not: Option<usize>) -> Self {
+        let item = &story.items[place];
+        let certain = |changes: &[Change]| -> Vec<Change> {
+            changes.iter().filter(|change| !change.optional && Some(change.call) != not).copied().collect()
+        };
+        let present = certain(&item.adds)
+            .iter()
+            .filter_map(|add| Window::opened(add.latest, Some(add), item.removals.iter(), not))
+            .collect();
+        // A list starts empty: from before the first moment on.
+        let never_added = Window::opened(0, None, item.adds.iter(), not);
+        let absent = certain(&item.removals)
+            .iter()
+            .filter_map(|removal| Window::opened(removal.latest, Some(removal), item.adds.iter(), not))
+            .chain(never_added)
+            .collect();
+        Self { present, absent }
+    }
+}
+
+pub fn check(history: &History, story: &Story<'_>, promises: Promises) -> Vec<Violation> {
+    let windows: Vec<Windows> = (0..story.items.len()).map(|place| Windows::of(story, place, None)).collect();
+    let mut violations = Vec::new();
+    for look in &story.looks {
+        let call = &history.calls[look.call];
+        violations.extend(check_look(story, &windows, look, call, promises));
+        violations.extend(check_below(story, &windows, look, call));
+    }
+    if promises == Promises::Quorum {
+        violations.extend(story.calls.iter().filter_map(|index| check_count(story, *index, &history.calls[*index])));
+    }
+    violations
+}
+
+/// The windows that a page contradicts, those of no item being left out that its call overlaps.
+fn contradicted<'w>(
+    story: &Story<'_>,
+    windows: &'w [Windows],
+    look: &Look,
+    call: &Call,
+) -> Vec<(usize, &'w Window)> {
+    let mut against = Vec::new();
+    for place in look.covered.clone() {
+        let there = look.seen[place];
+        let against_it = if there { &windows[place].absent } else { &windows[place].present };
+        let overlapping: Vec<_> =
+            against_it.iter().filter(|window| window.start < call.to && call.from < window.end).collect();
+        // Expiry explains why something is not there, never why it is.
+        if overlapping.is_empty() || (!there && story.sight(place, call) != Sight::Visible) {
+            continue;
+        }
+        against.extend(overlapping.into_iter().map(|window| (place, window)));
+    }
+    against
+}
+
+fn check_look(
+    story: &Story<'_>,
+    windows: &[Windows],
+    look: &Look,
+    call: &Call,
+    promises: Promises,
+) -> Option<Violation> {
+    let against = contradicted(story, windows, look, call);
+    let told = |place: usize| {
+        let not = if look.seen[place] { "was" } else { "was not" };
+        format!("{} {not} returned", story.items[place].item)
+    };
+    if let Some((place, window)) = against.iter().find(|(_, window)| window.covers(call)) {
+        let promise = if look.seen[*place] {
+            "what was removed, or never added, does not come back"
+        } else {
+            "what was acknowledged is there"
+        };
+        return Some(Violation::new(promise, told(*place), window.calls().chain([look.call])));
+    }
+    if promises == Promises::Quorum {
+        return None;
+    }
+    let used = no_instant_left(&against, call)?;
+    let details: Vec<String> = used.iter().map(|(place, _)| told(*place)).collect();
+    let calls = used.iter().flat_map(|(_, window)| window.calls()).chain([look.call]);
+    Some(Violation::new("a page is the list at one moment", details.join("; "), calls))
+}
+
+/// Windows that together leave no instant of a call, if there are such.
+fn no_instant_left<'w>(against: &[(usize, &'w Window)], call: &Call) -> Option<Vec<(usize, &'w Window)>> {
+    let mut instant = call.from;
+    let mut used = Vec::new();
+    while instant <= call.to {
+        let covering = against.iter().filter(|(_, window)| window.start < instant && instant < window.end);
+        let longest = covering.max_by_key(|(_, window)| window.end)?;
+        used.push(*longest);
+        if longest.1.end == NEVER {
+            break;
+        }
+        instant = longest.1.end;
+    }
+    Some(used)
+}
+
+/// A token says that at least one more item was there.
+fn check_below(story: &Story<'_>, windows: &[Windows], look: &Look, call: &Call) -> Option<Violation> {
+    let mut below = look.below.clone()?;
+    let can_be_there = |place: usize| {
+        story.sight(place, call) != Sight::Hidden && !windows[place].absent.iter().any(|window| window.covers(call))
+    };
+    if below.any(can_be_there) {
+        return None;
+    }
+    let detail = "no item can have been there after the page's last";
+    Some(Violation::new("a token is there exactly when more items are", detail, [look.call]))
+}
+
+/// Where removals of overlapping calls may be counted twice, a count is at least what was certainly
+/// there, and at most what can have been.
+fn check_count(story: &Story<'_>, index: usize, call: &Call) -> Option<Violation> {
+    let (Request::RemoveValue { value, .. }, Outcome::Removed(count)) = (&call.request, &call.outcome) else {
+        return None;
+    };
+    let (mut least, mut most, mut calls) = (0, 0, vec![index]);
+    for place in story.by_value.get(value).into_iter().flatten() {
+        let windows = Windows::of(story, *place, Some(index));
+        let sight = story.sight(*place, call);
+        let here = windows.present.iter().find(|window| window.covers(call));
+        least += u64::from(here.is_some() && sight == Sight::Visible);
+        most += u64::from(sight != Sight::Hidden && !windows.absent.iter().any(|window| window.covers(call)));
+        calls.extend(here.into_iter().flat_map(Window::calls));
+    }
+    let fits = (least..=most).contains(count);
+    (!fits).then(|| Violation::new("exact counts", format!("{count} removed, {least} to {most} can have been there"), calls))
+}

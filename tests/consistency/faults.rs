@@ -1,0 +1,79 @@
+//! What goes wrong during a run, and when: after a number of operations, so that a fault meets the
+//! same load on every machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::sync::watch;
+
+use crate::run::Plan;
+use crate::subject::Subject;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// SIGKILL, then a start.
+    Kill,
+    /// SIGKILL, then starts that are killed as well before they serve, then a start.
+    KillInStart,
+    /// SIGTERM in the middle of it all, then a start.
+    Terminate,
+    /// All threads stop for a moment, and go on.
+    Pause,
+}
+
+/// How far a start may get before it is killed: from hardly begun to serving.
+const START_KILL_MS_MAX: u64 = 400;
+const PAUSE_MS: u64 = 300;
+
+/// Makes the plan's faults happen in its order, evenly over its operations, give or take. Returns
+/// how many processes were ended by SIGKILL.
+pub fn inject(
+    plan: &Plan,
+    subject: &Arc<Subject>,
+    mut done: watch::Receiver<usize>,
+    mut rng: Rng,
+) -> impl Future<Output = Result<usize, String>> + use<> {
+    let (faults, subject) = (plan.faults.clone(), Arc::clone(subject));
+    let stretch = plan.operations / (faults.len() + 1);
+    async move {
+        let mut kills = 0;
+        for (number, fault) in faults.into_iter().enumerate() {
+            let at = stretch * (number + 1) - rng.usize(0..=stretch / 3);
+            // An error is the end of all clients: they are done, and so are the faults.
+            if done.wait_for(|done| *done >= at).await.is_err() {
+                break;
+            }
+            kills += carry_out(&fault, &subject, &mut rng).await?;
+        }
+        Ok(kills)
+    }
+}
+
+async fn carry_out(fault: &Fault, subject: &Subject, rng: &mut Rng) -> Result<usize, String> {
+    match fault {
+        Fault::Kill => {
+            subject.kill().await?;
+            subject.bring_up().await?;
+            Ok(1)
+        }
+        Fault::KillInStart => {
+            subject.kill().await?;
+            let starts = rng.usize(1..3);
+            for _ in 0..starts {
+                subject.kill_in_start(Duration::from_millis(rng.u64(1..START_KILL_MS_MAX))).await?;
+            }
+            subject.bring_up().await?;
+            Ok(1 + starts)
+        }
+        Fault::Terminate => {
+            subject.terminate().await?;
+            subject.bring_up().await?;
+            Ok(0)
+        }
+        Fault::Pause => {
+            subject.pause(Duration::from_millis(PAUSE_MS)).await?;
+            Ok(0)
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What happened: every call that a client made, when it began and ended, and what it was told.
+//!
+//! Moments are nanoseconds on one monotonic clock, which starts with the history, so that moments
+//! of all clients compare. A history is complete in itself: the checker reads nothing else, and it
+//! can be written to a file and judged again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds since the history began.
+pub type Moment = u64;
+
+/// What never ended, as far as anybody knows.
+pub const NEVER: Moment = Moment::MAX;
+
+pub const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// One feature version: what is created and deleted, and what a list belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VersionName {
+    pub feature: String,
+    /// `""` is the default version, which lives and dies with its feature.
+    pub label: String,
+}
+
+/// One list: a feature version and an entity.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ListName {
+    pub version: VersionName,
+    pub entity: String,
+}
+
+/// An item as callers see it: its nanoseconds, and its value as the API writes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Item {
+    pub timestamp: u64,
+    /// JSON text.
+    pub value: String,
+}
+
+/// What orders the items of a list: the timestamp, then the Base64 of the value's MD5 as text.
+/// Lists are read in descending order of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    pub timestamp: u64,
+    pub digest: String,
+}
+
+/// The types of value that the workload uses; what is stored decides ties.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueType {
+    String,
+    Int64,
+    Bytes,
+    Json,
+}
+
+impl ValueType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Int64 => "int64",
+            Self::Bytes => "bytes",
+            Self::Json => "json",
+        }
+    }
+
+    /// The stored form of a value, as the API guide defines it, from its JSON text.
+    fn stored(self, json: &str) -> Result<Vec<u8>, String> {
+        let fail = |error: &dyn fmt::Display| format!("{json} is no {}: {error}", self.as_str());
+        match self {
+            Self::String => serde_json::from_str::<String>(json).map(String::into_bytes).map_err(|e| fail(&e)),
+            Self::Int64 => json.parse::<i64>().map(|n| n.to_be_bytes().to_vec()).map_err(|e| fail(&e)),
+            Self::Bytes => {
+                let text: String = serde_json::from_str(json).map_err(|e| fail(&e))?;
+                STANDARD.decode(text).map_err(|e| fail(&e))
+            }
+            // The workload writes canonical JSON, and is to get it back unchanged.
+            Self::Json => Ok(json.as_bytes().to_vec()),
+        }
+    }
+
+    pub fn key(self, item: &Item) -> Result<Key, String> {
+        let digest = STANDARD.encode(Md5::digest(self.stored(&item.value)?));
+        Ok(Key { timestamp: item.timestamp, digest })
+    }
+}
+
+/// What a client asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    Get { list: ListName, min: Option<u64>, max: Option<u64>, limit: Option<usize>, after: Option<Key> },
+    Add { list: ListName, items: Vec<Item> },
+    RemoveValue { list: ListName, value: String },
+    RemoveAll { list: ListName },
+    CreateFeature { feature: String, ttl_secs: u64 },
+    DeleteFeature { feature: String },
+    CreateVersion { version: VersionName, ttl_secs: u64 },
+    DeleteVersion { version: VersionName },
+    ChangeTtl { version: VersionName, ttl_secs: u64 },
+    ReadTtl { version: VersionName },
+}
+
+/// What a client was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A page of items, and whether there was a token for a next one.
+    Page { items: Vec<Item>, more: bool },
+    Added { added: u64, already_expired: u64 },
+    Removed(u64),
+    /// Done, without more to say: remove all, create, delete, change.
+    Done,
+    Ttl(u64),
+    /// 404: there is no such feature, or no such version of it.
+    FeatureNotFound,
+    VersionNotFound,
+    /// 409: it is there already.
+    Exists,
+    /// Certainly not carried out: refused while overloaded, draining or away, or never sent.
+    NotDone { why: String },
+    /// Carried out or not, by now or later: a deadline passed, or the connection broke.
+    Unknown { why: String },
+    /// An answer that no promise allows: its status and code.
+    Forbidden { answer: String },
+}
+
+/// One call of one client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    pub client: usize,
+    /// Which start of the server it was sent to, from 0.
+    pub incarnation: usize,
+    pub from: Moment,
+    pub to: Moment,
+    pub request: Request,
+    pub outcome: Outcome,
+}
+
+/// A step of the server's wall clock: from some moment in `from..=to` on it is `offset_secs` away
+/// from the harness's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockStep {
+    pub from: Moment,
+    pub to: Moment,
+    pub offset_secs: i64,
+}
+
+/// A whole run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// The wall clock at moment 0, in nanoseconds since the Unix epoch.
+    pub epoch: u64,
+    pub value_types: BTreeMap<String, ValueType>,
+    /// The versions that were there, with their TTL in seconds, before the first call.
+    pub versions: Vec<(VersionName, u64)>,
+    /// When each start of the server came to its end, its process being gone.
+    pub ends: Vec<Moment>,
+    pub clock_steps: Vec<ClockStep>,
+    pub calls: Vec<Call>,
+}
+
+impl Request {
+    /// The list that a call is about, if it is about one.
+    pub fn list(&self) -> Option<&ListName> {
+        match self {
+            Self::Get { list, .. } | Self::Add { list, .. } | Self::RemoveValue { list, .. } | Self::RemoveAll { list } => {
+                Some(list)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Call {
+    pub fn unknown(&self) -> bool {
+        matches!(self.outcome, Outcome::Unknown { .. })
+    }
+}
+
+impl History {
+    /// When a call can have had its effect at the latest: by its answer, or, if that left the
+    /// outcome open, by the end of the process that it was sent to.
+    pub fn latest(&self, call: &Call) -> Moment {
+        if call.unknown() {
+            self.ends.get(call.incarnation).copied().unwrap_or(NEVER)
+        } else {
+            call.to
+        }
+    }
+
+    pub fn value_type(&self, list: &ListName) -> Result<ValueType, String> {
+        let feature = &list.version.feature;
+        self.value_types.get(feature).copied().ok_or_else(|| format!("the history knows no feature {feature}"))
+    }
+
+    /// What the server's wall clock can have shown during a span, in nanoseconds since the epoch.
+    pub fn wall(&self, from: Moment, to: Moment) -> (u64, u64) {
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        let mut since = ClockStep { from: 0, to: 0, offset_secs: 0 };
+        let mut consider = |step: ClockStep, replaced_by: Moment| {
+            if step.from <= to && replaced_by >= from {
+                low = low.min(step.offset_secs);
+                high = high.max(step.offset_secs);
+            }
+        };
+        for step in &self.clock_steps {
+            consider(since, step.to);
+            since = *step;
+        }
+        consider(since, NEVER);
+        let shifted = |moment: Moment, secs: i64| self.epoch.saturating_add(moment).saturating_add_signed(secs * NANOS_PER_SEC as i64);
+        (shifted(from, low), shifted(to, high))
+    }
+
+    pub fn save(&self, path: &Path) -> Result<(), String> {
+        let text = serde_json::to_vec(self).map_err(|e| e.to_string())?;
+        std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
+    }
+
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        serde_json::from_slice(&text).map_err(|e| format!("{} is no history: {e}", path.display()))
+    }
+}
+
+impl fmt::Display for ListName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.version, self.entity)
+    }
+}
+
+impl fmt::Display for VersionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.feature, self.label)
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.timestamp, self.value)
+    }
+}
+
+/// A call as one line, for people: when, who, what, and the answer.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = |moment: Moment| moment as f64 / 1e6;
+        write!(f, "{:>12.3}–{:<12.3} ms  client {:<2} ", millis(self.from), millis(self.to), self.client)?;
+        match &self.request {
+            Request::Get { list, min, max, limit, after } => {
+                write!(f, "get {list} min={min:?} max={max:?} limit={limit:?}")?;
+                match after {
+                    Some(after) => write!(f, " after={}#{}", after.timestamp, after.digest)?,
+                    None => write!(f, " from the top")?,
+                }
+            }
+            Request::Add { list, items } => {
+                write!(f, "add {list}")?;
+                items.iter().try_for_each(|item| write!(f, " {item}"))?;
+            }
+            Request::RemoveValue { list, value } => write!(f, "remove {list} {value}")?,
+            Request::RemoveAll { list } => write!(f, "remove all {list}")?,
+            Request::CreateFeature { feature, ttl_secs } => write!(f, "create feature {feature} ttl={ttl_secs}s")?,
+            Request::DeleteFeature { feature } => write!(f, "delete feature {feature}")?,
+            Request::CreateVersion { version, ttl_secs } => write!(f, "create version {version} ttl={ttl_secs}s")?,
+            Request::DeleteVersion { version } => write!(f, "delete version {version}")?,
+            Request::ChangeTtl { version, ttl_secs } => write!(f, "change {version} to ttl={ttl_secs}s")?,
+            Request::ReadTtl { version } => write!(f, "read the ttl of {version}")?,
+        }
+        match &self.outcome {
+            Outcome::Page { items, more } => {
+                write!(f, " → {} items{}", items.len(), if *more { ", more" } else { "" })
+            }
+            Outcome::Added { added, already_expired } => write!(f, " → added {added}, already expired {already_expired}"),
+            Outcome::Removed(count) => write!(f, " → removed {count}"),
+            Outcome::Done => write!(f, " → done"),
+            Outcome::Ttl(secs) => write!(f, " → {secs}s"),
+            Outcome::FeatureNotFound => write!(f, " → no such feature"),
+            Outcome::VersionNotFound => write!(f, " → no such version"),
+            Outcome::Exists => write!(f, " → exists"),
+            Outcome::NotDone { why } => write!(f, " → not done ({why})"),
+            Outcome::Unknown { why } => write!(f, " → unknown ({why})"),
+            Outcome::Forbidden { answer } => write!(f, " → {answer}"),
+        }
+    }
+}

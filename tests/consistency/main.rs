@@ -1,0 +1,39 @@
+//! The consistency checker: concurrent clients against the real server process, and a judgement
+//! whether what they saw is allowed by `docs/guarantees.md`.
+//!
+//! `cargo test --test consistency` runs the quick tests; with options of its own (see
+//! `cargo test --test consistency -- --seeds 1 --help`) it is a tool for long runs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod calls;
+mod campaign;
+mod check;
+mod faults;
+mod history;
+mod http;
+mod long;
+mod quick;
+mod run;
+mod server;
+mod subject;
+mod workload;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    if long::is_asked_for() {
+        return long::main();
+    }
+    let mut arguments = Arguments::from_args();
+    // Every run wants the whole machine.
+    arguments.test_threads.get_or_insert(1);
+    let cases = check::forbidden::CASES.iter().map(|(name, case)| {
+        Trial::test(format!("checker::{name}"), || {
+            case();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&arguments, cases.chain(quick::trials()).collect()).exit_code()
+}

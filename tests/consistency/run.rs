@@ -1,0 +1,234 @@
+//! One run: a world drawn from a seed, clients at work on a server while faults happen, and the
+//! history of it all.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use fastrand::Rng;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::calls::{outcome, wire};
+use crate::faults::{self, Fault};
+use crate::history::{Call, History, Key, ListName, Moment, Outcome, Request, VersionName};
+use crate::http::{Connection, Endpoint};
+use crate::server::{Recipe, Server};
+use crate::subject::Subject;
+use crate::workload::{Work, World};
+
+/// How long clients rest when the server could not be reached, unless it comes back sooner.
+const AWAY_WAIT: Duration = Duration::from_millis(20);
+/// The clients of one run.
+pub const CLIENTS: usize = 8;
+/// Pages of the last look at each list.
+const LAST_LIMIT: usize = 1_000;
+
+/// What one run is to be.
+pub struct Plan {
+    pub seed: u64,
+    pub operations: usize,
+    /// Keeps the features of runs on one store apart.
+    pub suffix: String,
+    pub faults: Vec<Fault>,
+}
+
+pub struct Done {
+    pub history: History,
+    pub kills: usize,
+}
+
+/// The moments of one history.
+#[derive(Clone)]
+pub struct Timeline {
+    start: Instant,
+    pub epoch: u64,
+}
+
+impl Timeline {
+    #[allow(clippy::disallowed_methods, reason = "the server is another process: its clock is the machine's")]
+    pub fn begin() -> Self {
+        let (start, now) = (Instant::now(), SystemTime::now());
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        Self { start, epoch: u64::try_from(since.as_nanos()).expect("before 2500") }
+    }
+
+    pub fn now(&self) -> Moment {
+        u64::try_from(self.start.elapsed().as_nanos()).expect("before 2500")
+    }
+}
+
+/// Carries out a plan on servers made by a recipe. The recipe's directory must be fresh.
+pub async fn run(plan: Plan, recipe: Recipe) -> Result<Done, String> {
+    let timeline = Timeline::begin();
+    let world = Arc::new(World::new(&plan.suffix, timeline.epoch));
+    let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
+    create(&world, &subject).await?;
+    let done = Arc::new(watch::Sender::new(0_usize));
+    let left = Arc::new(AtomicUsize::new(plan.operations));
+    let mut rng = Rng::with_seed(plan.seed);
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let client = Client {
+            number,
+            rng: rng.fork(),
+            world: Arc::clone(&world),
+            subject: Arc::clone(&subject),
+            connection: Connection::default(),
+            calls: Vec::new(),
+        };
+        clients.spawn(client.work(Arc::clone(&left), Arc::clone(&done)));
+    }
+    let faulted = faults::inject(&plan, &subject, done.subscribe(), rng.fork());
+    let faulted = tokio::spawn(faulted);
+    let mut calls = Vec::with_capacity(plan.operations);
+    while let Some(client) = clients.join_next().await {
+        calls.append(&mut client.map_err(|e| e.to_string())?);
+    }
+    let kills = faulted.await.map_err(|e| e.to_string())??;
+    subject.heal().await?;
+    let mut last = Client {
+        number: CLIENTS,
+        rng,
+        world: Arc::clone(&world),
+        subject: Arc::clone(&subject),
+        connection: Connection::default(),
+        calls: Vec::new(),
+    };
+    last.look_at_all().await;
+    calls.append(&mut last.calls);
+    calls.sort_by_key(|call| (call.from, call.client));
+    let (ends, clock_steps) = subject.finish().await?;
+    let versions = world.features().iter().map(|(name, _, secs)| (default_version(name), *secs)).collect();
+    let value_types = world.features().iter().map(|(name, value_type, _)| (name.clone(), *value_type)).collect();
+    let history = History { epoch: timeline.epoch, value_types, versions, ends, clock_steps, calls };
+    Ok(Done { history, kills })
+}
+
+fn default_version(feature: &str) -> VersionName {
+    VersionName { feature: feature.to_owned(), label: String::new() }
+}
+
+async fn create(world: &World, subject: &Subject) -> Result<(), String> {
+    let mut connection = Connection::default();
+    let endpoint = subject.endpoint().await;
+    for (feature, value_type, ttl_secs) in world.features() {
+        let request = Request::CreateFeature { feature: feature.clone(), ttl_secs: *ttl_secs };
+        let told = exchange(&mut connection, &endpoint, &request, Some(*value_type), None).await;
+        if told.0 != Outcome::Done {
+            return Err(format!("cannot create {feature}: {:?}", told.0));
+        }
+    }
+    Ok(())
+}
+
+async fn exchange(
+    connection: &mut Connection,
+    endpoint: &Endpoint,
+    request: &Request,
+    value_type: Option<crate::history::ValueType>,
+    token: Option<&str>,
+) -> (Outcome, Option<String>) {
+    let wire = wire(request, value_type, token);
+    outcome(request, connection.exchange(endpoint, wire.method, &wire.path_and_query, wire.body).await)
+}
+
+struct Client {
+    number: usize,
+    rng: Rng,
+    world: Arc<World>,
+    subject: Arc<Subject>,
+    connection: Connection,
+    calls: Vec<Call>,
+}
+
+impl Client {
+    async fn work(mut self, left: Arc<AtomicUsize>, done: Arc<watch::Sender<usize>>) -> Vec<Call> {
+        loop {
+            let before = self.calls.len();
+            // A walk may go past the number of operations by its few pages.
+            if left.load(Ordering::Relaxed) == 0 {
+                return self.calls;
+            }
+            let wall = self.subject.wall();
+            match self.world.next(&mut self.rng, wall) {
+                Work::Once(request) => {
+                    self.call(request, None).await;
+                }
+                Work::Walk { list, min, max, limit_max, pages_max } => {
+                    self.walk(list, min, max, limit_max, pages_max).await;
+                }
+            }
+            let made = self.calls.len() - before;
+            let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(made)));
+            done.send_modify(|done| *done += made);
+        }
+    }
+
+    /// One call, recorded. Returns the token of the next page.
+    async fn call(&mut self, request: Request, token: Option<String>) -> Option<String> {
+        let endpoint = self.subject.endpoint().await;
+        let from = self.subject.now();
+        let (outcome, next) = exchange(&mut self.connection, &endpoint, &request, None, token.as_deref()).await;
+        let to = self.subject.now();
+        let away = matches!(outcome, Outcome::NotDone { .. } | Outcome::Unknown { .. });
+        let incarnation = endpoint.incarnation;
+        self.calls.push(Call { client: self.number, incarnation, from, to, request, outcome });
+        if away {
+            self.subject.await_change(&endpoint, AWAY_WAIT).await;
+        }
+        next
+    }
+
+    async fn walk(&mut self, list: ListName, min: Option<u64>, max: Option<u64>, limit_max: usize, pages_max: usize) {
+        let (mut token, mut after) = (None, None);
+        for _ in 0..pages_max {
+            let limit = Some(self.rng.usize(1..=limit_max));
+            let request = Request::Get { list: list.clone(), min, max, limit, after: after.clone() };
+            let Some(next) = self.call(request, token).await else { return };
+            let Some(last) = self.last_key(&list) else { return };
+            (token, after) = (Some(next), Some(last));
+        }
+    }
+
+    /// The key of the last item of the page that was just answered.
+    fn last_key(&self, list: &ListName) -> Option<Key> {
+        let Outcome::Page { items, .. } = &self.calls.last()?.outcome else { return None };
+        let feature = self.world.features().iter().find(|(name, ..)| *name == list.version.feature)?;
+        feature.1.key(items.last()?).ok()
+    }
+
+    /// Walks every list to its end, when all is over: what was acknowledged is still there.
+    async fn look_at_all(&mut self) {
+        let lists: Vec<ListName> = self.world.lists().cloned().collect();
+        for list in lists {
+            self.walk(list, None, None, LAST_LIMIT, usize::MAX).await;
+        }
+    }
+}
+
+/// A directory of its own for a run, removed when dropped unless it is to be kept.
+pub fn fresh_dir() -> Result<tempfile::TempDir, String> {
+    tempfile::Builder::new().prefix("liststore-consistency.").tempdir().map_err(|e| e.to_string())
+}
+
+pub fn keep(dir: tempfile::TempDir, history: &History) -> String {
+    let path = dir.keep();
+    match history.save(&path.join("history.json")) {
+        Ok(()) => format!("the whole history and the server's log are in {}", path.display()),
+        Err(error) => error,
+    }
+}
+
+/// Whether there is a program of this name to run.
+pub fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| Path::new(&dir).join(name).is_file())
+}
+
+/// Starts a server without a history of its own, for tests of single faults.
+pub async fn start(recipe: &Recipe) -> Result<Server, String> {
+    let recipe = recipe.clone();
+    tokio::task::spawn_blocking(move || recipe.start()).await.map_err(|e| e.to_string())?
+}

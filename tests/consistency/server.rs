@@ -1,0 +1,185 @@
+//! The server under test: a real process of the real binary, in a directory of its own.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// How long a start may take: a busy machine is slow, a hanging server is not waited for forever.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const LOG_LINES_SHOWN: usize = 25;
+
+/// How a server is started: the same each time, so that it comes back after a fault.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    pub dir: PathBuf,
+    /// Settings, as `(SECTION__KEY, value)`.
+    pub settings: Vec<(String, String)>,
+    /// A program that runs the server, with its arguments: `strace …`.
+    pub wrapper: Vec<String>,
+    /// Further environment, such as a library to load.
+    pub environment: Vec<(String, String)>,
+}
+
+pub struct Server {
+    child: Child,
+    /// `HOST:PORT`.
+    pub address: String,
+    log: PathBuf,
+}
+
+impl Recipe {
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), settings: Vec::new(), wrapper: Vec::new(), environment: Vec::new() }
+    }
+
+    pub fn set(mut self, key: &str, value: impl ToString) -> Self {
+        self.settings.push((key.to_owned(), value.to_string()));
+        self
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.join("server.log")
+    }
+
+    /// A command of the binary with these settings and nothing of our own environment's.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let binary = env!("CARGO_BIN_EXE_liststore");
+        let mut command = match self.wrapper.split_first() {
+            Some((program, rest)) => {
+                let mut command = Command::new(program);
+                command.args(rest).arg(binary);
+                command
+            }
+            None => Command::new(binary),
+        };
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LISTSTORE_")) {
+            command.env_remove(name);
+        }
+        command.env("LISTSTORE__ITEMS__EMBEDDED__DIR", self.data_dir());
+        command.envs(self.settings.iter().map(|(key, value)| (format!("LISTSTORE__{key}"), value)));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(&self.dir).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the process, without waiting until it serves.
+    pub fn spawn(&self) -> Result<Child, String> {
+        let log = File::options().create(true).append(true).open(self.log()).map_err(|e| e.to_string())?;
+        self.command(&["serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .map_err(|e| format!("cannot start the server: {e}"))
+    }
+
+    /// Starts the process and waits until it says that it is ready.
+    pub fn start(&self) -> Result<Server, String> {
+        let mut child = self.spawn()?;
+        match await_ready(&mut child) {
+            Ok(address) => Ok(Server { child, address, log: self.log() }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(format!("{error}\n{}", tail(&self.log())))
+            }
+        }
+    }
+}
+
+/// The address in the ready line. The output is read on, so that the server can always write.
+fn await_ready(child: &mut Child) -> Result<String, String> {
+    let output = child.stdout.take().ok_or("the server's output is not at hand")?;
+    let (found, ready) = sync_channel(1);
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some((_, url)) = line.split_once("liststore is ready on http://") {
+                let address = url.split(';').next().unwrap_or_default().trim_end_matches('/');
+                let _ = found.try_send(address.to_owned());
+            }
+        }
+    });
+    ready.recv_timeout(START_TIMEOUT).map_err(|error| match error {
+        RecvTimeoutError::Timeout => format!("the server was not ready after {START_TIMEOUT:?}"),
+        RecvTimeoutError::Disconnected => "the server ended before it was ready".to_owned(),
+    })
+}
+
+/// The end of a log, for a report.
+pub fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+    format!("the end of the server's log:\n  {}", shown.join("\n  "))
+}
+
+impl Server {
+    pub fn pid(&self) -> Pid {
+        pid_of(&self.child)
+    }
+
+    pub fn signal(&self, signal: Signal) -> Result<(), String> {
+        kill(self.pid(), signal).map_err(|e| format!("cannot send {signal}: {e}"))
+    }
+
+    /// SIGKILL, and waits until the process is gone.
+    pub fn kill(mut self) -> Result<(), String> {
+        self.signal(Signal::SIGKILL)?;
+        self.child.wait().map(|_| ()).map_err(|e| e.to_string())
+    }
+
+    /// SIGTERM, and waits until the process is gone: it must end by itself, and well.
+    pub fn terminate(mut self) -> Result<(), String> {
+        self.signal(Signal::SIGTERM)?;
+        let status = self.wait(STOP_TIMEOUT)?;
+        if status.success() { Ok(()) } else { Err(format!("SIGTERM ended the server with {status}\n{}", tail(&self.log))) }
+    }
+
+    /// Waits until the process has ended.
+    pub fn wait(&mut self, at_most: Duration) -> Result<ExitStatus, String> {
+        wait_for(&mut self.child, at_most).map_err(|error| format!("{error}\n{}", tail(&self.log)))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a process id"))
+}
+
+/// Waits until a process has ended; one that does not is killed, and that is an error.
+pub fn wait_for(child: &mut Child, at_most: Duration) -> Result<ExitStatus, String> {
+    // Signals cannot be awaited without a runtime, and `wait` knows no time limit: a second thread
+    // ends the wait by ending the process.
+    let (done, ended) = sync_channel::<()>(1);
+    let pid = pid_of(child);
+    let watcher = std::thread::spawn(move || {
+        let late = ended.recv_timeout(at_most) == Err(RecvTimeoutError::Timeout);
+        if late {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        late
+    });
+    let began = Instant::now();
+    let status = child.wait().map_err(|e| e.to_string());
+    drop(done);
+    match watcher.join() {
+        Ok(false) => status,
+        _ => Err(format!("the process did not end by itself within {:?}", began.elapsed())),
+    }
+}

@@ -1,0 +1,138 @@
+//! The server of a run through all its starts: clients ask here where it is, faults come here to
+//! end and restart it.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::time::timeout;
+
+use crate::history::{ClockStep, Moment, NANOS_PER_SEC};
+use crate::http::Endpoint;
+use crate::run::Timeline;
+use crate::server::{Recipe, Server};
+
+pub struct Subject {
+    recipe: Recipe,
+    timeline: Timeline,
+    /// `None` while it is down.
+    endpoint: watch::Sender<Option<Endpoint>>,
+    running: AsyncMutex<Option<Server>>,
+    ends: Mutex<Vec<Moment>>,
+    clock_steps: Mutex<Vec<ClockStep>>,
+}
+
+impl Subject {
+    pub async fn start(recipe: Recipe, timeline: Timeline) -> Result<Self, String> {
+        let subject = Self {
+            recipe,
+            timeline,
+            endpoint: watch::Sender::new(None),
+            running: AsyncMutex::new(None),
+            ends: Mutex::default(),
+            clock_steps: Mutex::default(),
+        };
+        subject.bring_up().await?;
+        Ok(subject)
+    }
+
+    pub fn now(&self) -> Moment {
+        self.timeline.now()
+    }
+
+    /// What the server's wall clock shows, about.
+    pub fn wall(&self) -> u64 {
+        let steps = self.clock_steps.lock().expect("nobody panics with it");
+        let offset = steps.last().map_or(0, |step| step.offset_secs);
+        (self.timeline.epoch + self.now()).saturating_add_signed(offset * NANOS_PER_SEC as i64)
+    }
+
+    /// Where the server is; waits while it is down.
+    pub async fn endpoint(&self) -> Endpoint {
+        let mut changes = self.endpoint.subscribe();
+        let found = changes.wait_for(Option::is_some).await.expect("the sender lives as long as we").clone();
+        found.expect("waited for")
+    }
+
+    /// Waits until the server is elsewhere than here, or the time is over.
+    pub async fn await_change(&self, from: &Endpoint, at_most: Duration) {
+        let mut changes = self.endpoint.subscribe();
+        let elsewhere = changes.wait_for(|endpoint| endpoint.as_ref() != Some(from));
+        // Either will do: the caller tries again.
+        let _ = timeout(at_most, elsewhere).await;
+    }
+
+    /// Starts the server, which is down.
+    pub async fn bring_up(&self) -> Result<(), String> {
+        let mut running = self.running.lock().await;
+        let recipe = self.recipe.clone();
+        let server = tokio::task::spawn_blocking(move || recipe.start()).await.map_err(|e| e.to_string())??;
+        let incarnation = self.ends.lock().expect("nobody panics with it").len();
+        self.endpoint.send_replace(Some(Endpoint { address: server.address.clone(), incarnation }));
+        *running = Some(server);
+        Ok(())
+    }
+
+    /// SIGKILL: the process is gone when this returns.
+    pub async fn kill(&self) -> Result<(), String> {
+        self.end(Server::kill).await
+    }
+
+    /// SIGTERM: the process has ended by itself when this returns.
+    pub async fn terminate(&self) -> Result<(), String> {
+        self.end(Server::terminate).await
+    }
+
+    async fn end(&self, by: fn(Server) -> Result<(), String>) -> Result<(), String> {
+        let Some(server) = self.running.lock().await.take() else { return Ok(()) };
+        let ended = tokio::task::spawn_blocking(move || by(server)).await.map_err(|e| e.to_string())?;
+        self.endpoint.send_replace(None);
+        self.ends.lock().expect("nobody panics with it").push(self.now());
+        ended
+    }
+
+    /// Starts a process while the server is down, and ends it by SIGKILL after a while, wherever
+    /// its start has got to.
+    pub async fn kill_in_start(&self, after: Duration) -> Result<(), String> {
+        let recipe = self.recipe.clone();
+        let mut child = recipe.spawn()?;
+        tokio::time::sleep(after).await;
+        let ended = tokio::task::spawn_blocking(move || {
+            child.kill().and_then(|()| child.wait()).map_err(|e| e.to_string())
+        });
+        ended.await.map_err(|e| e.to_string())??;
+        Ok(())
+    }
+
+    /// Stops all threads of the process for a while.
+    pub async fn pause(&self, time: Duration) -> Result<(), String> {
+        let running = self.running.lock().await;
+        let Some(server) = running.as_ref() else { return Ok(()) };
+        server.signal(Signal::SIGSTOP)?;
+        tokio::time::sleep(time).await;
+        server.signal(Signal::SIGCONT)
+    }
+
+    /// Steps the server's wall clock, by way of whatever `by` does.
+    pub fn step_clock(&self, offset_secs: i64, by: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        let from = self.now();
+        by()?;
+        let step = ClockStep { from, to: self.now(), offset_secs };
+        self.clock_steps.lock().expect("nobody panics with it").push(step);
+        Ok(())
+    }
+
+    /// Sees to it that the server is up.
+    pub async fn heal(&self) -> Result<(), String> {
+        if self.endpoint.borrow().is_none() { self.bring_up().await } else { Ok(()) }
+    }
+
+    /// Ends the server by SIGTERM, and returns when each start ended and how the clock was stepped.
+    pub async fn finish(&self) -> Result<(Vec<Moment>, Vec<ClockStep>), String> {
+        self.terminate().await?;
+        let ends = std::mem::take(&mut *self.ends.lock().expect("nobody panics with it"));
+        let steps = std::mem::take(&mut *self.clock_steps.lock().expect("nobody panics with it"));
+        Ok((ends, steps))
+    }
+}

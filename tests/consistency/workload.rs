@@ -1,0 +1,259 @@
+//! What the clients do: few hot lists and many cold ones, features that come and go, items about
+//! to expire. Everything is drawn from the seed; only the interleaving is not.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fastrand::Rng;
+
+use crate::history::{Item, ListName, NANOS_PER_SEC, Request, ValueType, VersionName};
+
+pub const LONG_TTL_SECS: u64 = 30 * 86_400;
+const TTLS_SECS: [u64; 3] = [1_800, 3_600, 7_200];
+const CLUSTERS_KEPT: usize = 24;
+const HOT_LISTS: usize = 3;
+const COLD_LISTS: usize = 60;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Many clients at once, many ties.
+    Hot,
+    /// Few operations each, at times large ones.
+    Cold,
+    /// Of versions that are deleted and created again.
+    Churned,
+    /// Of a version whose TTL changes, with items about to expire.
+    Expiring,
+}
+
+/// One list, and what was sent to it lately: what there is to be added again or removed.
+struct List {
+    name: ListName,
+    kind: Kind,
+    value_type: ValueType,
+    sent: Mutex<VecDeque<Vec<Item>>>,
+}
+
+pub struct World {
+    lists: Vec<List>,
+    features: Vec<(String, ValueType, u64)>,
+    churned: String,
+    expiring: VersionName,
+    /// The wall clock when the world began, in nanoseconds.
+    epoch: u64,
+    values: AtomicU64,
+}
+
+/// What a client does next.
+pub enum Work {
+    Once(Request),
+    /// Page after page with these bounds, at most so many, with a limit drawn for each.
+    Walk { list: ListName, min: Option<u64>, max: Option<u64>, limit_max: usize, pages_max: usize },
+}
+
+impl World {
+    /// `suffix` keeps the features of different worlds on one store apart.
+    pub fn new(suffix: &str, epoch: u64) -> Self {
+        let name = |base: &str| format!("{base}{suffix}");
+        let mut lists = Vec::new();
+        let mut add = |feature: &str, label: &str, entity: String, kind, value_type| {
+            let version = VersionName { feature: name(feature), label: label.to_owned() };
+            lists.push(List { name: ListName { version, entity }, kind, value_type, sent: Mutex::default() });
+        };
+        for number in 0..HOT_LISTS {
+            // An entity ID may hold any character.
+            add("hot", "", format!("hot/{number} ✓"), Kind::Hot, ValueType::String);
+        }
+        for (feature, value_type) in [("cold", ValueType::Json), ("numbers", ValueType::Int64), ("blobs", ValueType::Bytes)] {
+            for number in 0..COLD_LISTS / 3 {
+                add(feature, "", format!("c-{number}"), Kind::Cold, value_type);
+            }
+        }
+        for label in ["", "a", "b/2"] {
+            add("churned", label, "u".to_owned(), Kind::Churned, ValueType::String);
+        }
+        for number in 0..2 {
+            add("brief", "", format!("b-{number}"), Kind::Expiring, ValueType::String);
+        }
+        let features = vec![
+            (name("hot"), ValueType::String, LONG_TTL_SECS),
+            (name("cold"), ValueType::Json, LONG_TTL_SECS),
+            (name("numbers"), ValueType::Int64, LONG_TTL_SECS),
+            (name("blobs"), ValueType::Bytes, LONG_TTL_SECS),
+            (name("churned"), ValueType::String, LONG_TTL_SECS),
+            (name("brief"), ValueType::String, TTLS_SECS[1]),
+        ];
+        let expiring = VersionName { feature: name("brief"), label: String::new() };
+        Self { lists, features, churned: name("churned"), expiring, epoch, values: AtomicU64::new(1) }
+    }
+
+    /// What is created before the first operation.
+    pub fn features(&self) -> &[(String, ValueType, u64)] {
+        &self.features
+    }
+
+    pub fn lists(&self) -> impl Iterator<Item = &ListName> {
+        self.lists.iter().map(|list| &list.name)
+    }
+
+    /// `wall` is what the server's clock shows, about, in nanoseconds.
+    pub fn next(&self, rng: &mut Rng, wall: u64) -> Work {
+        let chosen = match rng.u8(0..100) {
+            0..56 => Kind::Hot,
+            56..80 => Kind::Cold,
+            80..86 => return Work::Once(self.define(rng)),
+            86..93 => Kind::Churned,
+            _ => Kind::Expiring,
+        };
+        let of_kind: Vec<&List> = self.lists.iter().filter(|list| list.kind == chosen).collect();
+        let list = of_kind[rng.usize(0..of_kind.len())];
+        match rng.u8(0..100) {
+            0..38 => Work::Once(self.get(rng, list)),
+            38..46 => self.walk(rng, list),
+            46..72 => self.add(rng, list, wall),
+            72..82 => self.add_again(rng, list, wall),
+            82..97 => self.remove(rng, list),
+            97..99 if chosen == Kind::Hot => Work::Once(Request::RemoveAll { list: list.name.clone() }),
+            97..100 if chosen != Kind::Hot => Work::Once(Request::RemoveAll { list: list.name.clone() }),
+            _ => Work::Once(self.get(rng, list)),
+        }
+    }
+
+    /// Creations, deletions and changes of definitions.
+    fn define(&self, rng: &mut Rng) -> Request {
+        let version = VersionName { feature: self.churned.clone(), label: (*rng.choice(["a", "b/2"]).unwrap_or(&"a")).to_owned() };
+        match rng.u8(0..100) {
+            0..12 => Request::DeleteFeature { feature: self.churned.clone() },
+            12..40 => Request::CreateFeature { feature: self.churned.clone(), ttl_secs: LONG_TTL_SECS },
+            40..60 => Request::CreateVersion { version, ttl_secs: LONG_TTL_SECS },
+            60..70 => Request::DeleteVersion { version },
+            70..78 => Request::ReadTtl { version },
+            78..88 => Request::ReadTtl { version: self.expiring.clone() },
+            _ => Request::ChangeTtl { version: self.expiring.clone(), ttl_secs: TTLS_SECS[rng.usize(0..TTLS_SECS.len())] },
+        }
+    }
+
+    /// A timestamp out of a small grid, so that there are many ties and near ties; or one that is
+    /// about to expire by one of the TTLs.
+    fn timestamp(&self, rng: &mut Rng, kind: Kind, wall: u64) -> u64 {
+        if kind == Kind::Expiring && rng.u8(0..4) > 0 {
+            let ttl = TTLS_SECS[rng.usize(0..TTLS_SECS.len())] * NANOS_PER_SEC;
+            return wall - ttl + rng.u64(0..3 * NANOS_PER_SEC) - NANOS_PER_SEC;
+        }
+        self.on_grid(rng)
+    }
+
+    fn on_grid(&self, rng: &mut Rng) -> u64 {
+        let hour = 3_600 * NANOS_PER_SEC;
+        self.epoch / hour * hour - 600 * NANOS_PER_SEC + rng.u64(0..24) * 60 * NANOS_PER_SEC / 4 + rng.u64(0..3)
+    }
+
+    fn value(&self, value_type: ValueType) -> String {
+        let number = self.values.fetch_add(1, Ordering::Relaxed);
+        match value_type {
+            ValueType::String => format!("\"v-{number} é\\n\""),
+            ValueType::Int64 => format!("-{number}"),
+            ValueType::Json => format!("{{\"n\":[{number},null],\"t\":\"é\"}}"),
+            ValueType::Bytes => {
+                use base64::Engine;
+                format!("\"{}\"", base64::engine::general_purpose::STANDARD.encode(number.to_be_bytes()))
+            }
+        }
+    }
+
+    fn add(&self, rng: &mut Rng, list: &List, wall: u64) -> Work {
+        let fresh = |rng: &mut Rng| Item {
+            timestamp: self.timestamp(rng, list.kind, wall),
+            value: self.value(list.value_type),
+        };
+        let items: Vec<Item> = match (list.kind, rng.u8(0..100)) {
+            // Only one by one is it certain from the answer which items had expired.
+            (Kind::Expiring, _) | (_, 0..45) => vec![fresh(rng)],
+            (_, 45..75) => (0..rng.usize(2..7)).map(|_| fresh(rng)).collect(),
+            (_, 75..85) => {
+                let timestamp = self.on_grid(rng);
+                (0..rng.usize(2..7)).map(|_| Item { timestamp, ..fresh(rng) }).collect()
+            }
+            (Kind::Cold, 97..100) => (0..rng.usize(100..400)).map(|_| fresh(rng)).collect(),
+            _ => {
+                let mut items: Vec<Item> = Vec::new();
+                let value = self.value(list.value_type);
+                for _ in 0..rng.usize(2..6) {
+                    let timestamp = self.on_grid(rng);
+                    if items.iter().all(|item| item.timestamp != timestamp) {
+                        items.push(Item { timestamp, value: value.clone() });
+                    }
+                }
+                items
+            }
+        };
+        let mut sent = list.sent.lock().expect("no client panics");
+        if items.len() < 10 {
+            sent.push_back(items.clone());
+        }
+        if sent.len() > CLUSTERS_KEPT {
+            sent.pop_front();
+        }
+        Work::Once(Request::Add { list: list.name.clone(), items })
+    }
+
+    /// Something that was sent before, lately, in part or as a whole.
+    fn add_again(&self, rng: &mut Rng, list: &List, wall: u64) -> Work {
+        let Some(mut items) = Self::recent(rng, list) else { return self.add(rng, list, wall) };
+        rng.shuffle(&mut items);
+        items.truncate(rng.usize(1..=items.len()));
+        Work::Once(Request::Add { list: list.name.clone(), items })
+    }
+
+    fn recent(rng: &mut Rng, list: &List) -> Option<Vec<Item>> {
+        let sent = list.sent.lock().expect("no client panics");
+        (!sent.is_empty()).then(|| sent[rng.usize(0..sent.len())].clone())
+    }
+
+    fn remove(&self, rng: &mut Rng, list: &List) -> Work {
+        let value = match Self::recent(rng, list) {
+            Some(items) if rng.u8(0..10) > 0 => items[rng.usize(0..items.len())].value.clone(),
+            _ => self.value(list.value_type),
+        };
+        Work::Once(Request::RemoveValue { list: list.name.clone(), value })
+    }
+
+    fn bounds(&self, rng: &mut Rng, list: &List) -> (Option<u64>, Option<u64>) {
+        let bound = |rng: &mut Rng| match Self::recent(rng, list) {
+            // The exact moment of an item, as often as one near by.
+            Some(items) if rng.bool() => items[0].timestamp,
+            _ => self.on_grid(rng),
+        };
+        match rng.u8(0..10) {
+            0..5 => (None, None),
+            5..7 => (Some(bound(rng)), None),
+            7..9 => (None, Some(bound(rng))),
+            _ => {
+                let (one, other) = (bound(rng), bound(rng));
+                (Some(one.min(other)), Some(one.max(other)))
+            }
+        }
+    }
+
+    fn get(&self, rng: &mut Rng, list: &List) -> Request {
+        let (min, max) = self.bounds(rng, list);
+        let limit = match rng.u8(0..10) {
+            0..4 => None,
+            4..6 => Some(rng.usize(1..5)),
+            6..8 => Some(rng.usize(5..60)),
+            _ => Some(rng.usize(1_000..=10_000)),
+        };
+        Request::Get { list: list.name.clone(), min, max, limit, after: None }
+    }
+
+    fn walk(&self, rng: &mut Rng, list: &List) -> Work {
+        if list.kind == Kind::Churned {
+            // A token ends with the version that it was given for.
+            return Work::Once(self.get(rng, list));
+        }
+        let (min, max) = self.bounds(rng, list);
+        let (limit_max, pages_max) = (rng.usize(1..30), rng.usize(2..8));
+        Work::Walk { list: list.name.clone(), min, max, limit_max, pages_max }
+    }
+}
