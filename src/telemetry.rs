@@ -25,6 +25,8 @@ pub struct LogOptions {
     /// Directives of the `tracing-subscriber` crate's `EnvFilter`, such as `info` or
     /// `info,liststore::api=debug`.
     pub filter: String,
+    /// Colours on a terminal.
+    pub coloured: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +46,7 @@ pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
 pub fn init(options: &LogOptions) -> Result<(), TelemetryError> {
     let filter = EnvFilter::builder().parse(&options.filter)?;
     let on_terminal = std::io::stderr().is_terminal();
-    // https://no-color.org: any value but an empty one.
-    let coloured = on_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let coloured = on_terminal && options.coloured;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(coloured);
     let json = match options.format {
         LogFormat::Auto => !on_terminal,

@@ -54,7 +54,9 @@ fn log_options(log: &LogSettings) -> telemetry::LogOptions {
         LogFormat::Text => telemetry::LogFormat::Text,
         LogFormat::Json => telemetry::LogFormat::Json,
     };
-    telemetry::LogOptions { format, filter: log.filter.clone() }
+    // https://no-color.org: any value but an empty one.
+    let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    telemetry::LogOptions { format, filter: log.filter.clone(), coloured }
 }
 
 /// The ready line, and what to type next.

@@ -1,3 +1,5 @@
+//! Tests of loading and of the rules between settings.
+
 use std::ffi::OsString;
 use std::io::Write;
 

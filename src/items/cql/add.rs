@@ -100,7 +100,7 @@ mod tests {
         let rows = rows(&list, &items, &op, 42);
         let expected: [Row<'_>; 2] = [
             ("user#seen|", "u-1", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==".to_owned(), b"", 2, 42),
-            ("user#seen|", "u-1", "0000000000000000008#nj3b7OXfB13eHT5omsoW+g==".to_owned(), b"v", 61, 42),
+            ("user#seen|", "u-1", "0000000000000000008#njZp0ZtnW9VwWP1GZCBdKg==".to_owned(), b"v", 61, 42),
         ];
         assert_eq!(rows, expected);
     }
