@@ -79,6 +79,7 @@ pub struct Application {
     metadata: MetadataHandle,
     items: Arc<dyn crate::items::ItemStore>,
     draining: Arc<AtomicBool>,
+    stopper: Stopper,
     grace: Duration,
 }
 
@@ -129,23 +130,24 @@ impl Application {
         let address = server.addrs().first().copied().ok_or(StartError::NoAddress)?;
         let server = server.run();
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
-        Ok(Self { address, server, lists, metadata, items, draining, grace })
+        let stopper = Stopper(Arc::new(watch::Sender::new(false)));
+        Ok(Self { address, server, lists, metadata, items, draining, stopper, grace })
+    }
+
+    /// What it says of itself once it is ready.
+    pub fn about(&self) -> Ready {
+        Ready { url: format!("http://{}", self.address), stopper: self.stopper.clone() }
     }
 
     /// Serves until a signal or the stopper ends it, then stops in order: readiness off, the HTTP
     /// server (which answers what it has accepted), the list actors with their sessions and
     /// arbiters, the item store, the metadata actor and its store.
     pub async fn run_until_stopped(self, on_ready: impl FnOnce(Ready) + 'static) {
-        let Self { address, server, lists, metadata, items, draining, grace } = self;
-        let stopper = Stopper(Arc::new(watch::Sender::new(false)));
+        let about = self.about();
+        let Self { server, lists, metadata, items, draining, stopper, grace, .. } = self;
         let handle = server.handle();
         let serving = actix::spawn(server);
-        let announced = actix::spawn(announce(
-            Ready { url: format!("http://{address}"), stopper: stopper.clone() },
-            lists.clone(),
-            metadata.clone(),
-            on_ready,
-        ));
+        let announced = actix::spawn(announce(about, lists.clone(), metadata.clone(), on_ready));
         stop_requested(&stopper).await;
         tracing::info!("stopping: no new connections, open requests are answered");
         actix::spawn(second_signal_exits());

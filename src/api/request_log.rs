@@ -83,7 +83,64 @@ fn in_span(request_id: &HeaderValue, log: impl FnOnce()) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use actix_web::test::TestRequest;
+
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is logged of a request that failed so.
+    fn logged(level: tracing::Level, problem: &Problem) -> Vec<String> {
+        let (lines, log) = (Lines::default(), RequestLog::default());
+        let writer = lines.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(move || writer.clone());
+        let request = TestRequest::with_uri("/v1/lists/user/seen/u/items").to_http_request();
+        let id = HeaderValue::from_static("request-17");
+        tracing::subscriber::with_default(subscriber.finish(), || {
+            log.failed(&id, Operation::AddItems, problem);
+            log.failed(&id, Operation::AddItems, problem);
+            log.answered(&id, &request, Operation::AddItems, problem.status(), Duration::from_micros(5));
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_line_has_the_requests_id() {
+        let outage = Problem::new(ErrorCode::StoreUnavailable, "away").because("no route");
+        let lines = logged(tracing::Level::DEBUG, &outage);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines.iter().all(|line| line.contains("request_id=\"request-17\"")), "{lines:?}");
+        assert!(lines[2].contains("operation=\"add_items\"") && lines[2].contains("status=503"), "{lines:?}");
+    }
+
+    #[test]
+    fn failures_of_ours_are_logged_where_debug_lines_are_not() {
+        let outage = Problem::new(ErrorCode::StoreUnavailable, "away").because("no route");
+        let lines = logged(tracing::Level::INFO, &outage);
+        // Of one outage once, with the cause and the id.
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("request-17") && lines[0].contains("no route"), "{lines:?}");
+        // Of what must not happen, always.
+        assert_eq!(logged(tracing::Level::INFO, &Problem::internal("damaged")).len(), 2);
+        // Of what the caller did wrong, never.
+        assert_eq!(logged(tracing::Level::INFO, &Problem::argument("limit", "too large")).len(), 0);
+    }
 
     #[test]
     fn an_outage_is_warned_of_once_a_second() {

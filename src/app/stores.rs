@@ -30,7 +30,7 @@ pub struct Stores {
 
 impl Stores {
     pub async fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, StartError> {
-        let registry = Registry::new();
+        let registry = crate::telemetry::registry().map_err(StartError::Metrics)?;
         let metadata = open_metadata(settings, &registry).await?;
         let items = open_items(settings, clock, &registry).await?;
         Ok(Self { items, metadata, registry })

@@ -12,14 +12,14 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// What a name may be made of.
-pub(in crate::api) const NAME: &str = r"^(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,128}$";
+const NAME: &str = r"^(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,128}$";
 /// What a version label may be made of.
-pub(in crate::api) const LABEL: &str = r"^(?!\.{1,2}$)[A-Za-z0-9_./:\-]{0,64}$";
+const LABEL: &str = r"^(?!\.{1,2}$)[A-Za-z0-9_./:\-]{0,64}$";
 /// Whole numbers with units, the largest first.
 const TTL: &str = r"^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$";
 const TIMESTAMP: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$";
 /// RFC 3339 with up to nine decimals, or digits.
-pub(in crate::api) const TIMESTAMP_INPUT: &str =
+const TIMESTAMP_INPUT: &str =
     r"^([0-9]{1,19}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+\-][0-9]{2}:[0-9]{2}))$";
 
 /// A page of items, newest first.
@@ -344,6 +344,8 @@ texts! {
     Label => LABEL, "0 to 64 characters of A-Z a-z 0-9 _ . / : -, not \".\" or \"..\"; empty is the default version.", "v2";
     /// A time to live.
     Ttl => TTL, "From 1s to 7300d; on output normalised, the largest unit first.", "30d";
+    /// A moment, as it may be sent in a text.
+    TimestampText => TIMESTAMP_INPUT, "RFC 3339 with up to nine decimals and any offset, or nanoseconds since the Unix epoch as digits.", "2024-08-29T16:44:05.43Z";
     /// A moment, as it is returned.
     Timestamp => TIMESTAMP, "RFC 3339 in UTC with nine decimals.", "2024-08-29T16:44:05.430000000Z";
 }
@@ -359,12 +361,7 @@ impl PartialSchema for TimestampInput {
             .minimum(Some(0_usize))
             .maximum(Some(MAX))
             .description(Some("Nanoseconds since the Unix epoch."));
-        let string = text(
-            TIMESTAMP_INPUT,
-            "RFC 3339 with up to nine decimals and any offset, or nanoseconds since the Unix epoch as digits.",
-            "2024-08-29T16:44:05.43Z",
-        );
-        OneOfBuilder::new().item(string).item(integer).into()
+        OneOfBuilder::new().item(TimestampText::schema()).item(integer).into()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use utoipa::IntoParams;
 
-use super::bodies::{Label, Name};
+use super::bodies::{Label, Name, TimestampText};
 
 /// Which list.
 #[derive(IntoParams)]
@@ -38,19 +38,11 @@ pub struct GetItemsQuery {
     #[param(inline, required = false, example = "v2")]
     version: Label,
     /// Inclusive: RFC 3339, or nanoseconds since the Unix epoch.
-    #[param(
-        required = false,
-        pattern = r"^([0-9]{1,19}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+\-][0-9]{2}:[0-9]{2}))$",
-        example = "2024-08-29T16:44:05.43Z"
-    )]
-    min_timestamp: String,
+    #[param(inline, required = false, example = "2024-08-29T16:44:05.43Z")]
+    min_timestamp: TimestampText,
     /// Inclusive: RFC 3339, or nanoseconds since the Unix epoch.
-    #[param(
-        required = false,
-        pattern = r"^([0-9]{1,19}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+\-][0-9]{2}:[0-9]{2}))$",
-        example = "2024-08-30T00:00:00Z"
-    )]
-    max_timestamp: String,
+    #[param(inline, required = false, example = "2024-08-30T00:00:00Z")]
+    max_timestamp: TimestampText,
     /// At most so many items; 100 if left out. May change during a walk.
     #[param(required = false, minimum = 1, maximum = 10_000, example = 50)]
     limit: u32,

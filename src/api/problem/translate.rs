@@ -112,6 +112,25 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_list_operations_have_their_codes() {
+        let (none, unsure) = (false, true);
+        for (error, code, outcome_unknown) in [
+            (ListError::Overloaded, ErrorCode::Overloaded, none),
+            (ListError::Draining, ErrorCode::Draining, none),
+            (ListError::NoSession { reason: "no route".to_owned() }, ErrorCode::StoreUnavailable, none),
+            (ListError::DeadlineExceeded { outcome_unknown: true }, ErrorCode::DeadlineExceeded, unsure),
+            (ListError::DeadlineExceeded { outcome_unknown: false }, ErrorCode::DeadlineExceeded, none),
+            (ListError::Panicked { outcome_unknown: true }, ErrorCode::Internal, unsure),
+        ] {
+            let problem = Problem::from(error);
+            assert_eq!((problem.code, problem.outcome_unknown), (code, outcome_unknown));
+        }
+        let refused = ListError::ItemRefused { index: 3, invalid: Invalid::ttl_too_long("too far in the future") };
+        let problem = Problem::from(refused);
+        assert_eq!((problem.code, problem.field.as_deref()), (ErrorCode::TtlTooLong, Some("items[3].timestamp")));
+    }
+
+    #[test]
     fn the_words_of_a_failure_stay_inside() {
         let problem = Problem::from(StoreError::Internal { reason: "secret".to_owned(), outcome_unknown: false });
         assert!(!problem.detail.contains("secret"));

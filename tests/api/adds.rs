@@ -1,0 +1,98 @@
+//! Add List Items: atomic, idempotent, and precise about what it refuses.
+
+use serde_json::{Value, json};
+
+use super::client::{ago, api, items, one};
+
+#[tokio::test]
+async fn adding_again_changes_nothing() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let (list, now) = (items("seen", "u"), ago(5));
+    for _ in 0..2 {
+        api.add(&list, &[(now, "a".into()), (now, "b".into())]).await;
+    }
+    assert_eq!(api.values(&list).await.len(), 2);
+}
+
+#[tokio::test]
+async fn expired_items_are_counted_and_not_stored() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let list = items("seen", "u");
+    let body = json!({"items": [
+        {"timestamp": ago(7200), "value": "old"},
+        {"timestamp": ago(1), "value": "new"},
+        {"timestamp": 0, "value": "ancient"},
+    ]});
+    assert_eq!(api.post(&list, body).await.expect(200), json!({"added": 1, "already_expired": 2}));
+    assert_eq!(api.values(&list).await, ["new"]);
+    let all_expired = api.post(&list, one(0, "x")).await;
+    assert_eq!(all_expired.expect(200), json!({"added": 0, "already_expired": 1}));
+}
+
+#[tokio::test]
+async fn one_bad_item_among_good_ones_refuses_them_all() {
+    let api = api().await;
+    api.feature("seen", "int64", "30d").await;
+    let list = items("seen", "u");
+    let good = json!({"timestamp": ago(1), "value": 1});
+    for (bad, code, field) in [
+        (json!({"timestamp": ago(1), "value": "x"}), "value_type_mismatch", "items[2].value"),
+        (json!({"timestamp": ago(1), "value": null}), "value_type_mismatch", "items[2].value"),
+        (json!({"timestamp": "soon", "value": 1}), "invalid_timestamp", "items[2].timestamp"),
+        (json!({"timestamp": 1.5, "value": 1}), "invalid_timestamp", "items[2].timestamp"),
+        (json!({"timestamp": -1, "value": 1}), "invalid_timestamp", "items[2].timestamp"),
+        (json!({"timestamp": 10_000_000_000_000_000_000_u64, "value": 1}), "invalid_timestamp", "items[2].timestamp"),
+        (json!({"timestamp": "99999999999999999999", "value": 1}), "invalid_timestamp", "items[2].timestamp"),
+        (json!({"timestamp": null, "value": 1}), "invalid_argument", "items[2].timestamp"),
+        (json!({"timestamp": 9_999_999_999_999_999_999_u64, "value": 1}), "ttl_too_long", "items[2].timestamp"),
+        (json!({"timestamp": ago(1)}), "invalid_argument", "items[2].value"),
+        (json!({"value": 1}), "invalid_argument", "items[2].timestamp"),
+        (json!({"timestamp": ago(1), "value": 1, "ttl": 1}), "invalid_argument", "items[2].ttl"),
+        (json!([ago(1), 1]), "invalid_argument", "items[2]"),
+        (json!(null), "invalid_argument", "items[2]"),
+    ] {
+        let body = json!({"items": [good, good, bad, good]});
+        api.post(&list, body).await.refused(code, field);
+        assert!(api.values(&list).await.is_empty(), "stored beside {bad}");
+    }
+}
+
+#[tokio::test]
+async fn one_to_a_thousand_items_are_taken() {
+    let api = api().await;
+    api.feature("seen", "int64", "30d").await;
+    let (list, now) = (items("seen", "u"), ago(60));
+    let many = |count: u64| -> Value {
+        let items: Vec<_> = (0..count).map(|n| json!({"timestamp": now, "value": n})).collect();
+        json!({ "items": items })
+    };
+    api.post(&list, many(0)).await.refused("invalid_argument", "items");
+    api.post(&list, many(1_001)).await.refused("invalid_argument", "items");
+    assert!(api.values(&list).await.is_empty());
+    assert_eq!(api.post(&list, many(1_000)).await.expect(200), json!({"added": 1_000, "already_expired": 0}));
+    assert_eq!(api.values(&format!("{list}?limit=10000")).await.len(), 1_000);
+}
+
+#[tokio::test]
+async fn a_request_is_read_before_anything_is_looked_up() {
+    let api = api().await;
+    let list = items("unknown", "u");
+    api.post(&list, json!({"items": []})).await.refused("invalid_argument", "items");
+    api.post(&list, one("soon", 1)).await.refused("invalid_timestamp", "items[0].timestamp");
+    api.post(&format!("{list}?foo=1"), one(1, 1)).await.refused("invalid_argument", "foo");
+    api.get(&format!("{list}?limit=0")).await.refused("invalid_argument", "limit");
+    // What depends on the feature comes after the look-up.
+    api.post(&list, one(1, "x".repeat(64_001))).await.refused("feature_not_found", "");
+    api.get(&format!("{list}?page_token=forged")).await.refused("feature_not_found", "");
+}
+
+#[tokio::test]
+async fn items_dated_in_the_future_are_visible_at_once() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    api.add(&list, &[(ago(0) + 86_400_000_000_000, "tomorrow".into()), (ago(1), "now".into())]).await;
+    assert_eq!(api.values(&list).await, ["tomorrow", "now"]);
+}

@@ -1,0 +1,199 @@
+//! A client that holds every answer to the contract before a test sees it.
+
+use std::sync::Once;
+
+use liststore::domain::{Clock, SystemClock};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::contract::Contract;
+use super::support::{TestServer, settings, spawn_server};
+
+/// A server and the way to it.
+pub struct Api {
+    pub server: TestServer,
+    http: reqwest::Client,
+}
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// A fresh server with the stores in memory.
+pub async fn api() -> Api {
+    api_with(&[]).await
+}
+
+pub async fn api_with(given: &[(&'static str, &str)]) -> Api {
+    Api::of(spawn_server(settings(given)).await).await
+}
+
+/// The path of a list's items; the entity ID is encoded.
+pub fn items(feature: &str, entity_id: &str) -> String {
+    let entity_id = percent_encoding::utf8_percent_encode(entity_id, percent_encoding::NON_ALPHANUMERIC);
+    format!("/v1/lists/user/{feature}/{entity_id}/items")
+}
+
+/// A moment some seconds ago, in nanoseconds.
+pub fn ago(secs: u64) -> u64 {
+    SystemClock.now().as_nanos() - secs * 1_000_000_000
+}
+
+/// The body of an add of one item.
+pub fn one(timestamp: impl Into<Value>, value: impl Into<Value>) -> Value {
+    json!({"items": [{"timestamp": timestamp.into(), "value": value.into()}]})
+}
+
+impl Api {
+    pub async fn of(server: TestServer) -> Self {
+        // Nothing here speaks TLS, but the client is not built without a provider of it.
+        static TLS_PROVIDER: Once = Once::new();
+        TLS_PROVIDER.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
+        let api = Self { server, http: reqwest::Client::new() };
+        if Contract::known().is_none() {
+            let document = api.http.get(format!("{}/openapi.json", api.server.url)).send().await.unwrap();
+            let document = document.json().await.unwrap();
+            Contract::get_or_init(|| document);
+        }
+        api
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, &[], b"").await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string().as_bytes()).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::PATCH, path, &[("content-type", "application/json")], body.to_string().as_bytes()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, &[], b"").await
+    }
+
+    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut request = self.http.request(method.clone(), format!("{}{path}", self.server.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if !body.is_empty() {
+            request = request.body(body.to_vec());
+        }
+        let response = request.send().await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let answer = Answer {
+            status: response.status().as_u16(),
+            headers: response.headers().iter().map(|(n, v)| (n.to_string(), text(v.as_bytes()))).collect(),
+            body: response.bytes().await.unwrap().to_vec(),
+        };
+        Contract::known().unwrap().check(method.as_str(), path, body, &answer);
+        answer
+    }
+
+    /// Sends a request as it stands, for what a client library would change or refuse.
+    pub async fn raw(&self, head: &str, body: &[u8]) -> Answer {
+        let mut request = format!("{head}\r\nHost: test\r\nConnection: close\r\n").into_bytes();
+        if !body.is_empty() && !head.contains("Transfer-Encoding") {
+            request.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+        }
+        request.extend_from_slice(b"\r\n");
+        request.extend_from_slice(body);
+        let answer = self.exchange(&request).await;
+        let mut line = head.split([' ', '\r']);
+        let (method, path) = (line.next().unwrap(), line.next().unwrap());
+        Contract::known().unwrap().check(method, path, body, &answer);
+        answer
+    }
+
+    /// Sends bytes and reads the answer until the connection ends.
+    pub async fn exchange(&self, request: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(self.server.address()).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).await.unwrap();
+        let end = response.windows(4).position(|w| w == b"\r\n\r\n").expect("an answer with a head");
+        let head = String::from_utf8(response[..end].to_vec()).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let headers = lines.map(|line| line.split_once(": ").unwrap()).map(|(n, v)| (n.to_lowercase(), v.to_owned()));
+        Answer { status, headers: headers.collect(), body: response[end + 4..].to_vec() }
+    }
+
+    /// Creates a feature of entity type `user`.
+    pub async fn feature(&self, name: &str, value_type: &str, ttl: &str) -> Value {
+        let body = json!({"entity_type": "user", "name": name, "value_type": value_type, "ttl": ttl});
+        self.post("/v1/features", body).await.expect(201)
+    }
+
+    pub async fn add(&self, path: &str, added: &[(u64, Value)]) {
+        let items: Vec<_> = added.iter().map(|(t, v)| json!({"timestamp": t, "value": v})).collect();
+        let answer = self.post(path, json!({ "items": items })).await.expect(200);
+        assert_eq!(answer, json!({"added": added.len(), "already_expired": 0}));
+    }
+
+    /// The values of the first page of a list.
+    pub async fn values(&self, path: &str) -> Vec<Value> {
+        self.get(path).await.values()
+    }
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub fn content_type(&self) -> Option<&str> {
+        self.header("content-type")
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("no JSON ({e}): {}", self.text()))
+    }
+
+    /// The code of a problem, or nothing.
+    pub fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What a problem blames.
+    pub fn field(&self) -> Option<String> {
+        let body: Value = serde_json::from_slice(&self.body).ok()?;
+        body["field"].as_str().map(str::to_owned)
+    }
+
+    /// The body of an answer with this status.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        if self.body.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// Holds that the request was refused with this code, blaming this field (or none: `""`).
+    #[track_caller]
+    pub fn refused(&self, code: &str, field: &str) -> Value {
+        let found = (self.code(), self.field().unwrap_or_default());
+        assert_eq!(found, (code.to_owned(), field.to_owned()), "{}", self.text());
+        self.json()
+    }
+
+    #[track_caller]
+    pub fn values(&self) -> Vec<Value> {
+        self.expect(200)["items"].as_array().unwrap().iter().map(|item| item["value"].clone()).collect()
+    }
+
+    pub fn etag(&self) -> &str {
+        self.header("etag").expect("an entity tag")
+    }
+}

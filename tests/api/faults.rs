@@ -1,0 +1,236 @@
+//! Stores with faults on demand, in front of the models in memory.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use liststore::app::Stores;
+use liststore::domain::{Feature, FeatureId, Limit, ListKey, NewItem, Revision, SystemClock, VersionLabel};
+use liststore::items::memory::MemoryStore;
+use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use liststore::metadata::memory::memory_store;
+use liststore::metadata::{
+    ChangeContext, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore,
+    NewFeature, NewVersion, Page, Precondition, VersionChanged, VersionPatch,
+};
+use prometheus::Registry;
+use tokio::sync::watch;
+
+use super::client::Api;
+use super::support::{settings, spawn_with};
+
+/// What is to go wrong.
+pub struct Faults {
+    pub items: Mutex<Option<StoreError>>,
+    pub metadata: Mutex<Option<MetadataError>>,
+    pub panics: AtomicBool,
+    pub read_only: Mutex<Option<String>>,
+    sessions_refused: AtomicBool,
+    stalled: watch::Sender<bool>,
+}
+
+impl Faults {
+    pub fn stall(&self, stalled: bool) {
+        self.stalled.send_replace(stalled);
+    }
+
+    pub fn allow_sessions(&self) {
+        self.sessions_refused.store(false, SeqCst);
+    }
+
+    async fn meet(&self) -> Result<(), StoreError> {
+        self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
+        assert!(!self.panics.load(SeqCst), "injected panic");
+        self.items.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+
+    async fn meet_metadata(&self) -> Result<(), MetadataError> {
+        self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
+        self.metadata.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+}
+
+/// A ready server whose stores fail as they are told.
+pub async fn faulty(given: &[(&'static str, &str)]) -> (Api, Arc<Faults>) {
+    let (mut api, faults) = faulty_from_the_start(given, |_| {}).await;
+    api.server.ready().await;
+    (api, faults)
+}
+
+/// A server whose stores may fail before it is ready.
+pub async fn faulty_from_the_start(
+    given: &[(&'static str, &str)],
+    prepare: impl FnOnce(&Faults),
+) -> (Api, Arc<Faults>) {
+    let faults = Arc::new(Faults {
+        items: Mutex::default(),
+        metadata: Mutex::default(),
+        panics: AtomicBool::new(false),
+        read_only: Mutex::default(),
+        sessions_refused: AtomicBool::new(false),
+        stalled: watch::Sender::new(false),
+    });
+    prepare(&faults);
+    let stores = Stores {
+        items: Arc::new(FaultyItems { faults: Arc::clone(&faults), inner: MemoryStore::default() }),
+        metadata: Arc::new(FaultyMetadata { faults: Arc::clone(&faults), inner: Box::new(memory_store()) }),
+        registry: Registry::new(),
+    };
+    let server = spawn_with(settings(given), Arc::new(SystemClock), stores).await;
+    (Api::of(server).await, faults)
+}
+
+pub fn refuse_sessions(faults: &Faults) {
+    faults.sessions_refused.store(true, SeqCst);
+}
+
+struct FaultyItems {
+    faults: Arc<Faults>,
+    inner: MemoryStore,
+}
+
+#[async_trait(?Send)]
+impl ItemStore for FaultyItems {
+    async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
+        if self.faults.sessions_refused.load(SeqCst) {
+            return Err(StoreError::Unavailable { reason: "refused by the test".to_owned(), outcome_unknown: false });
+        }
+        Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn read_only(&self) -> Option<String> {
+        self.faults.read_only.lock().unwrap().clone()
+    }
+}
+
+struct FaultySession {
+    faults: Arc<Faults>,
+    inner: Rc<dyn ItemSession>,
+}
+
+#[async_trait(?Send)]
+impl ItemSession for FaultySession {
+    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        self.faults.meet().await?;
+        self.inner.get(op, list, range).await
+    }
+
+    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+        self.faults.meet().await?;
+        self.inner.add(op, list, items).await
+    }
+
+    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+        self.faults.meet().await?;
+        self.inner.remove_value(op, list, value).await
+    }
+
+    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        self.faults.meet().await?;
+        self.inner.remove_all(op, list).await
+    }
+}
+
+struct FaultyMetadata {
+    faults: Arc<Faults>,
+    inner: Box<dyn MetadataStore>,
+}
+
+#[async_trait]
+impl MetadataStore for FaultyMetadata {
+    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.create_feature(new, context).await
+    }
+
+    async fn update_feature(
+        &self,
+        id: &FeatureId,
+        patch: FeaturePatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Feature, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.update_feature(id, patch, condition, context).await
+    }
+
+    async fn delete_feature(
+        &self,
+        id: &FeatureId,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.delete_feature(id, condition, context).await
+    }
+
+    async fn create_version(
+        &self,
+        id: &FeatureId,
+        new: NewVersion,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.create_version(id, new, context).await
+    }
+
+    async fn update_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        patch: VersionPatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.update_version(id, version, patch, condition, context).await
+    }
+
+    async fn delete_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.delete_version(id, version, condition, context).await
+    }
+
+    async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.feature(id).await
+    }
+
+    async fn features(
+        &self,
+        filter: &FeatureFilter,
+        after: Option<&FeatureId>,
+        page_size: Limit,
+    ) -> Result<Page<Feature>, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.features(filter, after, page_size).await
+    }
+
+    async fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.history(id, before, page_size).await
+    }
+
+    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.definitions().await
+    }
+
+    async fn close(&self) {}
+}

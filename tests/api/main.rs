@@ -1,0 +1,24 @@
+//! The HTTP API, black box: every rule of `docs/api.md`, asked of the real application over HTTP.
+//!
+//! Every answer that any of these tests sees is held to the OpenAPI document (see `contract`).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod adds;
+mod bodies;
+mod client;
+mod contract;
+mod failures;
+mod faults;
+mod features;
+mod gets;
+mod headers;
+mod health;
+mod history;
+mod pages;
+mod paths;
+mod removals;
+mod stopping;
+#[path = "../support/mod.rs"]
+mod support;
+mod values;
+mod versions;

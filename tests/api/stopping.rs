@@ -1,0 +1,35 @@
+//! While a server stops: not ready, yet every request that it has accepted is answered.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::client::{ago, items, one};
+use super::faults::faulty;
+
+#[tokio::test]
+async fn requests_in_flight_are_answered_and_asked_to_leave() {
+    let (api, faults) = faulty(&[("items.operation_timeout_ms", "10000")]).await;
+    api.feature("seen", "string", "30d").await;
+    faults.stall(true);
+    let body = one(ago(1), "x").to_string();
+    let head = format!("POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", items("seen", "u"), body.len());
+    let mut stream = TcpStream::connect(api.server.address()).await.unwrap();
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    // It is in flight once it holds a permit.
+    while !api.get("/metrics").await.text().contains("liststore_list_permits_in_use 1\n") {}
+    api.server.begin_stop();
+    // No new connections are taken from here on.
+    while TcpStream::connect(api.server.address()).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    faults.stall(false);
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.to_lowercase().contains("\r\nconnection: close\r\n"), "{answer}");
+    assert!(answer.ends_with(&json!({"added": 1, "already_expired": 0}).to_string()), "{answer}");
+}

@@ -1,0 +1,94 @@
+//! The six value types: what is taken, and how it comes back.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use serde_json::{Value, json};
+
+use super::client::{Api, ago, api, items};
+
+/// The raw JSON of the value of an answer that has one item.
+async fn stored(api: &Api, feature: &str, raw: &str) -> Result<String, (String, String)> {
+    static LISTS: AtomicU32 = AtomicU32::new(0);
+    // Each value has a list of its own.
+    let list = items(feature, &format!("u-{}", LISTS.fetch_add(1, Relaxed)));
+    let body = format!(r#"{{"items":[{{"timestamp":{},"value":{raw}}}]}}"#, ago(5));
+    let answer = api.send(reqwest::Method::POST, &list, &[], body.as_bytes()).await;
+    if answer.status != 200 {
+        assert!(api.values(&list).await.is_empty());
+        return Err((answer.code(), answer.field().unwrap_or_default()));
+    }
+    let text = api.get(&list).await.text();
+    let value = text.split_once("\"value\":").unwrap().1;
+    Ok(value.strip_suffix("}]}").unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn values_come_back_as_the_json_of_their_type() {
+    let api = api().await;
+    for value_type in ["string", "int64", "double", "bool", "bytes", "json"] {
+        api.feature(value_type, value_type, "30d").await;
+    }
+    for (value_type, sent, returned) in [
+        ("string", r#""a\u00e9\ud83d\ude00\"\\\n""#, r#""aé😀\"\\\n""#),
+        ("string", r#""""#, r#""""#),
+        ("int64", "9223372036854775807", "9223372036854775807"),
+        ("int64", r#""-9223372036854775808""#, "-9223372036854775808"),
+        ("int64", "0", "0"),
+        ("double", "1.5", "1.5"),
+        ("double", "1e300", "1e300"),
+        ("double", "3", "3.0"),
+        ("bool", "true", "true"),
+        ("bool", "false", "false"),
+        ("bytes", r#""AP8=""#, r#""AP8=""#),
+        ("bytes", r#""""#, r#""""#),
+        ("json", "null", "null"),
+        ("json", r#"{ "b": [1.0, 2e2], "a": {"x": null} }"#, r#"{"a":{"x":null},"b":[1,200]}"#),
+        ("json", r#""text""#, r#""text""#),
+    ] {
+        let found = stored(&api, value_type, sent).await;
+        let same = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(found.as_deref().map(same), Ok(same(returned)), "{value_type} {sent}: {found:?}");
+    }
+    assert_eq!(
+        stored(&api, "json", r#"{"b":1,"a":[3,1]}"#).await.as_deref(),
+        Ok(r#"{"a":[3,1],"b":1}"#),
+        "the canonical form of RFC 8785"
+    );
+}
+
+#[tokio::test]
+async fn values_of_another_type_are_refused() {
+    let api = api().await;
+    for value_type in ["string", "int64", "double", "bool", "bytes", "json"] {
+        api.feature(value_type, value_type, "30d").await;
+    }
+    for (value_type, raw, code) in [
+        ("string", "1", "value_type_mismatch"),
+        ("string", "null", "value_type_mismatch"),
+        ("int64", "1.5", "value_type_mismatch"),
+        ("int64", "9223372036854775808", "value_type_mismatch"),
+        ("int64", r#""1.0""#, "value_type_mismatch"),
+        ("double", r#""1.5""#, "value_type_mismatch"),
+        ("double", "1e999", "value_type_mismatch"),
+        ("bool", "0", "value_type_mismatch"),
+        ("bytes", r#""AP8""#, "value_type_mismatch"),
+        ("bytes", r#""AP8_""#, "value_type_mismatch"),
+        ("json", "9007199254740993", "invalid_argument"),
+        ("json", r#"{"a":1,"a":2}"#, "invalid_argument"),
+    ] {
+        let refused = stored(&api, value_type, raw).await;
+        assert_eq!(refused, Err((code.to_owned(), "items[0].value".to_owned())), "{value_type} {raw}");
+    }
+}
+
+#[tokio::test]
+async fn a_value_has_at_most_64_000_bytes() {
+    let api = api().await;
+    api.feature("string", "string", "30d").await;
+    let text = |n: usize| json!("x".repeat(n)).to_string();
+    assert!(stored(&api, "string", &text(64_000)).await.is_ok());
+    let refused = Err(("invalid_argument".to_owned(), "items[0].value".to_owned()));
+    assert_eq!(stored(&api, "string", &text(64_001)).await, refused);
+    // Two bytes each in UTF-8.
+    assert_eq!(stored(&api, "string", &json!("é".repeat(32_001)).to_string()).await, refused);
+}

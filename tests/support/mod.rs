@@ -1,0 +1,105 @@
+//! Starts the real application on a free port, for tests that speak HTTP to it.
+//!
+//! Each test has a server of its own, on a system of its own, and stops it when it is dropped.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use liststore::app::{Application, Ready, StartError, Stores};
+use liststore::config::{Flag, Layers, Settings};
+use liststore::domain::{Clock, SystemClock};
+use tokio::sync::oneshot;
+
+/// A running server.
+pub struct TestServer {
+    pub url: String,
+    about: Ready,
+    ready: Option<oneshot::Receiver<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The settings of a small server with the stores in memory, and what else is given.
+pub fn settings(given: &[(&'static str, &str)]) -> Settings {
+    let small = [
+        ("http.listen", "127.0.0.1:0"),
+        ("http.workers", "1"),
+        ("http.shutdown_grace_secs", "5"),
+        ("items.actors", "2"),
+        ("items.store", "memory"),
+        ("metadata.store", "memory"),
+    ];
+    let flags: Vec<_> = small
+        .iter()
+        .filter(|(key, _)| given.iter().all(|(other, _)| other != key))
+        .chain(given)
+        .map(|(key, value)| Flag { flag: "test", key, value: (*value).to_owned() })
+        .collect();
+    let layers = Layers { config_file: None, environment: vec![], flags: &flags };
+    Settings::load_from(&layers).unwrap().settings
+}
+
+/// Starts a server with the stores that the settings ask for, and waits until it is ready.
+pub async fn spawn_server(settings: Settings) -> TestServer {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let mut server = {
+        let (settings, clock) = (settings.clone(), Arc::clone(&clock));
+        launch(settings.clone(), Arc::clone(&clock), async move || Stores::open(&settings, &clock).await).await
+    };
+    server.ready().await;
+    server
+}
+
+/// Starts a server with other stores, which may keep it from ever being ready.
+pub async fn spawn_with(settings: Settings, clock: Arc<dyn Clock>, stores: Stores) -> TestServer {
+    launch(settings, clock, async move || Ok(stores)).await
+}
+
+async fn launch(
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    stores: impl AsyncFnOnce() -> Result<Stores, StartError> + Send + 'static,
+) -> TestServer {
+    let (listening, started) = oneshot::channel();
+    let (on_ready, ready) = oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        actix::System::new().block_on(async move {
+            let application = Application::build(&settings, stores().await.unwrap(), clock).await.unwrap();
+            listening.send(application.about()).unwrap();
+            // Nobody waits for a server that is not meant to become ready.
+            application.run_until_stopped(move |_| on_ready.send(()).unwrap_or_default()).await;
+        });
+    });
+    let about = started.await.expect("the server did not start");
+    TestServer { url: about.url.clone(), about, ready: Some(ready), thread: Some(thread) }
+}
+
+impl TestServer {
+    /// Waits until the server says that it is ready.
+    pub async fn ready(&mut self) {
+        if let Some(ready) = self.ready.take() {
+            ready.await.expect("the server stopped before it was ready");
+        }
+    }
+
+    /// The address to connect to, for what an HTTP client would not send.
+    pub fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    /// Begins to stop the server, as a SIGTERM does.
+    pub fn begin_stop(&self) {
+        self.about.stopper.stop();
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.begin_stop();
+        let ended = self.thread.take().map(JoinHandle::join);
+        if let Some(Err(_)) = ended
+            && !std::thread::panicking()
+        {
+            panic!("the server ended with a panic");
+        }
+    }
+}
