@@ -228,9 +228,11 @@ fn run_and_kill(
     let opening = lines.by_ref().any(|line| line == "opening");
     assert!(opening, "the child did not start");
     let mut done = vec![0; WRITERS as usize];
-    let mut count = |line: String| match line.strip_prefix("done ") {
-        Some(writer) => done[writer.parse::<usize>().unwrap()] += 1,
-        None => panic!("the child said {line:?}"),
+    // The test harness says things of its own.
+    let mut count = |line: String| {
+        if let Some(writer) = line.strip_prefix("done ") {
+            done[writer.parse::<usize>().unwrap()] += 1;
+        }
     };
     lines.by_ref().take(kill_after as usize).for_each(&mut count);
     if kill_after == 0 {

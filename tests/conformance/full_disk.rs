@@ -2,23 +2,31 @@
 //! themselves.
 //!
 //! A child process stands for the server. Its limit on file sizes (`RLIMIT_FSIZE`, with its signal
-//! ignored) fails every write to a file as a full disk does, and is lifted again.
+//! ignored) is set to the largest file that there is: from then on files do not grow, while what
+//! they have already can still be written over, as on a full disk. Later it is lifted.
 
+use std::fs::{self, DirEntry};
+use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
-use liststore::domain::{Clock, SystemClock};
+use liststore::domain::{Clock, FeatureId, SystemClock};
 use liststore::items::StoreError;
 use liststore::items::embedded::Fsync;
-use liststore::metadata::{MetadataError, MetadataStore};
+use liststore::metadata::{FeaturePatch, MetadataError, MetadataStore};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
+use tokio::time::Instant;
 
 use crate::items::probe::{Probe, SECOND, fresh_feature_key, list_key, numbered, ttl};
-use crate::metadata::sample::{ANY, by, create, feature_ttl, id, read, whole_history};
+use crate::metadata::sample::{ANY, by, create, description, id, page_size, read};
 use crate::stores::open_embedded;
 
 /// Longer than any recovery takes on a busy machine.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// More than fits into what the stores have set aside on the disk.
+const ITEMS_MAX: usize = 400_000;
+const CHANGES_MAX: u64 = 5_000;
 
 #[test]
 fn stores_refuse_changes_while_the_disk_is_full_and_recover_when_it_is_not() {
@@ -32,8 +40,21 @@ fn stores_refuse_changes_while_the_disk_is_full_and_recover_when_it_is_not() {
     assert!(status.success(), "{status}");
 }
 
-fn set_full(full: bool) {
-    setrlimit(Resource::RLIMIT_FSIZE, if full { 1 } else { RLIM_INFINITY }, RLIM_INFINITY).unwrap();
+fn fill_disk(dir: &Path) {
+    setrlimit(Resource::RLIMIT_FSIZE, largest_file(dir), RLIM_INFINITY).unwrap();
+}
+
+fn free_disk() {
+    setrlimit(Resource::RLIMIT_FSIZE, RLIM_INFINITY, RLIM_INFINITY).unwrap();
+}
+
+fn largest_file(dir: &Path) -> u64 {
+    let size = |entry: DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => largest_file(&entry.path()),
+        // A file that a compaction has removed meanwhile is as good as empty.
+        metadata => metadata.map_or(0, |metadata| metadata.len()),
+    };
+    fs::read_dir(dir).unwrap().map(|entry| size(entry.unwrap())).max().unwrap_or(0)
 }
 
 /// Not a test of its own: its limits hold for its whole process.
@@ -50,32 +71,36 @@ fn child() {
 
 async fn items(fsync: Fsync) {
     let dir = tempfile::tempdir().unwrap();
-    let open = || open_embedded(dir.path(), fsync, std::sync::Arc::new(SystemClock));
+    let open = || open_embedded(dir.path(), fsync, Arc::new(SystemClock));
     let list = list_key(&fresh_feature_key(), "u");
     let probe = Probe::of(open(), list.clone(), SystemClock.now(), ttl(3_600)).await;
-    let mut expected = Vec::new();
-    for round in 0..3 {
-        let items: Vec<_> = numbered(&format!("{round}/"), 500).into_iter().map(|value| (-SECOND, value)).collect();
-        probe.add(&items).await;
-        expected.extend(items);
-
-        set_full(true);
-        let refused = probe.try_add(&probe.op(), &[(0, "full")]).await.unwrap_err();
+    let (mut expected, mut batches) = (Vec::new(), (0..).map(batch));
+    probe.add(&batches.next().unwrap()).await;
+    expected.extend(batch(0));
+    for _ in 0..3 {
+        fill_disk(dir.path());
+        let (refused_batch, refused) = loop {
+            let batch = batches.next().unwrap();
+            match probe.try_add(&probe.op(), &batch).await {
+                Ok(()) => expected.extend(batch),
+                Err(error) => break (batch, error),
+            }
+            assert!(expected.len() < ITEMS_MAX, "the disk never was full");
+        };
         assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused:?}");
-        assert!(probe.store.read_only().is_some());
-        let again = probe.try_add(&probe.op(), &[(0, "full")]).await.unwrap_err();
+        let again = probe.try_add(&probe.op(), &batches.next().unwrap()).await.unwrap_err();
         assert!(matches!(again, StoreError::Unavailable { outcome_unknown: false, .. }), "{again:?}");
-        let removal = probe.session.remove_value(&probe.op(), &probe.list, expected[0].1.as_bytes()).await;
-        assert!(matches!(removal, Err(StoreError::Unavailable { .. })), "{removal:?}");
-        assert_eq!(probe.all().await, probe.in_order(&expected), "reads go on");
+        let present = probe.all().await;
+        if present.len() != expected.len() {
+            assert!(refused.outcome_unknown(), "what was refused for certain is there");
+            expected.extend(refused_batch);
+        }
+        assert_eq!(present, probe.in_order(&expected), "reads go on");
 
-        set_full(false);
+        free_disk();
         recovered(&probe).await;
-        // The refused add may have landed, as it said.
-        let landed = probe.remove("full").await;
-        assert!(landed == 0 || refused.outcome_unknown());
-        assert_eq!(probe.all().await, probe.in_order(&expected));
         assert_eq!(probe.store.read_only(), None);
+        assert_eq!(probe.all().await, probe.in_order(&expected));
     }
     probe.store.close().await.unwrap();
     let base = probe.base;
@@ -85,13 +110,17 @@ async fn items(fsync: Fsync) {
     reopened.store.close().await.unwrap();
 }
 
+/// A thousand items of a quarter of a kilobyte.
+fn batch(n: usize) -> Vec<(i64, String)> {
+    numbered(&format!("{n}/{}/", "x".repeat(230)), 1_000).into_iter().map(|value| (-SECOND, value)).collect()
+}
+
 async fn recovered(probe: &Probe) {
-    let tries = async {
-        while probe.try_add(&probe.op(), &[(0, "again")]).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(RECOVERY_TIMEOUT, tries).await.expect("the store did not recover");
+    let give_up = Instant::now() + RECOVERY_TIMEOUT;
+    while let Err(error) = probe.try_add(&probe.op(), &[(0, "again")]).await {
+        assert!(Instant::now() < give_up, "the store did not recover: {error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert_eq!(probe.remove("again").await, 1);
 }
 
@@ -99,21 +128,40 @@ async fn metadata() {
     let dir = tempfile::tempdir().unwrap();
     let store = liststore::metadata::embedded::open(dir.path()).unwrap();
     let id = id("user", "f");
-    create(&store, &id).await;
-    for round in 1..=3 {
-        let before = store.update_feature(&id, feature_ttl(round), ANY, by("editor")).await.unwrap();
-        set_full(true);
-        for _ in 0..2 {
-            let refused = store.update_feature(&id, feature_ttl(100), ANY, by("editor")).await.unwrap_err();
-            assert!(matches!(refused, MetadataError::Unavailable { .. }), "{refused:?}");
-        }
-        assert_eq!(read(&store, &id).await, before, "reads go on");
-        set_full(false);
-        let after = store.update_feature(&id, feature_ttl(200), ANY, by("editor")).await.unwrap();
-        assert_eq!(whole_history(&store, &id).await.unwrap().len() as u64, after.revision.0);
+    let mut present = create(&store, &id).await;
+    let mut texts = (0..).map(|n: u64| description(&format!("{n:02000}")));
+    let mut change = || FeaturePatch { description: texts.next(), ..FeaturePatch::default() };
+    for _ in 0..3 {
+        fill_disk(dir.path());
+        // The history grows with every change.
+        let refused = loop {
+            match store.update_feature(&id, change(), ANY, by("editor")).await {
+                Ok(feature) => present = feature,
+                Err(error) => break error,
+            }
+            assert!(present.revision.0 < CHANGES_MAX, "the disk never was full");
+        };
+        assert!(matches!(refused, MetadataError::Unavailable { .. }), "{refused:?}");
+        assert_eq!(read(&store, &id).await, present, "reads go on");
+
+        free_disk();
+        present = store.update_feature(&id, change(), ANY, by("editor")).await.unwrap();
+        let revisions = whole_revisions(&store, &id).await;
+        assert_eq!(revisions, (1..=present.revision.0).rev().collect::<Vec<_>>());
     }
-    let last = read(&store, &id).await;
     drop(store);
     let reopened = liststore::metadata::embedded::open(dir.path()).unwrap();
-    assert_eq!(read(&reopened, &id).await, last);
+    assert_eq!(read(&reopened, &id).await, present);
+}
+
+async fn whole_revisions(store: &dyn MetadataStore, id: &FeatureId) -> Vec<u64> {
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let page = store.history(id, before, page_size(100)).await.unwrap().unwrap();
+        before = page.entries.last().map(|entry| entry.revision);
+        seen.extend(page.entries.iter().map(|entry| entry.revision.0));
+        if !page.more {
+            return seen;
+        }
+    }
 }
