@@ -31,7 +31,7 @@ async fn assert_away(node: &Node, known: &str) {
         assert!(began.elapsed() < Duration::from_secs(2), "round {round}: {:?}", began.elapsed());
         let began = Instant::now();
         node.resolve(known).await.unwrap();
-        assert!(began.elapsed() < Duration::from_millis(20), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
     }
     assert!(node.handle.trouble().is_some());
 }

@@ -15,6 +15,8 @@ use super::schema::{self, Inspection, MIGRATION_TABLE, SchemaState};
 use crate::metadata::MetadataError;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// A server that starts waits this long for a Postgres that hangs.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a migration waits for another one, or for a table that servers are using.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -49,11 +51,14 @@ pub enum MigrateError {
 
 /// Connects and looks, for `liststore check`, and for `serve` before it starts. Changes nothing.
 pub async fn inspect(url: &str) -> Result<Inspection, MetadataError> {
-    let mut connection = connect(url).await?;
-    let inspection = schema::inspect(&mut connection).await?;
-    // Nothing depends on how the goodbye goes.
-    let _ = connection.close().await;
-    Ok(inspection)
+    let look = async {
+        let mut connection = connect(url).await?;
+        let inspection = schema::inspect(&mut connection).await?;
+        // Nothing depends on how the goodbye goes.
+        let _ = connection.close().await;
+        Ok(inspection)
+    };
+    timeout(LOOK_TIME_MAX, look).await.unwrap_or_else(|_| Err(unavailable("postgres did not answer within 5 s")))
 }
 
 /// Brings a database's schema up to date, or says what that would take.
