@@ -20,14 +20,14 @@ fn document(said: Said) -> Value {
 
 /// Runs `bench` for a second, without a warm-up, checking every answer.
 fn bench(server: &Server, more: &[&str]) -> Value {
-    document(server.run(&[&ONE_SECOND, more].concat()))
+    document(server.run(&[ONE_SECOND.as_slice(), more].concat()))
 }
 
 const ONE_SECOND: [&str; 9] = ["bench", "--output", "json", "--duration", "1s", "--warmup", "0s", "--check-every", "1"];
 
 /// The same, against a peer.
 fn bench_peer(peer: &Peer, more: &[&str]) -> Said {
-    run(&[&ONE_SECOND, &["--url", &peer.url, "--lists", "10", "--connections", "2"], more].concat())
+    run(&[ONE_SECOND.as_slice(), &["--url", &peer.url, "--lists", "10", "--connections", "2"], more].concat())
 }
 
 #[track_caller]
@@ -71,7 +71,7 @@ fn a_data_set_is_loaded_once_and_then_read() {
     let told = server.run(&["bench", "--warmup", "0s"]).failed(1);
     assert!(told.contains("no data set bench.lists") && told.contains("--load"), "{told}");
 
-    let loaded = server.run(&[&["bench", "--load", "--duration", "0s"], SMALL.as_slice()].concat());
+    let loaded = server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
     assert_eq!((loaded.status, loaded.out.as_str()), (0, ""), "{loaded:?}");
     assert!(loaded.err.starts_with("loaded 40 lists of 30 items in "), "{loaded:?}");
     assert_eq!(items_on(&server), 1_200);
@@ -98,7 +98,7 @@ fn what_it_counts_is_what_the_server_has() {
     let server = Server::start();
     let pid = server.pid().to_string();
     let load = ["--load", "--gets", "2", "--adds", "2", "--removes", "1", "--batch", "7", "--server-pid", &pid];
-    let said = server.run(&[&ONE_SECOND, load.as_slice(), &SMALL].concat());
+    let said = server.run(&[ONE_SECOND.as_slice(), &load, &SMALL].concat());
     let report = document(said);
     let (add, remove) = (of(&report, "add"), of(&report, "remove"));
     assert!(count(&add["requests"]) > 0 && count(&remove["requests"]) > 0, "{report}");
@@ -117,7 +117,7 @@ fn what_it_counts_is_what_the_server_has() {
 fn an_open_loop_sends_just_what_is_due() {
     let server = Server::start();
     let rates = ["--load", "--get-rate", "100", "--add-rate", "40", "--remove-rate", "10", "--threads", "2"];
-    let report = document(server.run(&[&ONE_SECOND, rates.as_slice(), &SMALL].concat()));
+    let report = document(server.run(&[ONE_SECOND.as_slice(), &rates, &SMALL].concat()));
     for (operation, due) in [("get", 100), ("add", 40), ("remove", 10)] {
         let line = of(&report, operation);
         assert_eq!((count(&line["requests"]), count(&line["unsent"])), (due, 0), "{report}");
@@ -153,7 +153,7 @@ fn a_rate_that_is_not_reached_is_told() {
     });
     let arguments = ["bench", "--url", &peer.url, "--lists", "10", "--connections", "1", "--rate", "1000"];
     let table =
-        run(&[&arguments, ["--duration", "1s", "--warmup", "0s", "--timeout", "500ms"].as_slice()].concat()).ok();
+        run(&[arguments.as_slice(), &["--duration", "1s", "--warmup", "0s", "--timeout", "500ms"]].concat()).ok();
     assert!(table.contains("the rate was not reached: ") && table.contains(" were never sent"), "{table}");
     // 500 ms after the end, the last of 1,000 had waited for half a second at the least.
     let p50 = table.lines().nth(1).unwrap().split_whitespace().nth(3).unwrap().parse::<f64>().unwrap();
@@ -229,7 +229,7 @@ fn lost_connections_are_made_again_and_counted() {
 #[test]
 fn a_server_that_goes_away_is_given_up() {
     let server = Server::start();
-    server.run(&[&["bench", "--load", "--duration", "0s"], SMALL.as_slice()].concat());
+    server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
     let bench = server.spawn(&["bench", "--duration", "1h", "--warmup", "0s", "-o", "json"]);
     await_gets(&server);
     let (status, log, _) = server.end(Signal::SIGKILL);
@@ -249,7 +249,7 @@ fn a_server_that_goes_away_is_given_up() {
 #[test]
 fn ctrl_c_prints_what_was_measured_so_far() {
     let server = Server::start();
-    server.run(&[&["bench", "--load", "--duration", "0s"], SMALL.as_slice()].concat());
+    server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
     let bench = server.spawn(&["bench", "--duration", "1h", "--warmup", "0s", "-o", "json"]);
     await_gets(&server);
     signal(&bench, Signal::SIGINT);
@@ -262,13 +262,13 @@ fn ctrl_c_prints_what_was_measured_so_far() {
 fn a_redis_is_driven_by_the_same_loop() {
     let address = redis();
     let arguments = ["--redis", &address, "--load", "--gets", "2", "--adds", "2", "--removes", "1"];
-    let report = document(run(&[&ONE_SECOND, arguments.as_slice(), &SMALL].concat()));
+    let report = document(run(&[ONE_SECOND.as_slice(), &arguments, &SMALL].concat()));
     assert_eq!(report["target"], format!("redis://{address}"));
     assert_eq!((&report["wrong_answers"], &report["total"]["errors"]), (&json!(0), &json!({})), "{report}");
     for operation in ["get", "add", "remove"] {
         assert!(count(&of(&report, operation)["items"]) > 0, "{report}");
     }
-    let report = document(run(&[&ONE_SECOND, ["--redis", &address].as_slice()].concat()));
+    let report = document(run(&[ONE_SECOND.as_slice(), &["--redis", &address]].concat()));
     assert_eq!((&report["data_set"]["lists"], &report["wrong_answers"]), (&json!(40), &json!(0)), "{report}");
 }
 
