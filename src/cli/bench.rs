@@ -53,6 +53,9 @@ const EXPIRY_MARGIN_NANOS: u64 = 60_000_000_000;
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     arguments.check().map_err(Failure::Usage)?;
     let mode = arguments.mode().map_err(Failure::Usage)?;
+    if let Some(pid) = arguments.server_pid {
+        cpu::of_process_tree(pid).map_err(|e| Failure::Usage(format!("--server-pid: {e}")))?;
+    }
     let prepared = block_on(prepare(&arguments, &mode))?;
     if arguments.duration.is_zero() {
         return Ok(());

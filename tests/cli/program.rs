@@ -103,6 +103,14 @@ impl Server {
         Self { process, url, ready, log: Some(log), dir }
     }
 
+    pub fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// A command that asks this server.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = liststore(arguments);

@@ -28,9 +28,6 @@ pub struct Conducted {
 
 /// Runs the plan. `server` is a process whose tree's CPU time is measured.
 pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, Failure> {
-    if let Some(pid) = server {
-        cpu::of_process_tree(pid).map_err(|e| Failure::Usage(format!("--server-pid: {e}")))?;
-    }
     let mut band = Band::assemble(&plan)?;
     band.await_connections(&plan).await?;
     let start = Start { instant: Instant::now(), unix_nanos: SystemClock.now().as_nanos() };

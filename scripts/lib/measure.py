@@ -1,0 +1,295 @@
+"""What the comparisons share: servers that are started and always stopped, runs of `liststore
+bench`, and ratios with their spread.
+
+Needs nothing but the standard library. Everything that it starts listens on loopback alone, and is
+ended when the script ends, however that comes about short of SIGKILL.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+ROOT = SCRIPTS.parent
+TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
+
+
+class Failed(Exception):
+    """Something that is told in one line."""
+
+
+def note(text):
+    print(f"{Path(sys.argv[0]).name}: {text}", file=sys.stderr, flush=True)
+
+
+def run_script(main):
+    """Runs main(); tells failures in one line; signals end it in an orderly way."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        main()
+    except Failed as failure:
+        note(failure)
+        sys.exit(1)
+
+
+# --- Machine -------------------------------------------------------------------------------------
+
+
+def describe_machine():
+    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    memory = re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text())
+    lines = [
+        f"machine: {os.cpu_count()} cores ({model.group(1) if model else os.uname().machine}),"
+        f" {int(memory.group(1)) / 2**20:.0f} GiB, Linux {os.uname().release}"
+    ]
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        lines.append(
+            f"this machine is busy with other work (load {load:.1f}): ratios of CPU time are rougher than they"
+            " could be, and latencies and rates say little"
+        )
+    return lines
+
+
+def memory_available():
+    return int(re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text()).group(1)) * 1024
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def cpu_secs(root):
+    """CPU seconds so far of a process, its descendants, and their children that have ended."""
+    processes = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        processes[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    tree, size = {root}, 0
+    while len(tree) > size:
+        size = len(tree)
+        tree |= {pid for pid, (parent, _) in processes.items() if parent in tree}
+    return sum(processes[pid][1] for pid in tree if pid in processes) / TICKS_PER_SEC
+
+
+def await_quiet(pid, seconds_max=300):
+    """Waits until a server does next to nothing any more: flushes and compactions are done."""
+    deadline = time.monotonic() + seconds_max
+    quiet = 0
+    while quiet < 3:
+        before = cpu_secs(pid)
+        time.sleep(1)
+        quiet = quiet + 1 if cpu_secs(pid) - before < 0.03 else 0
+        if time.monotonic() > deadline:
+            note(f"process {pid} is still at work after {seconds_max} s; going on")
+            return
+
+
+def disk_bytes(folder):
+    """Bytes that a folder takes on disk, as `du` counts them."""
+    return sum(path.lstat().st_blocks * 512 for path in Path(folder).rglob("*") if path.is_file())
+
+
+# --- Servers -------------------------------------------------------------------------------------
+
+
+class Started:
+    """A process of ours with a log. Used with `with`."""
+
+    def __init__(self, command, log, env=None):
+        self.log = Path(log)
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                pass
+        self.kill()
+
+    def kill(self):
+        """SIGKILL for the process and for what it has forked."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def await_true(self, condition, what, seconds_max=60, pause=0.05):
+        deadline = time.monotonic() + seconds_max
+        while not condition():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                end = self.log.read_text(errors="replace").splitlines()[-10:]
+                raise Failed("\n    ".join([f"{what} did not start; the end of its log:", *end]))
+            time.sleep(pause)
+
+
+class Liststore(Started):
+    """A server on a free port. `settings` are by their keys: {"items.embedded.fsync": "group"}."""
+
+    def __init__(self, binary, folder, settings):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("LISTSTORE")}
+        for key, value in settings.items():
+            env["LISTSTORE__" + key.upper().replace(".", "__")] = str(value)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.url = f"http://127.0.0.1:{free_port()}"
+        listen = self.url.removeprefix("http://")
+        began = time.monotonic()
+        super().__init__(
+            [binary, "serve", "--listen", listen, "--data-dir", folder / "data"], folder / "liststore.log", env
+        )
+        self.await_true(self.is_ready, "liststore", seconds_max=300, pause=0.005)
+        self.ready_secs = time.monotonic() - began
+
+    def is_ready(self):
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def target(self):
+        return ["--url", self.url, "--server-pid", self.pid]
+
+
+class Redis(Started):
+    """Debian's redis-server, with an append-only file that is synced every second."""
+
+    def __init__(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        options = ["--bind", "127.0.0.1", "--port", self.port, "--dir", folder, "--daemonize", "no"]
+        # The append-only file is what makes it durable: snapshots would be work on top.
+        options += ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
+        super().__init__(["redis-server", *options], folder / "redis.log")
+        self.await_true(self.is_ready, "redis-server")
+
+    def is_ready(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def target(self):
+        return ["--redis", f"127.0.0.1:{self.port}", "--server-pid", self.pid]
+
+
+def install_redis():
+    if shutil.which("redis-server"):
+        return
+    # RUNLEVEL=1 keeps Debian from starting a Redis of its own.
+    command = f'. "{SCRIPTS}/lib/common.sh"; RUNLEVEL=1 apt_install redis-server'
+    if subprocess.run(["bash", "-euo", "pipefail", "-c", command], stdout=sys.stderr).returncode != 0:
+        raise Failed("redis-server could not be installed")
+
+
+def release_binary(given):
+    """The binary to measure: the one that was named, or a release build of this tree."""
+    if given:
+        return Path(given).resolve()
+    note("building a release binary")
+    if subprocess.run(["cargo", "build", "--release", "--locked"], cwd=ROOT, stdout=sys.stderr).returncode != 0:
+        raise Failed("cargo build --release failed")
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "liststore"
+
+
+class Workspace:
+    """A folder for all data, which goes with the script."""
+
+    def __init__(self, parent=None):
+        self.parent = parent
+
+    def __enter__(self):
+        self.path = Path(tempfile.mkdtemp(prefix="liststore-measure.", dir=self.parent))
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+# --- Runs ----------------------------------------------------------------------------------------
+
+
+class Bench:
+    """Runs `liststore bench`, and keeps every report."""
+
+    def __init__(self, binary, results=None):
+        self.binary = binary
+        self.results = results
+
+    def load(self, server, *options):
+        self._run([*server.target(), "--load", "--duration", "0s", *options])
+
+    def measure(self, server, *options):
+        command = [*server.target(), "--output", "json", *options]
+        report = json.loads(self._run(command))
+        errors = report["total"]["errors"]
+        if errors:
+            note(f"errors: {errors} in {' '.join(map(str, options))}")
+        if self.results:
+            with open(self.results, "a", encoding="utf-8") as results:
+                results.write(json.dumps({"command": [str(word) for word in command], "report": report}) + "\n")
+        return report
+
+    def _run(self, options):
+        command = [str(word) for word in [self.binary, "bench", *options]]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise Failed(f"{' '.join(command)} failed: {done.stderr.strip()} {done.stdout.strip()[:2000]}")
+        return done.stdout
+
+
+def operation(report, name):
+    return next(line for line in report["operations"] if line["operation"] == name)
+
+
+# --- Results -------------------------------------------------------------------------------------
+
+
+def spread(numbers, digits=2):
+    """The median, with the smallest and the largest: `4.12 (3.98 to 4.30)`."""
+    if len(numbers) == 1:
+        return f"{numbers[0]:.{digits}f}"
+    return f"{statistics.median(numbers):.{digits}f} ({min(numbers):.{digits}f} to {max(numbers):.{digits}f})"
+
+
+def verdict(goal, what, shown, wanted, reached):
+    """One line for a goal of the project."""
+    print(f"{goal}  {what}: {shown}; goal {wanted}: {'reached' if reached else 'MISSED'}", flush=True)

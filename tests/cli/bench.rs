@@ -1,0 +1,287 @@
+//! `bench`: that it counts, measures and checks what really happens.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::bench_peer::{Peer, Reply, items, problem, redis};
+use crate::program::{Said, Server, run, signal};
+
+const SMALL: [&str; 8] = ["--lists", "40", "--length", "30", "--connections", "4", "--spacing", "1s"];
+
+fn document(said: Said) -> Value {
+    assert_eq!(said.status, 0, "{said:?}");
+    serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {said:?}"))
+}
+
+/// Runs `bench` for a second, without a warm-up, checking every answer.
+fn bench(server: &Server, more: &[&str]) -> Value {
+    document(server.run(&[ONE_SECOND.as_slice(), more].concat()))
+}
+
+const ONE_SECOND: [&str; 9] = ["bench", "--output", "json", "--duration", "1s", "--warmup", "0s", "--check-every", "1"];
+
+/// The same, against a peer.
+fn bench_peer(peer: &Peer, more: &[&str]) -> Said {
+    run(&[ONE_SECOND.as_slice(), &["--url", &peer.url, "--lists", "10", "--connections", "2"], more].concat())
+}
+
+#[track_caller]
+fn of<'a>(report: &'a Value, operation: &str) -> &'a Value {
+    let mut lines = report["operations"].as_array().unwrap().iter();
+    lines.find(|line| line["operation"] == operation).unwrap_or_else(|| panic!("{operation}: {report}"))
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Items in all lists of the data set, as the server counts them.
+fn items_on(server: &Server) -> usize {
+    let list = |number| {
+        let entity = format!("list-{number:08}");
+        server.ok(&["list", "get", "bench", "lists", &entity, "--all", "-o", "ndjson"]).lines().count()
+    };
+    (0..40).map(list).sum()
+}
+
+/// Waits until the server has answered a get of something.
+fn await_gets(server: &Server) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut metrics = String::new();
+        stream.read_to_string(&mut metrics).unwrap();
+        let read = metrics.lines().find_map(|line| line.strip_prefix("liststore_items_read_total ")).unwrap();
+        if read != "0" {
+            return;
+        }
+        assert!(Instant::now() < deadline, "nobody asks the server for anything");
+    }
+}
+
+#[test]
+fn a_data_set_is_loaded_once_and_then_read() {
+    let server = Server::start();
+    let told = server.run(&["bench", "--warmup", "0s"]).failed(1);
+    assert!(told.contains("no data set bench.lists") && told.contains("--load"), "{told}");
+
+    let loaded = server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
+    assert_eq!((loaded.status, loaded.out.as_str()), (0, ""), "{loaded:?}");
+    assert!(loaded.err.starts_with("loaded 40 lists of 30 items in "), "{loaded:?}");
+    assert_eq!(items_on(&server), 1_200);
+    let again = server.run(&["bench", "--load", "--duration", "0s"]);
+    assert_eq!((again.status, again.err.as_str()), (0, "bench.lists is loaded already\n"));
+    let told = server.run(&["bench", "--load", "--length", "31"]).failed(1);
+    assert!(told.contains("holds another data set"), "{told}");
+
+    // The data set describes itself: no option repeats what the load was given.
+    let report = bench(&server, &["--limit", "20", "--zipf", "1.1", "--connections", "3"]);
+    assert_eq!((count(&report["data_set"]["lists"]), count(&report["data_set"]["length"])), (40, 30));
+    let get = of(&report, "get");
+    assert!(count(&get["requests"]) > 0, "{report}");
+    assert_eq!(count(&get["items"]), 20 * count(&get["requests"]), "{report}");
+    assert_eq!((&get["errors"], &report["wrong_answers"], &report["loop"]), (&json!({}), &json!(0), &json!("closed")));
+    assert_eq!(report["checked_answers"], get["requests"]);
+    let latency = |name: &str| get["latency_ms"][name].as_f64().unwrap();
+    assert!(0.0 < latency("p50") && latency("p50") <= latency("p99.9") && latency("p99.9") <= latency("max"));
+    assert!(report["generator"]["cpu_micros_per_request"].as_f64().unwrap() > 0.0, "{report}");
+}
+
+#[test]
+fn what_it_counts_is_what_the_server_has() {
+    let server = Server::start();
+    let pid = server.pid().to_string();
+    let load = ["--load", "--gets", "2", "--adds", "2", "--removes", "1", "--batch", "7", "--server-pid", &pid];
+    let said = server.run(&[ONE_SECOND.as_slice(), &load, &SMALL].concat());
+    let report = document(said);
+    let (add, remove) = (of(&report, "add"), of(&report, "remove"));
+    assert!(count(&add["requests"]) > 0 && count(&remove["requests"]) > 0, "{report}");
+    assert_eq!(count(&add["items"]), 7 * count(&add["requests"]), "{report}");
+    assert_eq!((&report["wrong_answers"], &report["total"]["errors"]), (&json!(0), &json!({})), "{report}");
+    let expected = 1_200 + count(&add["items"]) - count(&remove["items"]);
+    assert_eq!(items_on(&server) as u64, expected, "{report}");
+    assert!(report["server"]["cpu_secs"].as_f64().unwrap() > 0.0, "{report}");
+
+    // The lists are no longer complete, and the next run does not take that for a fault.
+    let report = bench(&server, &[]);
+    assert_eq!(report["wrong_answers"], 0, "{report}");
+}
+
+#[test]
+fn an_open_loop_sends_just_what_is_due() {
+    let server = Server::start();
+    let rates = ["--load", "--get-rate", "100", "--add-rate", "40", "--remove-rate", "10", "--threads", "2"];
+    let report = document(server.run(&[ONE_SECOND.as_slice(), &rates, &SMALL].concat()));
+    for (operation, due) in [("get", 100), ("add", 40), ("remove", 10)] {
+        let line = of(&report, operation);
+        assert_eq!((count(&line["requests"]), count(&line["unsent"])), (due, 0), "{report}");
+    }
+    assert_eq!((&report["loop"], &report["wrong_answers"]), (&json!("open"), &json!(0)));
+    let table = server.run(&["bench", "--rate", "50", "--adds", "1", "--duration", "1s", "--warmup", "0s"]).ok();
+    assert!(table.starts_with("OPERATION  REQUESTS/S  ITEMS/S  P50 MS"), "{table}");
+    assert!(table.contains("\nadd        50          500 "), "{table}");
+}
+
+#[test]
+fn latency_counts_from_when_a_request_was_due() {
+    // The peer stalls for 0.6 s at its 20th request. Only that one is slow for whoever waits for
+    // each answer; but of the callers who come at 100 a second, sixty had to wait.
+    let peer = Peer::start(|number, _| {
+        if number == 20 {
+            std::sync::mpsc::sync_channel::<()>(0).1.recv_timeout(Duration::from_millis(600)).unwrap_err();
+        }
+        Reply::Answer(200, items(&[(1, "v")]))
+    });
+    let report = document(bench_peer(&peer, &["--rate", "100", "--connections", "1"]));
+    let get = of(&report, "get");
+    assert_eq!(count(&get["requests"]), 100, "{report}");
+    assert!(get["latency_ms"]["p50"].as_f64().unwrap() > 20.0, "{report}");
+    assert!(get["latency_ms"]["p90"].as_f64().unwrap() > 300.0, "{report}");
+}
+
+#[test]
+fn a_rate_that_is_not_reached_is_told() {
+    let peer = Peer::start(|_, _| {
+        std::sync::mpsc::sync_channel::<()>(0).1.recv_timeout(Duration::from_millis(50)).unwrap_err();
+        Reply::Answer(200, items(&[]))
+    });
+    let arguments = ["bench", "--url", &peer.url, "--lists", "10", "--connections", "1", "--rate", "1000"];
+    let table =
+        run(&[arguments.as_slice(), &["--duration", "1s", "--warmup", "0s", "--timeout", "500ms"]].concat()).ok();
+    assert!(table.contains("the rate was not reached: ") && table.contains(" were never sent"), "{table}");
+    // 500 ms after the end, the last of 1,000 had waited for half a second at the least.
+    let p50 = table.lines().nth(1).unwrap().split_whitespace().nth(3).unwrap().parse::<f64>().unwrap();
+    assert!(p50 > 500.0, "{table}");
+}
+
+#[test]
+fn errors_are_counted_by_their_codes() {
+    let peer = Peer::start(|number, _| match number % 4 {
+        0 => Reply::Answer(503, problem("overloaded")),
+        1 => Reply::Answer(404, problem("feature_not_found")),
+        2 => Reply::Answer(502, "<p>bad gateway</p>".into()),
+        _ => Reply::Answer(200, items(&[(2, "b"), (1, "a")])),
+    });
+    let report = document(bench_peer(&peer, &[]));
+    let get = of(&report, "get");
+    let requests = count(&get["requests"]);
+    assert_eq!(count(&get["items"]), 2 * requests);
+    let errors = get["errors"].as_object().unwrap();
+    assert_eq!(errors.keys().collect::<Vec<_>>(), ["feature_not_found", "http_502", "overloaded"]);
+    assert!(errors.values().all(|errors| count(errors).abs_diff(requests) <= 1), "{report}");
+}
+
+#[test]
+fn wrong_answers_are_found() {
+    type Answer = fn(u64) -> String;
+    let cases: [(&str, Answer); 4] = [
+        ("stands before", |_| items(&[(1, "a"), (2, "b")])),
+        ("stands before", |_| items(&[(2, "a"), (2, "a")])),
+        ("and 1 were asked for", |_| items(&[(2, "a"), (1, "b")])),
+        ("missing field", |_| r#"{"items":[{"timestamp":"2024-08-29T16:44:05.430000000Z"}]}"#.into()),
+    ];
+    for (complaint, answer) in cases {
+        let peer = Peer::start(move |number, _| Reply::Answer(200, answer(number)));
+        let limit = if complaint.contains("asked for") { "1" } else { "50" };
+        let said = bench_peer(&peer, &["--limit", limit, "--duration", "100ms"]);
+        assert_eq!((said.status, said.err.as_str()), (1, "error: answers were found wrong\n"), "{said:?}");
+        let report: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(report["wrong_answers"], report["checked_answers"]);
+        assert!(report["examples"][0].as_str().unwrap().contains(complaint), "{report}");
+    }
+    // A server that acknowledges adds and forgets them.
+    let peer = Peer::start(|_, line| match line.starts_with("POST") {
+        true => Reply::Answer(200, r#"{"added":10,"already_expired":0}"#.into()),
+        false => Reply::Answer(200, items(&[])),
+    });
+    let said = bench_peer(&peer, &["--gets", "1", "--adds", "1"]);
+    assert_eq!(said.status, 1, "{said:?}");
+    assert!(said.out.contains("whose add was acknowledged, is missing"), "{said:?}");
+}
+
+#[test]
+fn lost_connections_are_made_again_and_counted() {
+    // After every third answer the connection ends: before the next request is read, as a server
+    // does that closes idle connections, so that the request is sent again and is no error.
+    let in_turn = AtomicU64::new(0);
+    let peer = Peer::start(move |_, _| match in_turn.fetch_add(1, Ordering::SeqCst) % 4 {
+        3 => Reply::HangUp,
+        _ => Reply::Answer(200, items(&[])),
+    });
+    let report = document(bench_peer(&peer, &["--connections", "1"]));
+    assert_eq!(of(&report, "get")["errors"], json!({}), "{report}");
+    assert!(count(&report["reconnects"]) > 1, "{report}");
+
+    let chunked = b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let peer = Peer::start(|_, _| Reply::Raw(chunked.to_vec()));
+    let said = bench_peer(&peer, &[]);
+    assert_eq!(said.status, 1, "{said:?}");
+    assert!(said.out.contains("\"bad_answer\":") && said.out.contains("in chunks"), "{said:?}");
+    assert_eq!(said.err, "error: no request succeeded\n");
+}
+
+#[test]
+fn a_server_that_goes_away_is_given_up() {
+    let server = Server::start();
+    server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
+    let bench = server.spawn(&["bench", "--duration", "1h", "--warmup", "0s", "-o", "json"]);
+    await_gets(&server);
+    let (status, log, _) = server.end(Signal::SIGKILL);
+    assert_eq!(status, None, "{log}");
+    let began = Instant::now();
+    let said: Said = bench.wait_with_output().unwrap().into();
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert_eq!(said.status, 1, "{said:?}");
+    assert!(said.err.starts_with("error: the server was lost: cannot connect: "), "{said:?}");
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert!(count(&report["total"]["requests"]) > 0, "{report}");
+
+    let told = run(&["bench", "--url", "http://127.0.0.1:1"]).failed(1);
+    assert!(told.contains("cannot reach http://127.0.0.1:1: "), "{told}");
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured_so_far() {
+    let server = Server::start();
+    server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
+    let bench = server.spawn(&["bench", "--duration", "1h", "--warmup", "0s", "-o", "json"]);
+    await_gets(&server);
+    signal(&bench, Signal::SIGINT);
+    let report = document(bench.wait_with_output().unwrap().into());
+    assert!(report["measured_secs"].as_f64().unwrap() < 600.0, "{report}");
+    assert!(count(&report["total"]["requests"]) > 0, "{report}");
+}
+
+#[test]
+fn a_redis_is_driven_by_the_same_loop() {
+    let address = redis();
+    let arguments = ["--redis", &address, "--load", "--gets", "2", "--adds", "2", "--removes", "1"];
+    let report = document(run(&[ONE_SECOND.as_slice(), &arguments, &SMALL].concat()));
+    assert_eq!(report["target"], format!("redis://{address}"));
+    assert_eq!((&report["wrong_answers"], &report["total"]["errors"]), (&json!(0), &json!({})), "{report}");
+    for operation in ["get", "add", "remove"] {
+        assert!(count(&of(&report, operation)["items"]) > 0, "{report}");
+    }
+    let report = document(run(&[ONE_SECOND.as_slice(), &["--redis", &address]].concat()));
+    assert_eq!((&report["data_set"]["lists"], &report["wrong_answers"]), (&json!(40), &json!(0)), "{report}");
+}
+
+#[test]
+fn wrong_usage_is_told_in_one_line() {
+    for (arguments, complaint) in [
+        (["--gets", "0"], "--gets, --adds and --removes"),
+        (["--threads", "51"], "--connections"),
+        (["--url", "https://example.com"], "http://"),
+        (["--server-pid", "4294967295"], "no process"),
+        (["--redis", "nowhere"], "HOST:PORT"),
+    ] {
+        let told = run(&["bench", arguments[0], arguments[1]]).failed(2);
+        assert!(told.contains(complaint), "{told}");
+    }
+}
