@@ -18,6 +18,7 @@ mod engine;
 mod error;
 mod file;
 mod flush;
+mod gate;
 mod heads;
 mod health;
 mod list_id;

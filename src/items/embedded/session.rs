@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::engine::Engine;
 use super::error::ReadError;
+use super::gate::Gate;
 use super::heads::{self, Head};
 use super::list_id::{BorrowedListId, ListId};
 use super::page;
@@ -20,11 +21,12 @@ const INLINE_BYTES_MAX: usize = 256 << 10;
 
 pub struct EmbeddedSession {
     engine: Arc<Engine>,
+    gate: Gate,
 }
 
 impl EmbeddedSession {
     pub(super) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
+        Self { engine, gate: Gate::default() }
     }
 
     fn list_id(&self, list: &ListKey) -> ListId {
@@ -65,12 +67,15 @@ impl ItemSession for EmbeddedSession {
         op.begin()?;
         let Some(oldest) = items.iter().map(|item| item.timestamp.as_nanos()).min() else { return Ok(()) };
         let change = Change::Row(row::pack(items));
-        self.engine.queue.commit(self.list_id(list), change, oldest, op.deadline).await
+        let list = self.list_id(list);
+        let _pass = self.gate.shared(&list, op.deadline).await?;
+        self.engine.queue.commit(list.clone(), change, oldest, op.deadline).await
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
         op.begin()?;
         let list = self.list_id(list);
+        let _pass = self.gate.alone(&list, op.deadline).await?;
         let (view, operation, value, scanned) = (self.engine.tables.view(), *op, value.to_vec(), list.clone());
         let find = move || find_value(&view, &scanned, &operation, &value);
         let found = self.engine.pool.run(op.deadline, find).await??;
@@ -78,13 +83,15 @@ impl ItemSession for EmbeddedSession {
             return Ok(0);
         }
         let Found { mut deleted, visible, oldest } = found;
-        self.engine.queue.commit(list, Change::Row(deleted.finish()), oldest, op.deadline).await?;
+        self.engine.queue.commit(list.clone(), Change::Row(deleted.finish()), oldest, op.deadline).await?;
         Ok(visible)
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
-        self.engine.queue.commit(self.list_id(list), Change::Clear, 0, op.deadline).await
+        let list = self.list_id(list);
+        let _pass = self.gate.shared(&list, op.deadline).await?;
+        self.engine.queue.commit(list.clone(), Change::Clear, 0, op.deadline).await
     }
 }
 
