@@ -6,5 +6,6 @@ mod damage;
 mod faults;
 mod harness;
 mod lists;
+mod opening;
 mod operations;
 mod sim_disk;

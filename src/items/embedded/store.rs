@@ -18,7 +18,6 @@ use super::error::{OpenError, WriteError};
 use super::heads::Heads;
 use super::health::Health;
 use super::list_id::BorrowedListId;
-use super::log::Position;
 use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
 use super::metrics::Metrics;
@@ -71,9 +70,10 @@ impl EmbeddedStore {
         // Nothing was changed up to here, so that a directory that is refused stays as it is.
         end.cut(&*disk, &dir, &segments)?;
         directory.remove_orphans(&*disk);
-        let log_end = Position::start_of(end.next_segment());
         let first = used_up.first().or(segments.first()).copied().unwrap_or(start.segment);
-        let progress = Arc::new(Progress::new(dir.clone(), first, log_end, spares));
+        // Durable as far as the end, and not a byte further: the next segment says so before the
+        // last one is closed, and must not promise what a crash in between would leave out.
+        let progress = Arc::new(Progress::new(dir.clone(), first, end.position(), spares));
         let cannot_begin = |path: &Path| {
             let path = path.to_owned();
             move |error| match error {

@@ -89,6 +89,10 @@ fn read_segment(
 }
 
 impl LogEnd {
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
     /// The segment to begin next.
     pub fn next_segment(&self) -> u32 {
         self.at.segment + 1
