@@ -76,7 +76,12 @@ impl Server {
     }
 
     /// Adds values, each at its timestamp.
-    pub async fn try_add(&self, list: &ListKey, op: &Operation, items: &[(Timestamp, &[u8])]) -> Result<(), StoreError> {
+    pub async fn try_add(
+        &self,
+        list: &ListKey,
+        op: &Operation,
+        items: &[(Timestamp, &[u8])],
+    ) -> Result<(), StoreError> {
         let items = items
             .iter()
             .map(|(timestamp, value)| NewItem {
@@ -139,7 +144,8 @@ pub struct StoredRow {
 }
 
 pub async fn stored(bare: &Session, list: &ListKey) -> Vec<StoredRow> {
-    let text = "SELECT item_key, value, TTL(value), WRITETIME(value) FROM list_items WHERE feature_key = ? AND entity_id = ?";
+    let text =
+        "SELECT item_key, value, TTL(value), WRITETIME(value) FROM list_items WHERE feature_key = ? AND entity_id = ?";
     let rows = bare.query_unpaged(text, (list.feature_key.as_str(), list.entity_id.as_str())).await.unwrap();
     let rows = rows.into_rows_result().unwrap();
     rows.rows::<(String, Vec<u8>, i32, i64)>()

@@ -41,7 +41,8 @@ async fn write_timestamps_of_a_process_only_grow() {
         // A replaced actor has a new session, and the same clock.
         let session = server.store.open_session_for_test(n).await;
         let session = session.unwrap_or_else(|| server.session.clone());
-        let replaced = Server { store: server.store.clone(), session, registry: Default::default(), deadline: server.deadline };
+        let replaced =
+            Server { store: server.store.clone(), session, registry: Default::default(), deadline: server.deadline };
         replaced.add(&list, &[(base, b"same")]).await;
         let writetime = stored(&bare, &list).await[0].writetime;
         assert!(writetime > last);

@@ -387,12 +387,16 @@ impl Committer {
     }
 
     /// Waits while too much is pending: the flusher lags.
-    fn wait_for_room(&self) -> Result<(), StoreError> {
-        let engine = &self.engine;
+    fn wait_for_room(&mut self) -> Result<(), StoreError> {
+        let engine = self.engine.clone();
         let has_room = || engine.tables.view().active.bytes() < 2 * engine.options.pending_bytes();
         loop {
             if let Some(error) = engine.health.refuses_beside_log() {
                 return Err(error);
+            }
+            if !has_room() {
+                // Only this thread freezes, and only then is there something to flush.
+                self.freeze_if_full();
             }
             if has_room() {
                 return Ok(());
@@ -400,7 +404,8 @@ impl Committer {
             if engine.queue.is_closed() {
                 return Err(closed());
             }
-            engine.bell.wait_until(Some(TICK), || has_room() || engine.health.read_only().is_some());
+            let changed = || engine.tables.view().frozen.is_none() || engine.health.read_only().is_some();
+            engine.bell.wait_until(Some(TICK), changed);
         }
     }
 }

@@ -35,6 +35,7 @@ impl EmbeddedSession {
 #[async_trait(?Send)]
 impl ItemSession for EmbeddedSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        op.begin()?;
         let engine = &self.engine;
         let mut buffer = Vec::new();
         let borrowed = BorrowedListId::of(list, engine.options.list_hash, &mut buffer);
@@ -61,12 +62,14 @@ impl ItemSession for EmbeddedSession {
     }
 
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+        op.begin()?;
         let Some(oldest) = items.iter().map(|item| item.timestamp.as_nanos()).min() else { return Ok(()) };
         let change = Change::Row(row::pack(items));
         self.engine.queue.commit(self.list_id(list), change, oldest, op.deadline).await
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+        op.begin()?;
         let list = self.list_id(list);
         let (view, operation, value, scanned) = (self.engine.tables.view(), *op, value.to_vec(), list.clone());
         let find = move || find_value(&view, &scanned, &operation, &value);
@@ -80,6 +83,7 @@ impl ItemSession for EmbeddedSession {
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        op.begin()?;
         self.engine.queue.commit(self.list_id(list), Change::Clear, 0, op.deadline).await
     }
 }
