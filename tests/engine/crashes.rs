@@ -76,7 +76,7 @@ async fn run(seed: u64, options: EmbeddedOptions, crash: Crash, all_must_be_ther
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
     fn a_loss_of_power_takes_nothing_acknowledged_in_group_mode(seed: u64) {

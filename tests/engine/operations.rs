@@ -145,7 +145,7 @@ async fn run(seed: u64, steps: usize, options: EmbeddedOptions) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
     fn every_answer_is_the_models(seed: u64) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use liststore::items::embedded::{Disk, DiskFile, LockGuard};
 
@@ -35,12 +35,13 @@ struct State {
     stop_at: Option<u64>,
     bytes_max: Option<usize>,
     syncs_fail: bool,
+    data_files_held: bool,
     locked: bool,
 }
 
 /// Handles share the disk; [`SimDisk::crashed`] and [`SimDisk::killed`] make another one.
 #[derive(Clone, Default)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Mutex<State>>, Arc<Condvar>);
 
 /// A small deterministic generator (splitmix64): the seed says all.
 pub struct Rng(pub u64);
@@ -112,7 +113,8 @@ impl SimDisk {
     }
 
     fn other(state: State) -> Self {
-        Self(Arc::new(Mutex::new(State { stop_at: None, syncs_fail: false, locked: false, ..state })))
+        let state = State { stop_at: None, syncs_fail: false, data_files_held: false, locked: false, ..state };
+        Self(Arc::new(Mutex::new(state)), Arc::default())
     }
 
     /// What the next process finds after this one was killed: all that was written.
@@ -166,6 +168,12 @@ impl SimDisk {
         self.state().syncs_fail = true;
     }
 
+    /// Lets no data file be created until it is told otherwise: whoever tries waits.
+    pub fn hold_data_files(&self, held: bool) {
+        self.state().data_files_held = held;
+        self.1.notify_all();
+    }
+
     pub fn files(&self) -> Vec<PathBuf> {
         self.state().names.keys().cloned().collect()
     }
@@ -210,6 +218,9 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.state();
+        while state.data_files_held && path.extension().is_some_and(|extension| extension == "items") {
+            state = self.1.wait(state).unwrap();
+        }
         state.step()?;
         if state.bytes_max.is_some_and(|max| state.used() >= max) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));

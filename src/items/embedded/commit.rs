@@ -386,8 +386,7 @@ impl Committer {
         }
     }
 
-    /// Waits while too much is pending: the flusher lags. Room comes from freezing what is pending,
-    /// which this thread alone does, once the flusher has finished with what was frozen before.
+    /// Waits while too much is pending: the flusher lags.
     fn wait_for_room(&mut self) -> Result<(), StoreError> {
         let engine = self.engine.clone();
         let has_room = || engine.tables.view().active.bytes() < 2 * engine.options.pending_bytes();
@@ -395,15 +394,18 @@ impl Committer {
             if let Some(error) = engine.health.refuses_beside_log() {
                 return Err(error);
             }
+            if !has_room() {
+                // Only this thread freezes, and only then is there something to flush.
+                self.freeze_if_full();
+            }
             if has_room() {
                 return Ok(());
             }
             if engine.queue.is_closed() {
                 return Err(closed());
             }
-            self.freeze_if_full();
-            let flushed = || engine.tables.view().frozen.is_none();
-            engine.bell.wait_until(Some(TICK), || has_room() || flushed() || engine.health.read_only().is_some());
+            let changed = || engine.tables.view().frozen.is_none() || engine.health.read_only().is_some();
+            engine.bell.wait_until(Some(TICK), changed);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::output::{Output, OutputError};
 use super::pace::RateLimit;
 
 /// A merge that failed is tried again after this.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_secs(1);
 /// How often it is looked whether enough has expired.
 const EXPIRY_CHECK: Duration = Duration::from_secs(60);
 /// So many files of about one size are merged.

@@ -217,10 +217,10 @@ impl LogWriter {
         segment.reserve(end).map_err(WriteError::NotWritten)?;
         let bytes = frame.seal(segment.salt, segment.offset as u32, self.progress.durable());
         if let Err(error) = segment.file.write_all_at(bytes, segment.offset) {
-            // Part of it, or all, may be there: without its header none of it counts.
-            return Err(match segment.file.write_all_at(&[0; FRAME_HEADER_LEN], segment.offset) {
-                Ok(()) => WriteError::NotWritten(error),
-                Err(_) => WriteError::Unknown(error),
+            return Err(if is_void(&*segment.file, bytes, segment.offset) {
+                WriteError::NotWritten(error)
+            } else {
+                WriteError::Unknown(error)
             });
         }
         segment.offset = end;
@@ -247,6 +247,14 @@ impl LogWriter {
         self.current = next;
         Ok(())
     }
+}
+
+/// Whether a frame that could not be written does not count: part of it, or all, may be there.
+fn is_void(file: &dyn DiskFile, frame: &[u8], offset: u64) -> bool {
+    // Without its header none of it counts; and with some of it missing its checksum does not hold.
+    let mut found = vec![0; frame.len()];
+    file.write_all_at(&[0; FRAME_HEADER_LEN], offset).is_ok()
+        || file.read_exact_at(&mut found, offset).is_ok_and(|()| found != frame)
 }
 
 /// Makes a segment of a spare file or a new one, durably, with room for a frame.
