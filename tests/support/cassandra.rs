@@ -73,7 +73,8 @@ pub async fn turn() -> tokio::sync::MutexGuard<'static, ()> {
 
 /// A shell that waits until this process is gone, and then cleans up: tests may be interrupted.
 fn end_with_this_process(dir: &Path) {
-    let watch = "while kill -0 \"$1\" 2>/dev/null && [ -d \"$3\" ]; do sleep 0.5; done; \
+    // A Ctrl-C at the terminal is meant for the tests, and reaches everything that they started.
+    let watch = "trap '' INT TERM HUP; while kill -0 \"$1\" 2>/dev/null && [ -d \"$3\" ]; do sleep 0.5; done; \
                  [ ! -d \"$3\" ] || { \"$2\" kill \"$3\" all; rm -rf \"$3\"; }";
     Command::new("sh")
         .args(["-c", watch, "sh", &std::process::id().to_string(), SCRIPT, dir.to_str().unwrap()])

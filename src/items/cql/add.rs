@@ -15,11 +15,15 @@ use crate::items::{Operation, StoreError};
 /// ScyllaDB's; a quarter of that leaves room for clusters that are set lower, and for latency.
 pub const ADD_BYTES_MAX: usize = 4 << 20;
 
+/// The most items of one add. A batch could have 65,535 statements (CQL binary protocol, section
+/// 4.1.7), far more than a node should take at once.
+pub const ADD_ITEMS_MAX: usize = 1_000;
+
 /// A row as `statements.rs` binds it.
 type Row<'a> = (&'a str, &'a str, String, &'a [u8], i32, i64);
 
 pub async fn add(core: &Core, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
-    check_bytes(list, items).map_err(StoreError::Refused)?;
+    check_size(list, items).map_err(StoreError::Refused)?;
     let rows = rows(list, items, op, core.write_clock.next());
     if rows.is_empty() {
         return Ok(());
@@ -53,7 +57,13 @@ fn rows<'a>(list: &'a ListKey, items: &'a [NewItem], op: &Operation, write_times
         .collect()
 }
 
-fn check_bytes(list: &ListKey, items: &[NewItem]) -> Result<(), Invalid> {
+fn check_size(list: &ListKey, items: &[NewItem]) -> Result<(), Invalid> {
+    if items.len() > ADD_ITEMS_MAX {
+        return Err(Invalid::argument(format!(
+            "one add may have at most {ADD_ITEMS_MAX} items; this one has {}: send them in several adds",
+            items.len()
+        )));
+    }
     let key_bytes = list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN;
     let bytes: usize = items.iter().map(|item| key_bytes + item.value.len()).sum();
     if bytes > ADD_BYTES_MAX {
@@ -111,7 +121,10 @@ mod tests {
         let row = 64_000 + 44 + "user#seen|u-1".len();
         let fitting = ADD_BYTES_MAX / row;
         let of = |count| (0..count).map(|n| item(n as u64, value.clone(), 1)).collect::<Vec<_>>();
-        assert!(check_bytes(&list, &of(fitting)).is_ok());
-        assert!(check_bytes(&list, &of(fitting + 1)).unwrap_err().detail.contains("several adds"));
+        assert!(check_size(&list, &of(fitting)).is_ok());
+        assert!(check_size(&list, &of(fitting + 1)).unwrap_err().detail.contains("several adds"));
+        let small = vec![item(1, Bytes::from_static(b"v"), 1); ADD_ITEMS_MAX + 1];
+        assert!(check_size(&list, &small[1..]).is_ok());
+        assert!(check_size(&list, &small).unwrap_err().detail.contains("1000 items"));
     }
 }

@@ -80,9 +80,9 @@ impl Failure {
                 Self { error: after_unknown(failure.error, may_be_done), retry: false, ..failure }
             }
             DbError::ReadTimeout { .. } => timeout("read_timeout", writes),
-            DbError::WriteTimeout { .. } => timeout("write_timeout", true),
+            DbError::WriteTimeout { .. } => timeout("write_timeout", writes),
             DbError::ReadFailure { .. } => unavailable("read_failure", "replicas failed while they read", writes),
-            DbError::WriteFailure { .. } => unavailable("write_failure", "replicas failed while they wrote", true),
+            DbError::WriteFailure { .. } => unavailable("write_failure", "replicas failed while they wrote", writes),
             DbError::Unprepared { .. } => unavailable("unprepared", "a node forgot a statement over and over", false),
             DbError::ServerError => internal("server_error", "a node failed in an unforeseen way", writes).retried(),
             DbError::AuthenticationError | DbError::Unauthorized => {

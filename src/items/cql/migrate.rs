@@ -2,7 +2,7 @@
 //! it makes IF NOT EXISTS, and where two nodes could each make a table of one name, its id is fixed.
 
 use scylla::client::session::Session;
-use scylla::errors::{ExecutionError, RequestAttemptError};
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 use super::connect::{self, Tls};
 use super::dialect::{Dialect, racks_of};
@@ -121,23 +121,29 @@ fn record(parameters: &Parameters, version: i32, name: &str) -> String {
     )
 }
 
-/// Runs one statement. After one that changes the schema the driver waits until all nodes that are
-/// up agree on it.
-async fn change(session: &Session, options: &CqlOptions, step: &MigrationStep, text: &str) -> Result<(), MigrateError> {
-    let run = session.query_unpaged(statement(text, options.write_consistency), ()).await;
-    run.map(|_| ()).map_err(|error| MigrateError::Refused {
-        step: step.name.clone(),
-        statement: text.to_owned(),
-        words: words(&error),
-    })
+/// Runs one statement, and waits until all nodes that are up agree on the schema: also where the
+/// statement found nothing to do, since another migration may have done it on another node just now.
+async fn change(
+    session: &Session,
+    options: &CqlOptions,
+    step: &MigrationStep,
+    text: &str,
+) -> Result<(), MigrateError> {
+    let refused = |words| MigrateError::Refused { step: step.name.clone(), statement: text.to_owned(), words };
+    match session.query_unpaged(statement(text, options.write_consistency), ()).await {
+        Ok(_) | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::AlreadyExists { .. }, _))) => {}
+        Err(error) => return Err(refused(words(&error))),
+    }
+    session.await_schema_agreement().await.map(|_| ()).map_err(|_| refused(DISAGREEMENT.to_owned()))
 }
+
+const DISAGREEMENT: &str =
+    "the nodes do not agree on the schema: is one of them down? run this again when all are up";
 
 fn words(error: &ExecutionError) -> String {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(_, words)) => words.clone(),
-        ExecutionError::SchemaAgreementError(_) => {
-            "the nodes do not agree on the schema: is one of them down? run this again when all are up".to_owned()
-        }
+        ExecutionError::SchemaAgreementError(_) => DISAGREEMENT.to_owned(),
         other => reason(&Failure::of(other, true).error),
     }
 }

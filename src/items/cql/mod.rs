@@ -28,7 +28,7 @@ mod tls;
 mod ttl;
 mod write_clock;
 
-pub use add::ADD_BYTES_MAX;
+pub use add::{ADD_BYTES_MAX, ADD_ITEMS_MAX};
 pub use dialect::Dialect;
 pub use inspect::{Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};

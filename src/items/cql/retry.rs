@@ -240,3 +240,150 @@ where
         StoreError::Timeout { outcome_unknown: self.request.statement.writes() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::pending;
+
+    use prometheus::Registry;
+    use scylla::errors::{DbError, RequestAttemptError, WriteType};
+    use scylla::policies::load_balancing::DefaultPolicy;
+    use scylla::statement::Consistency;
+
+    use super::*;
+
+    fn attempts() -> Attempts {
+        Attempts {
+            plan: DefaultPolicy::builder().build(),
+            health: Arc::default(),
+            budget: Arc::new(RetryBudget::full()),
+            speculative_after: None,
+            metrics: Arc::new(CqlMetrics::register(&Registry::new(), Arc::default()).unwrap()),
+        }
+    }
+
+    fn request(statement: Statement, millis: u64) -> Request {
+        Request { statement, deadline: Instant::now() + Duration::from_millis(millis) }
+    }
+
+    fn failed(error: DbError) -> Result<u8, ExecutionError> {
+        Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, String::new())))
+    }
+
+    fn write_timeout() -> DbError {
+        let (consistency, write_type) = (Consistency::LocalQuorum, WriteType::Batch);
+        DbError::WriteTimeout { consistency, received: 1, required: 2, write_type }
+    }
+
+    /// Runs a request whose n-th attempt, from 1, ends as `outcome` says, or never. Returns what came
+    /// of it and how many attempts were made.
+    async fn run(
+        attempts: &Attempts,
+        request: Request,
+        outcome: impl Fn(usize) -> Option<Result<u8, ExecutionError>>,
+    ) -> (Result<u8, StoreError>, usize) {
+        let made = Cell::new(0);
+        let result = attempts.run(request, |_| {
+            made.set(made.get() + 1);
+            let outcome = outcome(made.get());
+            async move {
+                match outcome {
+                    Some(outcome) => outcome,
+                    None => pending().await,
+                }
+            }
+        });
+        (result.await, made.get())
+    }
+
+    #[tokio::test]
+    async fn success_needs_one_attempt() {
+        let (result, made) = run(&attempts(), request(Statement::Get, 1_000), |_| Some(Ok(7))).await;
+        assert_eq!((result.unwrap(), made), (7, 1));
+    }
+
+    #[tokio::test]
+    async fn what_may_pass_is_tried_again_and_no_more_often_than_four_times() {
+        let passing = |n| Some(if n < 3 { failed(DbError::Overloaded) } else { Ok(7) });
+        let (result, made) = run(&attempts(), request(Statement::Add, 5_000), passing).await;
+        assert_eq!((result.unwrap(), made), (7, 3));
+        let (result, made) = run(&attempts(), request(Statement::Add, 5_000), |_| Some(failed(DbError::Overloaded))).await;
+        assert!(matches!(result, Err(StoreError::Overloaded { .. })));
+        assert_eq!(made, ATTEMPTS_MAX);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_pass_is_not() {
+        let (result, made) = run(&attempts(), request(Statement::Add, 5_000), |_| Some(failed(DbError::Invalid))).await;
+        assert!(matches!(result, Err(StoreError::Internal { outcome_unknown: false, .. })));
+        assert_eq!(made, 1);
+    }
+
+    #[tokio::test]
+    async fn an_unknown_outcome_of_one_attempt_is_that_of_the_request() {
+        let outcome = |n| Some(failed(if n == 1 { write_timeout() } else { DbError::Overloaded }));
+        let (result, _) = run(&attempts(), request(Statement::Add, 5_000), outcome).await;
+        assert!(result.unwrap_err().outcome_unknown());
+        let (result, _) = run(&attempts(), request(Statement::Get, 5_000), outcome).await;
+        assert!(matches!(result, Err(StoreError::Overloaded { .. })), "a read leaves nothing behind");
+    }
+
+    #[tokio::test]
+    async fn without_an_answer_another_attempt_starts_and_the_first_answer_counts() {
+        let began = Instant::now();
+        let outcome = |n| (n == 2).then_some(Ok(7));
+        let (result, made) = run(&attempts(), request(Statement::Add, 900), outcome).await;
+        assert_eq!((result.unwrap(), made), (7, 2));
+        assert!(began.elapsed() >= Duration::from_millis(290));
+        let (result, _) = run(&attempts(), request(Statement::Add, 300), |_| None).await;
+        assert!(matches!(result, Err(StoreError::Timeout { outcome_unknown: true })));
+        let (result, _) = run(&attempts(), request(Statement::Get, 300), |_| None).await;
+        assert!(matches!(result, Err(StoreError::Timeout { outcome_unknown: false })));
+    }
+
+    #[tokio::test]
+    async fn a_failure_beside_an_attempt_under_way_is_waited_with() {
+        // The first never answers, the second fails, and the third starts after the usual patience.
+        let outcome = |n| match n {
+            1 => None,
+            2 => Some(failed(DbError::Overloaded)),
+            _ => Some(Ok(7)),
+        };
+        let (result, made) = run(&attempts(), request(Statement::Get, 1_200), outcome).await;
+        assert_eq!((result.unwrap(), made), (7, 3));
+    }
+
+    #[tokio::test]
+    async fn nothing_begins_after_the_deadline() {
+        let late = Request { statement: Statement::Add, deadline: Instant::now() };
+        let (result, made) = run(&attempts(), late, |_| Some(Ok(7))).await;
+        assert!(matches!(result, Err(StoreError::Timeout { outcome_unknown: false })));
+        assert_eq!(made, 0);
+    }
+
+    #[tokio::test]
+    async fn only_reads_are_speculated_on() {
+        let attempts = Attempts { speculative_after: Some(Duration::from_millis(10)), ..attempts() };
+        let outcome = |n| (n == 2).then_some(Ok(7));
+        let began = Instant::now();
+        let (result, _) = run(&attempts, request(Statement::Get, 6_000), outcome).await;
+        assert_eq!(result.unwrap(), 7);
+        assert!(began.elapsed() < Duration::from_secs(1));
+        let began = Instant::now();
+        let (result, _) = run(&attempts, request(Statement::Add, 900), outcome).await;
+        assert_eq!(result.unwrap(), 7);
+        assert!(began.elapsed() >= Duration::from_millis(290));
+    }
+
+    #[tokio::test]
+    async fn an_outage_uses_up_the_budget_and_then_adds_a_fifth() {
+        let attempts = Attempts { budget: Arc::new(RetryBudget { tokens: AtomicI64::new(0) }), ..attempts() };
+        let mut made = 0;
+        for _ in 0..100 {
+            let request = request(Statement::Get, 5_000);
+            made += run(&attempts, request, |_| Some(failed(DbError::Overloaded))).await.1;
+        }
+        assert_eq!(made, 120);
+    }
+}

@@ -100,8 +100,12 @@ async fn check(driver: &Session, options: &CqlOptions) -> Result<(), StoreError>
         check_replicas(options, &cluster, &datacenter, replicas)?;
     }
     let found = Found::read(driver, &options.keyspace, options.read_consistency).await?;
-    match found.state(Dialect::of(options.dialect, &cluster)) {
-        SchemaState::Current => Ok(()),
+    let dialect = Dialect::of(options.dialect, &cluster);
+    match found.state(dialect) {
+        SchemaState::Current => {
+            tracing::info!(%dialect, datacenter, nodes = cluster.get_nodes_info().len(), "opened a CQL session");
+            Ok(())
+        }
         other => Err(connect::unavailable(other.to_string())),
     }
 }
