@@ -65,15 +65,15 @@ pub fn address_of(url: &str) -> String {
 
 /// A shell that waits until this process is gone, and then cleans up: tests may be interrupted.
 fn end_with_this_process(dir: &Path) {
-    let watch = "while kill -0 \"$1\" 2>/dev/null && [ -d \"$3\" ]; do sleep 0.5; done; \
-                 [ ! -d \"$3\" ] || { \"$2\" kill \"$3\"; rm -rf \"$3\"; }";
-    Command::new("sh")
+    let watch = "(while kill -0 \"$1\" && [ -d \"$3\" ]; do sleep 0.5; done; \
+                 [ ! -d \"$3\" ] || { \"$2\" kill \"$3\"; rm -rf \"$3\"; }) &";
+    let started = Command::new("sh")
         .args(["-c", watch, "sh", &std::process::id().to_string(), SCRIPT, dir.to_str().unwrap()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .status();
+    assert!(started.unwrap().success());
 }
 
 /// The URL of the server that tests share: `LISTSTORE_TEST_POSTGRES_URL`, or one that is started
