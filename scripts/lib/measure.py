@@ -42,6 +42,9 @@ def run_script(main):
     except Failed as failure:
         note(failure)
         sys.exit(1)
+    except BrokenPipeError:
+        # Nobody reads any more, as after `| head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # --- Machine -------------------------------------------------------------------------------------
