@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Every run wants the whole machine.
     arguments.test_threads.get_or_insert(1);
-    let cases = check::forbidden::CASES.iter().map(|(name, case)| {
+    let cases = check::forbidden::CASES.iter().chain(check::proofs::CASES).map(|(name, case)| {
         Trial::test(format!("checker::{name}"), || {
             case();
             Ok(())

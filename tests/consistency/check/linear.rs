@@ -43,7 +43,7 @@ impl Effect {
     }
 
     /// The state after it, or `None` if the answer does not fit the state before.
-    fn apply(&self, state: u64) -> Option<u64> {
+    pub fn apply(&self, state: u64) -> Option<u64> {
         if state & self.told != self.told_set {
             return None;
         }

@@ -15,6 +15,7 @@ mod story;
 mod windows;
 
 pub mod forbidden;
+pub mod proofs;
 
 use std::fmt;
 

@@ -1,0 +1,184 @@
+//! Properties of the checker: on small histories it agrees with trying all orders, and what a
+//! plain list did, told truthfully, is always allowed.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use super::linear::{Effect, Step, Verdict, judge};
+use super::{Promises, check};
+use crate::history::{Call, History, Item, Key, ListName, NANOS_PER_SEC, Outcome, Request, ValueType, VersionName};
+
+pub const CASES: &[(&str, fn())] =
+    &[("agrees_with_trying_all_orders", agrees_with_trying_all_orders), ("allows_what_a_list_did", allows_what_a_list_did)];
+
+fn check_cases<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+    // Failures are printed with their input, whole: no file is needed to find them again.
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config).run(strategy, test).unwrap_or_else(|error| panic!("{error}"));
+}
+
+// --- Trying all orders -----------------------------------------------------------------------
+
+fn effect() -> impl Strategy<Value = Effect> {
+    let bits = 0_u64..4;
+    prop_oneof![
+        3 => bits.clone().prop_map(Effect::sets),
+        2 => bits.clone().prop_map(Effect::clears),
+        3 => (bits.clone(), bits.clone()).prop_map(|(told, set)| Effect::tells(told, told & set)),
+        2 => (bits, 0_u64..3).prop_map(|(clear, count)| {
+            let weights = [1, 2].into_iter().filter(|bit| clear & bit != 0).map(|bit| (bit, 1, 1)).collect();
+            Effect { counted: Some((weights, count)), ..Effect::clears(clear) }
+        }),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0_u64..12, 0_u64..6, proptest::bool::weighted(0.2), effect());
+    proptest::collection::vec(step, 1..6).prop_map(|drawn| {
+        let numbered = drawn.into_iter().enumerate();
+        numbered.map(|(call, (from, long, optional, effect))| Step { call, from, to: from + long, optional, effect }).collect()
+    })
+}
+
+/// Whether the steps that are left can follow a state, the slow way: each that nothing else has to
+/// precede goes first once.
+fn can_follow(left: &[&Step], state: u64) -> bool {
+    if left.iter().all(|step| step.optional) {
+        return true;
+    }
+    let first_end = left.iter().map(|step| step.to).min().unwrap_or_default();
+    left.iter().enumerate().filter(|(_, step)| step.from <= first_end || step.optional).any(|(place, step)| {
+        let mut rest = left.to_vec();
+        rest.remove(place);
+        let happened = step.from <= first_end
+            && step.effect.apply(state).is_some_and(|state| can_follow(&rest, state));
+        happened || (step.optional && can_follow(&rest, state))
+    })
+}
+
+fn agrees_with_trying_all_orders() {
+    check_cases(20_000, &(steps(), 0_u64..4), |(steps, start)| {
+        let slow = can_follow(&steps.iter().collect::<Vec<_>>(), start);
+        let fast = judge(&steps, start) == Verdict::Possible;
+        prop_assert_eq!(slow, fast);
+        Ok(())
+    });
+}
+
+// --- A plain list, told truthfully -------------------------------------------------------------
+
+#[derive(Debug, Clone)]
+enum Act {
+    Add(Vec<usize>),
+    Get { limit: usize, min: Option<u64> },
+    Remove(usize),
+    Clear,
+    Delete,
+    Create,
+}
+
+/// When it happened, how long before and after that the call was open, and whether its answer was
+/// lost.
+type Drawn = (Act, u64, u64, u64, bool);
+
+fn acts() -> impl Strategy<Value = Vec<Drawn>> {
+    let act = prop_oneof![
+        5 => proptest::collection::vec(0_usize..8, 1..4).prop_map(Act::Add),
+        6 => (1_usize..6, proptest::option::of(0_u64..4)).prop_map(|(limit, min)| Act::Get { limit, min }),
+        3 => (0_usize..8).prop_map(Act::Remove),
+        1 => Just(Act::Clear),
+        1 => Just(Act::Delete),
+        2 => Just(Act::Create),
+    ];
+    proptest::collection::vec((act, 1_u64..500, 0_u64..40, 0_u64..40, proptest::bool::weighted(0.1)), 1..40)
+}
+
+const BASE: u64 = 1_800_000_000 * NANOS_PER_SEC;
+
+/// Eight items: four values, each at two timestamps, two of them ties.
+fn item(number: usize) -> Item {
+    Item { timestamp: BASE + number as u64 / 2, value: format!("\"v{}\"", number % 4) }
+}
+
+fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
+    drawn.sort_by_key(|(_, at, ..)| *at);
+    let version = VersionName { feature: "f".into(), label: String::new() };
+    let list = ListName { version: version.clone(), entity: "e".into() };
+    let mut there = true;
+    let mut items: BTreeMap<Key, Item> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for (client, (act, at, before, after, lost)) in drawn.into_iter().enumerate() {
+        let missing = !there;
+        let gone = |outcome: Outcome| if missing { Outcome::FeatureNotFound } else { outcome };
+        let (request, outcome) = match act {
+            Act::Add(numbers) => {
+                let sent: Vec<Item> = numbers.into_iter().map(item).collect();
+                if there {
+                    items.extend(sent.iter().map(|item| (ValueType::String.key(item).unwrap(), item.clone())));
+                }
+                let added = sent.len() as u64;
+                (Request::Add { list: list.clone(), items: sent }, gone(Outcome::Added { added, already_expired: 0 }))
+            }
+            Act::Get { limit, min } => {
+                let min = min.map(|min| BASE + min);
+                let mut wanted = items.values().filter(|item| min.is_none_or(|min| item.timestamp >= min)).count();
+                let page: Vec<Item> = items.values().rev().take(limit.min(wanted)).cloned().collect();
+                wanted -= page.len();
+                let request = Request::Get { list: list.clone(), min, max: None, limit: Some(limit), after: None };
+                (request, gone(Outcome::Page { items: page, more: wanted > 0 }))
+            }
+            Act::Remove(number) => {
+                let value = item(number).value;
+                let before = items.len();
+                items.retain(|_, item| item.value != value);
+                let removed = (before - items.len()) as u64;
+                (Request::RemoveValue { list: list.clone(), value }, gone(Outcome::Removed(removed)))
+            }
+            Act::Clear => {
+                items.clear();
+                (Request::RemoveAll { list: list.clone() }, gone(Outcome::Done))
+            }
+            Act::Delete => {
+                items.clear();
+                there = false;
+                (Request::DeleteFeature { feature: "f".into() }, gone(Outcome::Done))
+            }
+            Act::Create => {
+                there = true;
+                let outcome = if missing { Outcome::Done } else { Outcome::Exists };
+                (Request::CreateFeature { feature: "f".into(), ttl_secs: 86_400 }, outcome)
+            }
+        };
+        let reads = matches!(request, Request::Get { .. });
+        let outcome = match lost {
+            true if reads => Outcome::NotDone { why: "lost".into() },
+            true => Outcome::Unknown { why: "lost".into() },
+            false => outcome,
+        };
+        let (from, to) = ((1_000 + at).saturating_sub(before), 1_000 + at + after);
+        calls.push(Call { client, incarnation: 0, from, to, request, outcome });
+    }
+    calls.sort_by_key(|call| call.from);
+    History {
+        epoch: BASE,
+        value_types: [("f".to_owned(), ValueType::String)].into(),
+        versions: vec![(version, 86_400)],
+        ends: vec![10_000],
+        calls,
+        ..History::default()
+    }
+}
+
+fn allows_what_a_list_did() {
+    check_cases(3_000, &acts(), |drawn| {
+        let history = told_truthfully(drawn);
+        for promises in [Promises::Linearizable, Promises::Quorum] {
+            let found = check(&history, promises).map_err(TestCaseError::fail)?;
+            let text: Vec<String> = found.iter().map(|violation| violation.explain(&history).to_string()).collect();
+            prop_assert!(found.is_empty(), "{:?}: {}", promises, text.join("\n"));
+        }
+        Ok(())
+    });
+}
