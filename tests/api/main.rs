@@ -18,7 +18,7 @@ mod pages;
 mod paths;
 mod removals;
 mod stopping;
-#[path = "../support/mod.rs"]
+#[path = "../support/server.rs"]
 mod support;
 mod values;
 mod versions;
