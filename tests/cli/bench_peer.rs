@@ -23,7 +23,6 @@ pub enum Reply {
 /// test says: it is given the request's number, from 0, and its first line.
 pub struct Peer {
     pub url: String,
-    pub requests: Arc<AtomicU64>,
 }
 
 impl Peer {
@@ -39,7 +38,7 @@ impl Peer {
                 std::thread::spawn(move || serve(stream.unwrap(), &counter, &*reply));
             }
         });
-        Self { url, requests }
+        Self { url }
     }
 }
 

@@ -14,6 +14,7 @@ mod metadata;
 mod stores;
 
 #[path = "../support/cassandra.rs"]
+#[allow(dead_code, reason = "other suites kill nodes and bring them back")]
 mod cassandra;
 
 #[path = "../support/postgres.rs"]

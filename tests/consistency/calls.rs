@@ -155,7 +155,9 @@ pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcom
     };
     if !answer.status.is_success() {
         return match serde_json::from_slice::<WireProblem>(&answer.body) {
-            Ok(problem) => (refusal(request, answer.status, &problem).unwrap_or_else(|| forbidden(&"not expected").0), None),
+            Ok(problem) => {
+                (refusal(request, answer.status, &problem).unwrap_or_else(|| forbidden(&"not expected").0), None)
+            }
             Err(error) => forbidden(&error),
         };
     }
@@ -175,7 +177,8 @@ fn refusal(request: &Request, status: StatusCode, problem: &WireProblem) -> Opti
         (404, "feature_not_found") => Some(Outcome::FeatureNotFound),
         (404, "version_not_found") => Some(Outcome::VersionNotFound),
         (409, "feature_exists" | "version_exists") => Some(Outcome::Exists),
-        (503, "overloaded" | "store_unavailable" | "metadata_unavailable" | "draining") | (504, "deadline_exceeded") => {
+        (503, "overloaded" | "store_unavailable" | "metadata_unavailable" | "draining")
+        | (504, "deadline_exceeded") => {
             if problem.outcome_unknown && !reads(request) {
                 Some(Outcome::Unknown { why: why() })
             } else {

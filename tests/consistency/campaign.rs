@@ -168,7 +168,10 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { runs, calls, kills, unknown, not_done, checking, answered } = self;
-        write!(f, "{runs} runs, {calls} calls, {kills} kills, {unknown} of unknown outcome, {not_done} not done; answered:")?;
+        write!(
+            f,
+            "{runs} runs, {calls} calls, {kills} kills, {unknown} of unknown outcome, {not_done} not done; answered:"
+        )?;
         answered.iter().try_for_each(|(kind, count)| write!(f, " {kind} {count},"))?;
         write!(f, " {:.1} s of checking", checking.as_secs_f64())
     }

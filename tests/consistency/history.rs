@@ -114,8 +114,14 @@ pub enum Request {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A page of items, and whether there was a token for a next one.
-    Page { items: Vec<Item>, more: bool },
-    Added { added: u64, already_expired: u64 },
+    Page {
+        items: Vec<Item>,
+        more: bool,
+    },
+    Added {
+        added: u64,
+        already_expired: u64,
+    },
     Removed(u64),
     /// Done, without more to say: remove all, create, delete, change.
     Done,
@@ -126,11 +132,17 @@ pub enum Outcome {
     /// 409: it is there already.
     Exists,
     /// Certainly not carried out: refused while overloaded, draining or away, or never sent.
-    NotDone { why: String },
+    NotDone {
+        why: String,
+    },
     /// Carried out or not, by now or later: a deadline passed, or the connection broke.
-    Unknown { why: String },
+    Unknown {
+        why: String,
+    },
     /// An answer that no promise allows: its status and code.
-    Forbidden { answer: String },
+    Forbidden {
+        answer: String,
+    },
 }
 
 /// One call of one client.
@@ -172,9 +184,10 @@ impl Request {
     /// The list that a call is about, if it is about one.
     pub fn list(&self) -> Option<&ListName> {
         match self {
-            Self::Get { list, .. } | Self::Add { list, .. } | Self::RemoveValue { list, .. } | Self::RemoveAll { list } => {
-                Some(list)
-            }
+            Self::Get { list, .. }
+            | Self::Add { list, .. }
+            | Self::RemoveValue { list, .. }
+            | Self::RemoveAll { list } => Some(list),
             _ => None,
         }
     }
@@ -190,11 +203,7 @@ impl History {
     /// When a call can have had its effect at the latest: by its answer, or, if that left the
     /// outcome open, by the end of the process that it was sent to.
     pub fn latest(&self, call: &Call) -> Moment {
-        if call.unknown() {
-            self.ends.get(call.incarnation).copied().unwrap_or(NEVER)
-        } else {
-            call.to
-        }
+        if call.unknown() { self.ends.get(call.incarnation).copied().unwrap_or(NEVER) } else { call.to }
     }
 
     pub fn value_type(&self, list: &ListName) -> Result<ValueType, String> {
@@ -217,7 +226,9 @@ impl History {
             since = *step;
         }
         consider(since, NEVER);
-        let shifted = |moment: Moment, secs: i64| self.epoch.saturating_add(moment).saturating_add_signed(secs * NANOS_PER_SEC as i64);
+        let shifted = |moment: Moment, secs: i64| {
+            self.epoch.saturating_add(moment).saturating_add_signed(secs * NANOS_PER_SEC as i64)
+        };
         (shifted(from, low), shifted(to, high))
     }
 
@@ -280,7 +291,9 @@ impl fmt::Display for Call {
             Outcome::Page { items, more } => {
                 write!(f, " → {} items{}", items.len(), if *more { ", more" } else { "" })
             }
-            Outcome::Added { added, already_expired } => write!(f, " → added {added}, already expired {already_expired}"),
+            Outcome::Added { added, already_expired } => {
+                write!(f, " → added {added}, already expired {already_expired}")
+            }
             Outcome::Removed(count) => write!(f, " → removed {count}"),
             Outcome::Done => write!(f, " → done"),
             Outcome::Ttl(secs) => write!(f, " → {secs}s"),

@@ -67,7 +67,8 @@ impl Connection {
             let body = response.into_body().collect().await.map_err(|error| Trouble::Lost(error.to_string()))?;
             Ok(Answer { status, body: body.to_bytes() })
         });
-        let answer = exchanged.await.unwrap_or_else(|_| Err(Trouble::Lost(format!("no answer in {ANSWER_TIMEOUT:?}"))))?;
+        let answer =
+            exchanged.await.unwrap_or_else(|_| Err(Trouble::Lost(format!("no answer in {ANSWER_TIMEOUT:?}"))))?;
         self.open = Some((endpoint.clone(), sender));
         Ok(answer)
     }

@@ -55,8 +55,16 @@ struct Arguments {
 /// Whether the command line asks for a long run rather than for the quick tests.
 pub fn is_asked_for() -> bool {
     const OURS: [&str; 10] = [
-        "--seeds", "--first-seed", "--operations", "--store", "--fsync", "--faults", "--faults-per-run", "--state",
-        "--check", "--help-long",
+        "--seeds",
+        "--first-seed",
+        "--operations",
+        "--store",
+        "--fsync",
+        "--faults",
+        "--faults-per-run",
+        "--state",
+        "--check",
+        "--help-long",
     ];
     std::env::args().skip(1).any(|argument| OURS.contains(&argument.split('=').next().unwrap_or_default()))
 }
@@ -96,12 +104,19 @@ fn soak(arguments: &Arguments) -> Result<String, String> {
     };
     let done = arguments.state.as_deref().map(seeds_done).transpose()?.unwrap_or_default();
     let (began, runtime, mut tally) = (Instant::now(), runtime()?, Tally::default());
-    for (number, seed) in (arguments.first_seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)).enumerate() {
+    for (number, seed) in
+        (arguments.first_seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)).enumerate()
+    {
         if done.contains(&seed) {
             continue;
         }
-        progress(&format!("{number} of {} seeds, {} calls, {} kills, {:.0} s", arguments.seeds, tally.calls, tally.kills,
-            began.elapsed().as_secs_f64()));
+        progress(&format!(
+            "{number} of {} seeds, {} calls, {} kills, {:.0} s",
+            arguments.seeds,
+            tally.calls,
+            tally.kills,
+            began.elapsed().as_secs_f64()
+        ));
         let ran = runtime.block_on(campaign.run(seed));
         progress("");
         tally.add(&ran?);

@@ -1,7 +1,6 @@
 //! One run: a world drawn from a seed, clients at work on a server while faults happen, and the
 //! history of it all.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,7 +13,7 @@ use crate::calls::{outcome, wire};
 use crate::faults::{self, Fault};
 use crate::history::{Call, History, Key, ListName, Moment, Outcome, Request, VersionName};
 use crate::http::{Connection, Endpoint};
-use crate::server::{Recipe, Server};
+use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::{Work, World};
 
@@ -219,16 +218,4 @@ pub fn keep(dir: tempfile::TempDir, history: &History) -> String {
         Ok(()) => format!("the whole history and the server's log are in {}", path.display()),
         Err(error) => error,
     }
-}
-
-/// Whether there is a program of this name to run.
-pub fn has_program(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| Path::new(&dir).join(name).is_file())
-}
-
-/// Starts a server without a history of its own, for tests of single faults.
-pub async fn start(recipe: &Recipe) -> Result<Server, String> {
-    let recipe = recipe.clone();
-    tokio::task::spawn_blocking(move || recipe.start()).await.map_err(|e| e.to_string())?
 }

@@ -142,7 +142,11 @@ impl Server {
     pub fn terminate(mut self) -> Result<(), String> {
         self.signal(Signal::SIGTERM)?;
         let status = self.wait(STOP_TIMEOUT)?;
-        if status.success() { Ok(()) } else { Err(format!("SIGTERM ended the server with {status}\n{}", tail(&self.log))) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("SIGTERM ended the server with {status}\n{}", tail(&self.log)))
+        }
     }
 
     /// Waits until the process has ended.

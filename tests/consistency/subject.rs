@@ -98,9 +98,8 @@ impl Subject {
         let recipe = self.recipe.clone();
         let mut child = recipe.spawn()?;
         tokio::time::sleep(after).await;
-        let ended = tokio::task::spawn_blocking(move || {
-            child.kill().and_then(|()| child.wait()).map_err(|e| e.to_string())
-        });
+        let ended =
+            tokio::task::spawn_blocking(move || child.kill().and_then(|()| child.wait()).map_err(|e| e.to_string()));
         ended.await.map_err(|e| e.to_string())??;
         Ok(())
     }
@@ -112,15 +111,6 @@ impl Subject {
         server.signal(Signal::SIGSTOP)?;
         tokio::time::sleep(time).await;
         server.signal(Signal::SIGCONT)
-    }
-
-    /// Steps the server's wall clock, by way of whatever `by` does.
-    pub fn step_clock(&self, offset_secs: i64, by: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-        let from = self.now();
-        by()?;
-        let step = ClockStep { from, to: self.now(), offset_secs };
-        self.clock_steps.lock().expect("nobody panics with it").push(step);
-        Ok(())
     }
 
     /// Sees to it that the server is up.

@@ -49,7 +49,13 @@ pub struct World {
 pub enum Work {
     Once(Request),
     /// Page after page with these bounds, at most so many, with a limit drawn for each.
-    Walk { list: ListName, min: Option<u64>, max: Option<u64>, limit_max: usize, pages_max: usize },
+    Walk {
+        list: ListName,
+        min: Option<u64>,
+        max: Option<u64>,
+        limit_max: usize,
+        pages_max: usize,
+    },
 }
 
 impl World {
@@ -65,7 +71,9 @@ impl World {
             // An entity ID may hold any character.
             add("hot", "", format!("hot/{number} ✓"), Kind::Hot, ValueType::String);
         }
-        for (feature, value_type) in [("cold", ValueType::Json), ("numbers", ValueType::Int64), ("blobs", ValueType::Bytes)] {
+        for (feature, value_type) in
+            [("cold", ValueType::Json), ("numbers", ValueType::Int64), ("blobs", ValueType::Bytes)]
+        {
             for number in 0..COLD_LISTS / 3 {
                 add(feature, "", format!("c-{number}"), Kind::Cold, value_type);
             }
@@ -122,7 +130,10 @@ impl World {
 
     /// Creations, deletions and changes of definitions.
     fn define(&self, rng: &mut Rng) -> Request {
-        let version = VersionName { feature: self.churned.clone(), label: (*rng.choice(["a", "b/2"]).unwrap_or(&"a")).to_owned() };
+        let version = VersionName {
+            feature: self.churned.clone(),
+            label: (*rng.choice(["a", "b/2"]).unwrap_or(&"a")).to_owned(),
+        };
         match rng.u8(0..100) {
             0..12 => Request::DeleteFeature { feature: self.churned.clone() },
             12..40 => Request::CreateFeature { feature: self.churned.clone(), ttl_secs: LONG_TTL_SECS },
@@ -130,7 +141,10 @@ impl World {
             60..70 => Request::DeleteVersion { version },
             70..78 => Request::ReadTtl { version },
             78..88 => Request::ReadTtl { version: self.expiring.clone() },
-            _ => Request::ChangeTtl { version: self.expiring.clone(), ttl_secs: TTLS_SECS[rng.usize(0..TTLS_SECS.len())] },
+            _ => Request::ChangeTtl {
+                version: self.expiring.clone(),
+                ttl_secs: TTLS_SECS[rng.usize(0..TTLS_SECS.len())],
+            },
         }
     }
 

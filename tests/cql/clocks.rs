@@ -59,7 +59,10 @@ async fn an_add_after_a_removal_wins_over_a_clock_up_to_five_seconds_ahead() {
     // Other items of the list are not concerned.
     server.add(&far, &[(base, b"w")]).await;
     assert_eq!(server.values(&far).await, [b"w"]);
-    assert!(stored(&bare, &far).await[0].writetime <= now_micros() + 6 * SECOND, "one clock does not drag the others along");
+    assert!(
+        stored(&bare, &far).await[0].writetime <= now_micros() + 6 * SECOND,
+        "one clock does not drag the others along"
+    );
 }
 
 #[tokio::test]

@@ -92,9 +92,7 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
     let options = cassandra::options(cluster.contact_points.clone(), 3);
     told("three nodes run");
     // Three migrations at once, each through another node, make one schema.
-    let through = |node: usize| {
-        cassandra::options(vec![cluster.contact_points[node].clone()], 3)
-    };
+    let through = |node: usize| cassandra::options(vec![cluster.contact_points[node].clone()], 3);
     let all = join_all((0..3).map(|node| async move { migrate(&through(node), false).await })).await;
     for done in all {
         done.unwrap();
@@ -125,7 +123,12 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
         let (lists, ()) = tokio::join!(callers, events);
         let (total, failed) = (load.total(), load.failed.borrow());
         told(&format!("{case}: {total} operations, {} failed, slowest {:?}", failed.len(), load.slowest.get()));
-        assert!(failed.len() as u64 * 1_000 <= total, "{case}: {} of {total} failed: {:?}", failed.len(), failed.first());
+        assert!(
+            failed.len() as u64 * 1_000 <= total,
+            "{case}: {} of {total} failed: {:?}",
+            failed.len(),
+            failed.first()
+        );
         for (list, acknowledged) in lists {
             let seen: BTreeSet<_> = one.values(&list).await.into_iter().collect();
             assert!(seen.is_superset(&acknowledged), "{case}: an acknowledged item is lost");

@@ -80,7 +80,8 @@ async fn a_node_with_shards_is_a_scylla() {
         "CREATE KEYSPACE IF NOT EXISTS \"Disguised\" WITH replication = {'class': 'NetworkTopologyStrategy', \
          'datacenter1': 1}"
     );
-    let index = "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Disguised\".list_items ((feature_key, entity_id), value)";
+    let index =
+        "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Disguised\".list_items ((feature_key, entity_id), value)";
     assert!(statements.iter().any(|text| text == index), "{statements:?}");
     // It is not one, though, and has other words for that.
     let refused = migrate(&CqlOptions { tablets: TabletsChoice::Disabled, ..options }, false).await.unwrap_err();

@@ -64,7 +64,11 @@ fn of(statement: Sent) -> Condition {
         Sent::Add => return Condition::RequestOpcode(RequestOpcode::Batch),
         Sent::Read | Sent::Delete => Condition::RequestOpcode(RequestOpcode::Execute),
     };
-    let level = if statement == Sent::Read { scylla::statement::Consistency::One } else { scylla::statement::Consistency::LocalQuorum };
+    let level = if statement == Sent::Read {
+        scylla::statement::Consistency::One
+    } else {
+        scylla::statement::Consistency::LocalQuorum
+    };
     opcode.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)).and(consistency(level))
 }
 
@@ -271,7 +275,8 @@ async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     let slow = Condition::RequestOpcode(RequestOpcode::Batch).and(Condition::TrueForLimitedTimes(1));
     forger.on_requests(vec![RequestRule(slow, RequestReaction::delay(Duration::from_millis(1_500)))]);
     let began = Instant::now();
-    let op = liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(3), ..server.op() };
+    let op =
+        liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(3), ..server.op() };
     // The first attempt is held up; the second is carried out.
     server.try_add(&list, &op, &[(op.now, b"v")]).await.unwrap();
     assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}", began.elapsed());
@@ -350,7 +355,8 @@ async fn a_read_is_speculated_on_where_that_is_wished() {
     assert_eq!(server.metric("liststore_cql_retries_total", "speculation") as u32, 1);
     // Writes are not.
     let before = server.metric("liststore_cql_retries_total", "");
-    forger.on_requests(vec![RequestRule(of(Sent::Add).and(once()), RequestReaction::delay(Duration::from_millis(300)))]);
+    forger
+        .on_requests(vec![RequestRule(of(Sent::Add).and(once()), RequestReaction::delay(Duration::from_millis(300)))]);
     server.add(&list, &[(now(), b"v")]).await;
     assert_eq!(server.metric("liststore_cql_retries_total", "") - before, 0.0);
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use liststore::domain::SystemClock;
-use liststore::items::cql::{ClientCertificate, CqlOptions, CqlStore, CqlTls, Credentials, OpenError, inspect, migrate};
+use liststore::items::cql::{
+    ClientCertificate, CqlOptions, CqlStore, CqlTls, Credentials, OpenError, inspect, migrate,
+};
 use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
 
@@ -91,7 +93,8 @@ async fn a_session_outlives_its_only_node() {
     assert!(matches!(failed, StoreError::Timeout { outcome_unknown: true }), "{failed:?}");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     cluster.resume(1);
-    eventually("after a pause", async || server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await).await;
+    eventually("after a pause", async || server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await)
+        .await;
 
     // It dies: operations fail at once, and nothing acknowledged is gone when it is back.
     server.add(&list, &[(now(), b"last")]).await;

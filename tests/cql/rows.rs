@@ -153,14 +153,18 @@ async fn a_page_among_thousands_of_tombstones_is_whole() {
         server.add(&list, &items).await;
     }
     // Each row has its own tombstone, but for one in a hundred.
-    let keys: Vec<_> = (0..3_000).filter(|n| n % 100 != 0).map(|n| key(at(n), format!("v{}", n % 1_000).as_bytes())).collect();
+    let keys: Vec<_> =
+        (0..3_000).filter(|n| n % 100 != 0).map(|n| key(at(n), format!("v{}", n % 1_000).as_bytes())).collect();
     for keys in keys.chunks(100) {
         let text = "DELETE FROM list_items WHERE feature_key = ? AND entity_id = ? AND item_key IN ?";
         bare.query_unpaged(text, (list.feature_key.as_str(), list.entity_id.as_str(), keys)).await.unwrap();
     }
     let range = Range { limit: 10, ..EVERYTHING };
     let page = server.session.get(&server.op(), &list, &range).await.unwrap();
-    assert_eq!(page.items.iter().map(|item| item.timestamp).collect::<Vec<_>>(), (0..10).map(|n| at(n * 100)).collect::<Vec<_>>());
+    assert_eq!(
+        page.items.iter().map(|item| item.timestamp).collect::<Vec<_>>(),
+        (0..10).map(|n| at(n * 100)).collect::<Vec<_>>()
+    );
     assert!(page.more);
     assert_eq!(server.get(&list).await.items.len(), 30);
 }

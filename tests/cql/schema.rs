@@ -1,9 +1,7 @@
 //! The schema on a real Cassandra: made, made again, made by two at once, judged, and refused.
 
-use liststore::items::cql::{
-    Consistency, CqlOptions, CqlStore, Dialect, MigrateError, SchemaState, inspect, migrate,
-};
 use liststore::domain::SystemClock;
+use liststore::items::cql::{Consistency, CqlOptions, CqlStore, Dialect, MigrateError, SchemaState, inspect, migrate};
 use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
 use scylla::client::session::Session;

@@ -72,6 +72,7 @@ pub async fn turn() -> tokio::sync::MutexGuard<'static, ()> {
 }
 
 /// A shell that waits until this process is gone, and then cleans up: tests may be interrupted.
+#[expect(clippy::zombie_processes, reason = "it outlives this process, which therefore cannot wait for it")]
 fn end_with_this_process(dir: &Path) {
     // A Ctrl-C at the terminal is meant for the tests, and reaches everything that they started.
     let watch = "trap '' INT TERM HUP; while kill -0 \"$1\" 2>/dev/null && [ -d \"$3\" ]; do sleep 0.5; done; \

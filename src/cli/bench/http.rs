@@ -291,7 +291,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-        assert_eq!(length.map(|digits| digits.trim().parse()), (!body.is_empty()).then(|| Ok(body.len())));
+        assert_eq!(length.map(|digits| digits.trim().parse()), (!body.is_empty()).then_some(Ok(body.len())));
         (head.lines().next().unwrap().to_owned(), serde_json::from_str(body).unwrap_or_default())
     }
 

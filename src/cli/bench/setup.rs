@@ -26,7 +26,7 @@ const REDIS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The side that holds the lists.
 pub enum Side {
     Server(Box<ServerSide>),
-    Redis(RedisSide),
+    Redis(Box<RedisSide>),
 }
 
 pub struct ServerSide {

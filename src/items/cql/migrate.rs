@@ -123,22 +123,17 @@ fn record(parameters: &Parameters, version: i32, name: &str) -> String {
 
 /// Runs one statement, and waits until all nodes that are up agree on the schema: also where the
 /// statement found nothing to do, since another migration may have done it on another node just now.
-async fn change(
-    session: &Session,
-    options: &CqlOptions,
-    step: &MigrationStep,
-    text: &str,
-) -> Result<(), MigrateError> {
+async fn change(session: &Session, options: &CqlOptions, step: &MigrationStep, text: &str) -> Result<(), MigrateError> {
     let refused = |words| MigrateError::Refused { step: step.name.clone(), statement: text.to_owned(), words };
     match session.query_unpaged(statement(text, options.write_consistency), ()).await {
-        Ok(_) | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::AlreadyExists { .. }, _))) => {}
+        Ok(_)
+        | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::AlreadyExists { .. }, _))) => {}
         Err(error) => return Err(refused(words(&error))),
     }
     session.await_schema_agreement().await.map(|_| ()).map_err(|_| refused(DISAGREEMENT.to_owned()))
 }
 
-const DISAGREEMENT: &str =
-    "the nodes do not agree on the schema: is one of them down? run this again when all are up";
+const DISAGREEMENT: &str = "the nodes do not agree on the schema: is one of them down? run this again when all are up";
 
 fn words(error: &ExecutionError) -> String {
     match error {

@@ -267,6 +267,7 @@ mod tests {
         Request { statement, deadline: Instant::now() + Duration::from_millis(millis) }
     }
 
+    #[expect(clippy::result_large_err, reason = "it is the driver's error")]
     fn failed(error: DbError) -> Result<u8, ExecutionError> {
         Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, String::new())))
     }
@@ -308,7 +309,8 @@ mod tests {
         let passing = |n| Some(if n < 3 { failed(DbError::Overloaded) } else { Ok(7) });
         let (result, made) = run(&attempts(), request(Statement::Add, 5_000), passing).await;
         assert_eq!((result.unwrap(), made), (7, 3));
-        let (result, made) = run(&attempts(), request(Statement::Add, 5_000), |_| Some(failed(DbError::Overloaded))).await;
+        let (result, made) =
+            run(&attempts(), request(Statement::Add, 5_000), |_| Some(failed(DbError::Overloaded))).await;
         assert!(matches!(result, Err(StoreError::Overloaded { .. })));
         assert_eq!(made, ATTEMPTS_MAX);
     }

@@ -35,7 +35,8 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
     for look in &story.looks {
         match told(story, &homes, clusters.len(), look, &history.calls[look.call]) {
             Ok(told) => {
-                for (cluster, (covered, seen)) in told.into_iter().enumerate().filter(|(_, (covered, _))| *covered != 0) {
+                for (cluster, (covered, seen)) in told.into_iter().enumerate().filter(|(_, (covered, _))| *covered != 0)
+                {
                     steps[cluster].push(step(look.call, Effect::tells(covered, seen)));
                 }
             }
@@ -165,8 +166,11 @@ fn told(
         if *covered & home.bit != 0 && (*seen & home.bit != 0) != there {
             let item = &story.items[place];
             let adds = item.adds.iter().map(|add| add.call);
-            let detail = format!("{} was {}there without items that it was always added and removed with", item.item,
-                if there { "" } else { "not " });
+            let detail = format!(
+                "{} was {}there without items that it was always added and removed with",
+                item.item,
+                if there { "" } else { "not " }
+            );
             return Err(Violation::new("an add is atomic", detail, adds.chain([look.call])));
         }
         *covered |= home.bit;
@@ -220,7 +224,10 @@ fn gather(history: &History, story: &Story<'_>) -> Result<(Vec<Cluster>, Vec<Hom
     let mut clusters = Vec::with_capacity(cells.len());
     for (cluster, cells) in cells.into_values().enumerate() {
         if cells.len() > CELLS_MAX {
-            return Err(format!("{} has items that differ in more than {CELLS_MAX} ways: a smaller cluster please", story.list));
+            return Err(format!(
+                "{} has items that differ in more than {CELLS_MAX} ways: a smaller cluster please",
+                story.list
+            ));
         }
         for (bit, places) in cells.values().enumerate() {
             for place in places {

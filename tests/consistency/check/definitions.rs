@@ -60,9 +60,11 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
 fn judged(steps: &[Step], start: u64, promise: &'static str, what: &str) -> Option<Violation> {
     match judge(steps, start) {
         Verdict::Possible => None,
-        Verdict::Undecided => {
-            Some(Violation::new("the history can be judged", format!("too many calls of unknown outcome on {what}"), []))
-        }
+        Verdict::Undecided => Some(Violation::new(
+            "the history can be judged",
+            format!("too many calls of unknown outcome on {what}"),
+            [],
+        )),
         Verdict::Impossible { step } => {
             let detail = format!("no order of these calls on {what} explains the answer to call {}", steps[step].call);
             Some(Violation::new(promise, detail, minimal(steps, start).into_iter().map(|step| step.call)))
@@ -208,13 +210,7 @@ fn ttl_steps(history: &History, version: &VersionName, secs: &[u64]) -> Vec<Step
             }
             _ => continue,
         };
-        steps.push(Step {
-            call: index,
-            from: call.from,
-            to: history.latest(call),
-            optional: call.unknown(),
-            effect,
-        });
+        steps.push(Step { call: index, from: call.from, to: history.latest(call), optional: call.unknown(), effect });
     }
     steps
 }

@@ -65,8 +65,9 @@ impl<'a> Expiry<'a> {
         if let [only] = writes.as_slice() {
             return Some((only.secs, only.secs));
         }
-        let replaced =
-            |write: &TtlWrite| writes.iter().any(|other| other.certain && other.from > write.latest && other.latest < from);
+        let replaced = |write: &TtlWrite| {
+            writes.iter().any(|other| other.certain && other.from > write.latest && other.latest < from)
+        };
         let possible = || writes.iter().filter(|write| write.from <= to && !replaced(write)).map(|write| write.secs);
         Some((possible().min()?, possible().max()?))
     }

@@ -248,7 +248,8 @@ pub const CASES: &[Case] = &[
         script.forbidden("a token is there exactly when more items are");
     }),
     ("an_item_outside_the_bounds", || {
-        let request = Request::Get { list: list(), min: Some(item("x@2").timestamp), max: None, limit: None, after: None };
+        let request =
+            Request::Get { list: list(), min: Some(item("x@2").timestamp), max: None, limit: None, after: None };
         let script = Script::new().add((0, 1), "a@1");
         script.call((2, 3), request, Outcome::Page { items: items("a@1"), more: false }).forbidden("bounds are kept");
     }),

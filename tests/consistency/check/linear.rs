@@ -113,8 +113,7 @@ pub fn judge(steps: &[Step], start: u64) -> Verdict {
         }
     }
     events.sort_unstable();
-    let mut explorer =
-        Explorer { steps, open: Vec::new(), ways: vec![Way { state: start, happened: 0 }] };
+    let mut explorer = Explorer { steps, open: Vec::new(), ways: vec![Way { state: start, happened: 0 }] };
     for (_, ends, index) in events {
         if ends {
             explorer.end(index);

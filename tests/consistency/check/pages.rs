@@ -28,13 +28,15 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Result<(), (
                 .map_err(|error| ("values come back as they were sent", error))?;
             let keys: Vec<&Key> = known.iter().map(|(key, _)| key).collect();
             if let Some(pair) = keys.windows(2).find(|pair| pair[0] <= pair[1]) {
-                let promise = if pair[0] == pair[1] { "no duplicates in a page" } else { "newest first, ties by item key" };
+                let promise =
+                    if pair[0] == pair[1] { "no duplicates in a page" } else { "newest first, ties by item key" };
                 return Err((promise, format!("{:?} before {:?}", pair[0], pair[1])));
             }
             if keys.iter().any(|key| after.as_ref().is_some_and(|after| *key >= after)) {
                 return Err(("a page starts after the one before it", format!("{keys:?} is not after {after:?}")));
             }
-            let outside = |key: &&&Key| min.is_some_and(|min| key.timestamp < min) || max.is_some_and(|max| key.timestamp > max);
+            let outside =
+                |key: &&&Key| min.is_some_and(|min| key.timestamp < min) || max.is_some_and(|max| key.timestamp > max);
             if let Some(key) = keys.iter().find(outside) {
                 return Err(("bounds are kept", format!("{key:?} is outside {min:?}..={max:?}")));
             }
@@ -47,7 +49,10 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Result<(), (
             for (item, (_, place)) in items.iter().zip(&known) {
                 let added = place.is_some_and(|place| story.items[place].adds.iter().any(|add| add.from <= call.to));
                 if !added {
-                    return Err(("only what was added is returned", format!("{item} was not added before the call ended")));
+                    return Err((
+                        "only what was added is returned",
+                        format!("{item} was not added before the call ended"),
+                    ));
                 }
             }
             Ok(())
@@ -57,7 +62,10 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Result<(), (
             if added + already_expired == sent {
                 Ok(())
             } else {
-                Err(("added and already expired make up what was sent", format!("{added} + {already_expired} of {sent}")))
+                Err((
+                    "added and already expired make up what was sent",
+                    format!("{added} + {already_expired} of {sent}"),
+                ))
             }
         }
         (Request::RemoveValue { value, .. }, Outcome::Removed(count)) => {
@@ -69,7 +77,10 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Result<(), (
                 Err(("exact counts", format!("{count} removed of {most} that can have been there")))
             }
         }
-        (Request::Get { .. } | Request::Add { .. } | Request::RemoveValue { .. } | Request::RemoveAll { .. }, outcome) => {
+        (
+            Request::Get { .. } | Request::Add { .. } | Request::RemoveValue { .. } | Request::RemoveAll { .. },
+            outcome,
+        ) => {
             let fits = matches!(
                 (&call.request, outcome),
                 (Request::RemoveAll { .. }, Outcome::Done)
@@ -82,7 +93,11 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Result<(), (
                             | Outcome::Forbidden { .. }
                     )
             );
-            if fits { Ok(()) } else { Err(("documented answers only", format!("unexpected: {outcome:?} of {}", history.calls.len()))) }
+            if fits {
+                Ok(())
+            } else {
+                Err(("documented answers only", format!("unexpected: {outcome:?} of {}", history.calls.len())))
+            }
         }
         _ => Ok(()),
     }

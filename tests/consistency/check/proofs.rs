@@ -10,8 +10,10 @@ use super::linear::{Effect, Step, Verdict, judge};
 use super::{Promises, check};
 use crate::history::{Call, History, Item, Key, ListName, NANOS_PER_SEC, Outcome, Request, ValueType, VersionName};
 
-pub const CASES: &[(&str, fn())] =
-    &[("agrees_with_trying_all_orders", agrees_with_trying_all_orders), ("allows_what_a_list_did", allows_what_a_list_did)];
+pub const CASES: &[(&str, fn())] = &[
+    ("agrees_with_trying_all_orders", agrees_with_trying_all_orders),
+    ("allows_what_a_list_did", allows_what_a_list_did),
+];
 
 fn check_cases<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     // Failures are printed with their input, whole: no file is needed to find them again.
@@ -38,7 +40,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = (0_u64..12, 0_u64..6, proptest::bool::weighted(0.2), effect());
     proptest::collection::vec(step, 1..6).prop_map(|drawn| {
         let numbered = drawn.into_iter().enumerate();
-        numbered.map(|(call, (from, long, optional, effect))| Step { call, from, to: from + long, optional, effect }).collect()
+        numbered
+            .map(|(call, (from, long, optional, effect))| Step { call, from, to: from + long, optional, effect })
+            .collect()
     })
 }
 
@@ -52,8 +56,7 @@ fn can_follow(left: &[&Step], state: u64) -> bool {
     left.iter().enumerate().filter(|(_, step)| step.from <= first_end || step.optional).any(|(place, step)| {
         let mut rest = left.to_vec();
         rest.remove(place);
-        let happened = step.from <= first_end
-            && step.effect.apply(state).is_some_and(|state| can_follow(&rest, state));
+        let happened = step.from <= first_end && step.effect.apply(state).is_some_and(|state| can_follow(&rest, state));
         happened || (step.optional && can_follow(&rest, state))
     })
 }

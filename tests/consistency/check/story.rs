@@ -206,9 +206,7 @@ impl<'a> Story<'a> {
 
 /// Whether an add put an item into its list: `None` if certainly not, `Some(optional)` otherwise.
 fn added(history: &History, expiry: &Expiry<'_>, list: &ListName, call: &Call, item: &Item) -> Option<bool> {
-    let sight = || {
-        expiry.sight(&list.version, item.timestamp, (u64::MAX, u64::MAX), call.from, history.latest(call))
-    };
+    let sight = || expiry.sight(&list.version, item.timestamp, (u64::MAX, u64::MAX), call.from, history.latest(call));
     match call.outcome {
         Outcome::Unknown { .. } => (sight() != Sight::Hidden).then_some(true),
         Outcome::Added { already_expired: 0, .. } => Some(false),

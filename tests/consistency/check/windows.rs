@@ -90,12 +90,7 @@ pub fn check(history: &History, story: &Story<'_>, promises: Promises) -> Vec<Vi
 }
 
 /// The windows that a page contradicts, those of no item being left out that its call overlaps.
-fn contradicted<'w>(
-    story: &Story<'_>,
-    windows: &'w [Windows],
-    look: &Look,
-    call: &Call,
-) -> Vec<(usize, &'w Window)> {
+fn contradicted<'w>(story: &Story<'_>, windows: &'w [Windows], look: &Look, call: &Call) -> Vec<(usize, &'w Window)> {
     let mut against = Vec::new();
     for place in look.covered.clone() {
         let there = look.seen[place];
@@ -185,5 +180,7 @@ fn check_count(story: &Story<'_>, index: usize, call: &Call) -> Option<Violation
         calls.extend(here.into_iter().flat_map(Window::calls));
     }
     let fits = (least..=most).contains(count);
-    (!fits).then(|| Violation::new("exact counts", format!("{count} removed, {least} to {most} can have been there"), calls))
+    (!fits).then(|| {
+        Violation::new("exact counts", format!("{count} removed, {least} to {most} can have been there"), calls)
+    })
 }
