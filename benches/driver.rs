@@ -116,7 +116,7 @@ impl Driver {
         let values = (&self.feature_key, entity_id, lower, upper, self.arguments.limit + 1);
         let (rows, _) = self.session.execute_single_page(&self.get, values, PagingState::start()).await.unwrap();
         let rows = rows.into_rows_result().unwrap();
-        let read = rows.rows::<(&str, &[u8])>().unwrap().map(|row| row.unwrap().1.len()).count();
+        let read = rows.rows::<(&str, &[u8])>().unwrap().inspect(|row| assert!(row.is_ok())).count();
         assert!(read > 0, "{entity_id} is empty: is the data set there?");
     }
 

@@ -130,6 +130,11 @@ impl ListPool {
         self.inner.store.read_only()
     }
 
+    /// What an operator should look after although operations succeed.
+    pub fn warning(&self) -> Option<String> {
+        self.inner.store.warning()
+    }
+
     /// Brings the gauges that are read rather than counted up to date: before metrics are shown.
     pub fn refresh_metrics(&self) {
         let Inner { slots, metrics, options, .. } = &*self.inner;

@@ -87,7 +87,7 @@ fn item_store(lists: &ListPool) -> (Check, Option<String>) {
     }
     match lists.read_only() {
         Some(reason) => (Check::Warn, Some(format!("the item store takes no writes: {reason}"))),
-        None => (Check::Pass, None),
+        None => lists.warning().map_or((Check::Pass, None), |warning| (Check::Warn, Some(warning))),
     }
 }
 

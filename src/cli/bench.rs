@@ -162,7 +162,10 @@ async fn connect(arguments: &Arguments, feature: &str) -> Result<(Side, Target),
         // Only for commands, which know no lists.
         let protocol = Resp::new(feature, arguments.shape().data_set(u64::MAX).map_err(Failure::Usage)?, 1, 1);
         let side = RedisSide::new(address, feature, protocol).await?;
-        return Ok((Side::Redis(Box::new(side)), Target::Redis { address: address.clone(), feature: feature.to_owned() }));
+        return Ok((
+            Side::Redis(Box::new(side)),
+            Target::Redis { address: address.clone(), feature: feature.to_owned() },
+        ));
     }
     let side = ServerSide::new(&arguments.server, arguments.entity_type.clone(), arguments.feature.clone()).await?;
     let target = Target::Server { endpoint: side.endpoint.clone(), url: arguments.server.url.to_string() };

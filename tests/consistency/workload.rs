@@ -130,10 +130,8 @@ impl World {
 
     /// Creations, deletions and changes of definitions.
     fn define(&self, rng: &mut Rng) -> Request {
-        let version = VersionName {
-            feature: self.churned.clone(),
-            label: (*rng.choice(["a", "b/2"]).unwrap_or(&"a")).to_owned(),
-        };
+        let version =
+            VersionName { feature: self.churned.clone(), label: (*rng.choice(["a", "b/2"]).unwrap_or("a")).to_owned() };
         match rng.u8(0..100) {
             0..12 => Request::DeleteFeature { feature: self.churned.clone() },
             12..40 => Request::CreateFeature { feature: self.churned.clone(), ttl_secs: LONG_TTL_SECS },

@@ -121,7 +121,7 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
             load.stop.set(true);
         };
         let (lists, ()) = tokio::join!(callers, events);
-        let (total, failed) = (load.total(), load.failed.borrow());
+        let (total, failed) = (load.total(), load.failed.take());
         told(&format!("{case}: {total} operations, {} failed, slowest {:?}", failed.len(), load.slowest.get()));
         assert!(
             failed.len() as u64 * 1_000 <= total,

@@ -123,10 +123,10 @@ async fn a_cluster_with_logins_and_tls_lets_in_who_may() {
     let login = |password: &str| Some(Credentials { username: "cassandra".into(), password: password.into() });
     let file = |name: &str| dir.join(name);
     let client = Some(ClientCertificate { cert_file: file("client.pem"), key_file: file("client-key.pem") });
-    let tls = Some(CqlTls { ca_file: file("ca.pem"), client });
+    let tls = CqlTls { ca_file: file("ca.pem"), client };
     let options = CqlOptions {
         credentials: login("cassandra"),
-        tls: tls.clone(),
+        tls: Some(tls.clone()),
         ..cassandra::options(cluster.contact_points.clone(), 1)
     };
     migrate(&options, false).await.unwrap();
@@ -143,11 +143,11 @@ async fn a_cluster_with_logins_and_tls_lets_in_who_may() {
     assert!(nobody.contains("asks for a login"), "{nobody}");
     let plain = why_no_session(&CqlOptions { tls: None, ..options.clone() }).await;
     assert!(plain.contains("items.cql.tls.ca_file"), "{plain}");
-    let nameless = Some(CqlTls { client: None, ..tls.clone().unwrap() });
+    let nameless = Some(CqlTls { client: None, ..tls.clone() });
     let nameless = why_no_session(&CqlOptions { tls: nameless, ..options.clone() }).await;
     assert!(nameless.contains("cert_file"), "{nameless}");
     // The client's certificate is no authority of the node's.
-    let stranger = Some(CqlTls { ca_file: file("client.pem"), ..tls.unwrap() });
+    let stranger = Some(CqlTls { ca_file: file("client.pem"), ..tls });
     let stranger = why_no_session(&CqlOptions { tls: stranger, ..options.clone() }).await;
     assert!(stranger.contains("items.cql.tls.ca_file"), "{stranger}");
 }

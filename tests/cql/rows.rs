@@ -127,6 +127,19 @@ async fn a_value_found_thousands_of_times_goes_whole() {
 }
 
 #[tokio::test]
+async fn removals_that_overlap_count_each_item_once() {
+    let (server, list) = (Server::open(shared_options()).await, fresh_list());
+    let base = now().as_nanos();
+    for round in 0..5 {
+        let items: Vec<_> =
+            (0..30).map(|n| (Timestamp::from_nanos(base + round * 30 + n).unwrap(), &b"v"[..])).collect();
+        server.add(&list, &items).await;
+        let counts = futures_util::future::join_all((0..4).map(|_| server.remove(&list, b"v"))).await;
+        assert_eq!(counts.iter().sum::<u64>(), 30, "{counts:?}");
+    }
+}
+
+#[tokio::test]
 async fn rows_of_others_that_are_no_items_are_an_error_and_no_panic() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());

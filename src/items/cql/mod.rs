@@ -26,6 +26,7 @@ mod statements;
 mod store;
 mod tls;
 mod ttl;
+mod turns;
 mod write_clock;
 
 pub use add::{ADD_BYTES_MAX, ADD_ITEMS_MAX};

@@ -26,6 +26,7 @@ const FIND_ROWS: i32 = 1_000;
 /// larger: so a writer with a fast clock cannot make the removal a no-op. Equal timestamps are
 /// enough, since deletions win ties.
 pub async fn value(core: &Core, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+    let _turn = core.removals.at(list, op.deadline).await?;
     let mut write_timestamp = core.write_clock.next();
     let digest = ValueDigest::of(value);
     let visible_from = op.ttl.visible_from(op.now);

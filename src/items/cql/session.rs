@@ -18,6 +18,7 @@ use super::retry::{Attempts, Request};
 use super::schema::{Found, SchemaState, check_replicas, replicas_in};
 use super::statements::{Prepared, Statement};
 use super::store::Shared;
+use super::turns::Turns;
 use super::write_clock::WriteClock;
 use super::{add, connect, get, remove};
 use crate::domain::{ListKey, NewItem};
@@ -34,6 +35,7 @@ pub struct Core {
     pub write_clock: WriteClock,
     pub write_consistency: Consistency,
     pub sampler: Sampler,
+    pub removals: Turns,
 }
 
 impl Core {
@@ -72,6 +74,7 @@ impl CqlSession {
             write_clock: shared.write_clock.clone(),
             write_consistency: options.write_consistency,
             sampler: Sampler::new(),
+            removals: Turns::default(),
         };
         Ok(Self { core: Arc::new(core) })
     }

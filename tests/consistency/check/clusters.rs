@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Violation;
 use super::expiry::Sight;
-use super::linear::{Effect, Step, Verdict, judge, minimal};
+use super::linear::{Effect, Shares, Step, Verdict, judge, minimal};
 use super::story::{Look, Story};
 use crate::history::{Call, History, Outcome, Request};
 
@@ -45,28 +45,27 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
     }
     for index in &story.calls {
         let call = &history.calls[*index];
-        match (&call.request, &call.outcome) {
-            (Request::RemoveValue { value, .. }, Outcome::Removed(_) | Outcome::Unknown { .. }) => {
-                let mut bits: BTreeMap<usize, (u64, Vec<(u64, u64, u64)>)> = BTreeMap::new();
-                for place in story.by_value.get(value).into_iter().flatten() {
-                    let home = homes[*place];
-                    let (clear, counted) = bits.entry(home.cluster).or_default();
-                    *clear |= home.bit;
-                    counted.push(match story.sight(*place, call) {
-                        Sight::Visible => (home.bit, 1, 1),
-                        Sight::Unsure => (home.bit, 0, 1),
-                        Sight::Hidden => (home.bit, 0, 0),
-                    });
-                }
-                for (cluster, (clear, counted)) in bits {
-                    let counted = match call.outcome {
-                        Outcome::Removed(count) => Some((counted, count)),
-                        _ => None,
-                    };
-                    steps[cluster].push(step(*index, Effect { counted, ..Effect::clears(clear) }));
-                }
+        if let (Request::RemoveValue { value, .. }, Outcome::Removed(_) | Outcome::Unknown { .. }) =
+            (&call.request, &call.outcome)
+        {
+            let mut bits: BTreeMap<usize, (u64, Shares)> = BTreeMap::new();
+            for place in story.by_value.get(value).into_iter().flatten() {
+                let home = homes[*place];
+                let (clear, counted) = bits.entry(home.cluster).or_default();
+                *clear |= home.bit;
+                counted.push(match story.sight(*place, call) {
+                    Sight::Visible => (home.bit, 1, 1),
+                    Sight::Unsure => (home.bit, 0, 1),
+                    Sight::Hidden => (home.bit, 0, 0),
+                });
             }
-            _ => {}
+            for (cluster, (clear, counted)) in bits {
+                let counted = match call.outcome {
+                    Outcome::Removed(count) => Some((counted, count)),
+                    _ => None,
+                };
+                steps[cluster].push(step(*index, Effect { counted, ..Effect::clears(clear) }));
+            }
         }
     }
     for (cluster, Cluster { cells }) in clusters.iter().enumerate() {

@@ -12,15 +12,17 @@ use std::collections::HashSet;
 
 use crate::history::{Moment, NEVER};
 
+/// For each bit, at least and at most how many counted items it stands for if it was set.
+pub type Shares = Vec<(u64, u64, u64)>;
+
 /// What a call demands of the state, and does to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effect {
     /// The bits that the answer tells of, and what it says they were.
     pub told: u64,
     pub told_set: u64,
-    /// How many of the bits' items the answer counted: for each bit, at least and at most how many
-    /// it stands for if it was set; and the number in the answer.
-    pub counted: Option<(Vec<(u64, u64, u64)>, u64)>,
+    /// How many of the bits' items the answer counted, and the number in the answer.
+    pub counted: Option<(Shares, u64)>,
     pub set: u64,
     pub clear: u64,
 }
