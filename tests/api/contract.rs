@@ -88,7 +88,7 @@ impl Contract {
         let schema = format!("{pointer}/content/{}/schema", escape(content_type));
         self.validate(&schema, &answer.json(), "", about);
         if content_type == "application/problem+json" {
-            assert!(media["examples"].get(&answer.code()).is_some(), "the code is not described: {about}");
+            assert!(media["examples"].get(answer.code()).is_some(), "the code is not described: {about}");
         }
     }
 
