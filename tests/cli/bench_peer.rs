@@ -23,15 +23,13 @@ pub enum Reply {
 /// test says: it is given the request's number, from 0, and its first line.
 pub struct Peer {
     pub url: String,
-    pub requests: Arc<AtomicU64>,
 }
 
 impl Peer {
     pub fn start(reply: impl Fn(u64, &str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(AtomicU64::new(0));
-        let (counter, reply) = (Arc::clone(&requests), Arc::new(reply));
+        let (counter, reply) = (Arc::new(AtomicU64::new(0)), Arc::new(reply));
         // These threads end with the test's process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -39,7 +37,7 @@ impl Peer {
                 std::thread::spawn(move || serve(stream.unwrap(), &counter, &*reply));
             }
         });
-        Self { url, requests }
+        Self { url }
     }
 }
 
