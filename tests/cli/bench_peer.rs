@@ -29,8 +29,7 @@ impl Peer {
     pub fn start(reply: impl Fn(u64, &str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(AtomicU64::new(0));
-        let (counter, reply) = (Arc::clone(&requests), Arc::new(reply));
+        let (counter, reply) = (Arc::new(AtomicU64::new(0)), Arc::new(reply));
         // These threads end with the test's process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {

@@ -35,7 +35,7 @@ Examples:
     liststore bench --load --feature long --lists 1000 --length 10000 --duration 0s
 
   What does an operation cost? (CPU time of the server's processes on this machine)
-    liststore bench --server-pid $(pidof liststore | tr ' ' '\\n' | tail -1) --output json
+    liststore bench --server-pid $(pidof -s liststore) --output json
 
 The table: requests and items a second, latency in milliseconds (half of the requests were at most
 as slow as p50, 99 in 100 as p99), and errors by the server's code. Exit status 1 if an answer

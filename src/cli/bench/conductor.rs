@@ -37,6 +37,7 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
     let (mut cpu_begin, mut cpu_end, mut interrupted) = (None, None, None);
     let mut live = Live::new(begin);
     let mut ticks = tokio::time::interval(LIVE_INTERVAL);
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     let (mut finished, mut left) = (Vec::new(), plan.threads);
     while left > 0 {
         tokio::select! {
@@ -51,7 +52,7 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
             () = sleep_until(end.into()), if server.is_some() && cpu_end.is_none() => {
                 cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));
             }
-            _ = tokio::signal::ctrl_c(), if interrupted.is_none() => {
+            _ = &mut interrupt, if interrupted.is_none() => {
                 interrupted = Some(Instant::now());
                 if cpu_begin.is_some() && cpu_end.is_none() {
                     cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));

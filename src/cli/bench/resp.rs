@@ -101,7 +101,10 @@ impl Resp {
     pub fn items(&self, kind: Kind, body: &[u8]) -> u64 {
         match kind {
             // Each item is two elements.
-            Kind::Get => line(body, 1).ok().flatten().map_or(0, |(digits, _)| parse_number(&body[digits])) as u64 / 2,
+            Kind::Get => {
+                let elements = line(body, 1).ok().flatten().map_or(0, |(digits, _)| parse_number(&body[digits]));
+                elements.max(0) as u64 / 2
+            }
             Kind::Add => self.batch,
             Kind::Remove => Self::read_integer(body).unwrap_or(0),
         }
@@ -275,6 +278,7 @@ mod tests {
         let items = Resp::read_items(body).unwrap();
         assert_eq!((items[0].timestamp.as_nanos(), &*items[0].value), (1_700_000, b"bb".as_slice()));
         assert_eq!(items.len(), 2);
+        assert_eq!((resp.items(Kind::Get, b"*0\r\n"), resp.items(Kind::Get, b"*-1\r\n")), (0, 0));
         assert_eq!(resp.items(Kind::Remove, b":1\r\n"), 1);
         assert!(Resp::read_items(b":1\r\n").is_err());
     }
