@@ -43,7 +43,7 @@ was found wrong, or no request succeeded.";
 
 /// Generate load for a running server, and measure it
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct Arguments {
     #[command(flatten)]
     pub server: Server,
