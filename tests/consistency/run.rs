@@ -80,12 +80,24 @@ pub async fn run(plan: Plan, recipe: Recipe) -> Result<Done, String> {
         clients.spawn(client.work(Arc::clone(&left), Arc::clone(&done)));
     }
     let faulted = faults::inject(&plan, &subject, done.subscribe(), rng.fork());
-    let faulted = tokio::spawn(faulted);
+    let mut faulted = tokio::spawn(faulted);
     let mut calls = Vec::with_capacity(plan.operations);
-    while let Some(client) = clients.join_next().await {
-        calls.append(&mut client.map_err(|e| e.to_string())?);
+    let mut kills = None;
+    // Together: clients wait for a server that is down, and one that does not come back after a
+    // fault must fail the run instead of keeping them waiting.
+    loop {
+        tokio::select! {
+            client = clients.join_next() => match client {
+                Some(made) => calls.append(&mut made.map_err(|e| e.to_string())?),
+                None => break,
+            },
+            ended = &mut faulted, if kills.is_none() => kills = Some(ended.map_err(|e| e.to_string())??),
+        }
     }
-    let kills = faulted.await.map_err(|e| e.to_string())??;
+    let kills = match kills {
+        Some(kills) => kills,
+        None => faulted.await.map_err(|e| e.to_string())??,
+    };
     subject.heal().await?;
     let mut last = Client {
         number: CLIENTS,
