@@ -9,7 +9,7 @@ use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancing
 use super::connect::{self, Tls};
 use super::dialect::Dialect;
 use super::options::{Consistency, CqlOptions};
-use super::schema::{Found, SchemaState, check_replicas, replicas_in, statement};
+use super::schema::{Found, SchemaState, check_replicas, query, replicas_in};
 use super::tls;
 use crate::items::StoreError;
 
@@ -91,7 +91,7 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
 }
 
 async fn inspect_node(session: &Session, dialect: Dialect, node: &Arc<Node>) -> NodeInspection {
-    let mut query = statement(dialect.release_query(), Consistency::One);
+    let mut query = query(dialect.release_query(), Consistency::One);
     query.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(
         NodeIdentifier::Node(Arc::clone(node)),
         None,

@@ -1,6 +1,8 @@
 //! Bringing the schema up to date. Safe to run twice and by two at once: every statement names what
 //! it makes IF NOT EXISTS, and where two nodes could each make a table of one name, its id is fixed.
 
+use std::time::Duration;
+
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
@@ -9,9 +11,12 @@ use super::dialect::{Dialect, racks_of};
 use super::error::Failure;
 use super::migrations::Parameters;
 use super::options::CqlOptions;
-use super::schema::{Found, SchemaState, check_replicas, replicas_in, select, statement};
+use super::schema::{Found, SchemaState, check_replicas, query, replicas_in, select};
 use super::{OpenError, tls};
 use crate::items::StoreError;
+
+/// How long one change of the schema may take; building an index on a full table goes on after it.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a migration did, or, if it was only asked what it would do, would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +130,9 @@ fn record(parameters: &Parameters, version: i32, name: &str) -> String {
 /// statement found nothing to do, since another migration may have done it on another node just now.
 async fn change(session: &Session, options: &CqlOptions, step: &MigrationStep, text: &str) -> Result<(), MigrateError> {
     let refused = |words| MigrateError::Refused { step: step.name.clone(), statement: text.to_owned(), words };
-    match session.query_unpaged(statement(text, options.write_consistency), ()).await {
+    let mut change = query(text, options.write_consistency);
+    change.set_request_timeout(Some(CHANGE_TIMEOUT));
+    match session.query_unpaged(change, ()).await {
         Ok(_)
         | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::AlreadyExists { .. }, _))) => {}
         Err(error) => return Err(refused(words(&error))),

@@ -4,7 +4,6 @@
 //! the driver, and it must never hand the driver's or the database's words to a caller.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 mod add;
 mod connect;
@@ -37,9 +36,6 @@ pub use options::{ClientCertificate, Consistency, CqlOptions, CqlTls, Credential
 pub use schema::SchemaState;
 pub use statements::Texts;
 pub use store::CqlStore;
-
-/// How long one request about the schema may take.
-const SCHEMA_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a store cannot be opened, whatever the cluster: the options are not right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,6 +2,7 @@
 //! knows. It must never change anything.
 
 use std::fmt;
+use std::time::Duration;
 
 use scylla::client::session::Session;
 use scylla::cluster::ClusterState;
@@ -16,6 +17,9 @@ use super::dialect::Dialect;
 use super::error::{Failure, damaged_row};
 use super::options::{Consistency, CqlOptions};
 use crate::items::StoreError;
+
+/// How long a look at one of the schema's tables may take.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const TABLE: &str = "list_items";
 const RECORD: &str = "schema_migrations";
@@ -234,7 +238,7 @@ pub async fn select<R>(
 where
     R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
 {
-    let result = session.query_unpaged(statement(text, consistency), values).await.map_err(|error| failed(&error))?;
+    let result = session.query_unpaged(query(text, consistency), values).await.map_err(|error| failed(&error))?;
     let rows = result.into_rows_result().map_err(|_| damaged_row())?;
     rows.rows::<R>().map_err(|_| damaged_row())?.collect::<Result<_, _>>().map_err(|_| damaged_row())
 }
@@ -243,11 +247,11 @@ fn failed(error: &ExecutionError) -> StoreError {
     Failure::of(error, false).error
 }
 
-/// A statement outside the list operations. It is bounded by itself, since it has no deadline.
-pub fn statement(text: &str, consistency: Consistency) -> Statement {
+/// A query outside the list operations. It is bounded by itself, since it has no deadline.
+pub fn query(text: &str, consistency: Consistency) -> Statement {
     let mut statement = Statement::new(text);
     statement.set_consistency(consistency.of_driver());
-    statement.set_request_timeout(Some(super::SCHEMA_REQUEST_TIMEOUT));
+    statement.set_request_timeout(Some(QUERY_TIMEOUT));
     statement
 }
 
