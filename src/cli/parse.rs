@@ -12,7 +12,14 @@ use crate::domain::{EntityType, FeatureId, FeatureName, Ttl, VersionLabel};
 #[derive(Debug, Clone, Args)]
 pub(super) struct Server {
     /// The server's URL
-    #[arg(long, env = "LISTSTORE_URL", default_value = ServerUrl::DEFAULT, value_parser = ServerUrl::parse)]
+    // Help shows no value of the environment: it may hold a password.
+    #[arg(
+        long,
+        env = "LISTSTORE_URL",
+        hide_env_values = true,
+        default_value = ServerUrl::DEFAULT,
+        value_parser = ServerUrl::parse
+    )]
     pub url: ServerUrl,
 }
 

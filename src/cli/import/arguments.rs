@@ -10,7 +10,7 @@ use crate::cli::output::Format;
 use crate::cli::parse::{Server, VersionOption};
 use crate::domain::{EntityType, FeatureId, FeatureName};
 
-const CONCURRENCY_DEFAULT: &str = "8";
+const CONCURRENCY_DEFAULT: &str = "32";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +59,7 @@ pub(in crate::cli) struct Arguments {
     /// Go on after a bad row, and write it there with the reason, to be corrected and imported again
     #[arg(long, value_name = "FILE")]
     pub bad_rows: Option<PathBuf>,
-    /// How many adds may be in flight
+    /// How many adds may be in flight; many help where lists are short
     #[arg(long, default_value = CONCURRENCY_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
     #[command(flatten)]
