@@ -14,6 +14,7 @@ mod gets;
 mod headers;
 mod health;
 mod history;
+mod metrics;
 mod pages;
 mod paths;
 mod removals;

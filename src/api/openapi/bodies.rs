@@ -390,3 +390,14 @@ impl PartialSchema for Labels {
 }
 
 impl ToSchema for Labels {}
+
+/// Whole milliseconds: with no upper bound, unlike any integer format.
+pub struct Millis;
+
+impl PartialSchema for Millis {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(SchemaType::Type(Type::Integer)).minimum(Some(1_usize)).into()
+    }
+}
+
+impl ToSchema for Millis {}

@@ -3,7 +3,7 @@
 
 use utoipa::IntoParams;
 
-use super::bodies::{Label, Name, TimestampText};
+use super::bodies::{Label, Millis, Name, TimestampText};
 
 /// Which list.
 #[derive(IntoParams)]
@@ -109,8 +109,8 @@ pub struct RequestHeaders {
     #[param(rename = "X-Request-Id", required = false)]
     request_id: String,
     /// Shortens the operation's deadline, in milliseconds; never lengthens it.
-    #[param(rename = "Liststore-Timeout-Ms", required = false, minimum = 1, example = 500)]
-    timeout_ms: u64,
+    #[param(rename = "Liststore-Timeout-Ms", inline, required = false, example = 500)]
+    timeout_ms: Millis,
 }
 
 #[derive(IntoParams)]
