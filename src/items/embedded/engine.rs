@@ -12,7 +12,7 @@ use super::error::WriteError;
 use super::heads::Heads;
 use super::health::{Health, Part};
 use super::log::writer::Progress;
-use super::metrics::Metrics;
+use super::metrics::{Memory, Metrics};
 use super::options::EmbeddedOptions;
 use super::pool::Pool;
 use super::tables::Tables;
@@ -69,6 +69,13 @@ impl Engine {
                 self.health.fail(format!("an fsync of data files failed: {error}; start the server again"));
             }
         }
+    }
+
+    /// Memory in use.
+    pub fn memory(&self) -> Memory {
+        let view = self.tables.view();
+        let frozen = view.frozen.as_ref().map_or(0, |frozen| frozen.bytes());
+        Memory { pending_bytes: (view.active.bytes() + frozen) as u64, head_bytes: self.heads.weight() }
     }
 
     /// To be called when the set of files has changed.

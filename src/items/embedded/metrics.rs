@@ -1,6 +1,7 @@
 //! What the engine tells of itself, in Prometheus' conventions.
 
-use prometheus::core::Collector;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
 
 #[derive(Debug, Clone)]
@@ -10,13 +11,11 @@ pub struct Metrics {
     pub fsync_seconds: Histogram,
     pub disk_bytes: IntGauge,
     pub data_files: IntGauge,
-    pub pending_bytes: IntGauge,
     pub flushes: IntCounter,
     pub compactions: IntCounter,
     pub compaction_bytes: IntCounter,
     pub head_hits: IntCounter,
     pub head_misses: IntCounter,
-    pub head_bytes: IntGauge,
 }
 
 impl Metrics {
@@ -40,13 +39,11 @@ impl Metrics {
             )?,
             disk_bytes: gauge("liststore_disk_bytes", "Bytes of data files; the log is extra.")?,
             data_files: gauge("liststore_data_files", "Data files.")?,
-            pending_bytes: gauge("liststore_pending_bytes", "Memory of items that are not in data files yet.")?,
             flushes: counter("liststore_flushes_total", "Times that pending items were written to data files.")?,
             compactions: counter("liststore_compactions_total", "Merges of data files.")?,
             compaction_bytes: counter("liststore_compaction_bytes_total", "Bytes of data files written by merges.")?,
             head_hits: counter("liststore_head_hits_total", "Gets answered from list heads in memory.")?,
             head_misses: counter("liststore_head_misses_total", "Gets that had to look further than list heads.")?,
-            head_bytes: gauge("liststore_head_bytes", "Memory of list heads.")?,
         })
     }
 }
@@ -54,4 +51,45 @@ impl Metrics {
 fn keep<M: Collector + Clone + 'static>(registry: &Registry, metric: M) -> Result<M, prometheus::Error> {
     registry.register(Box::new(metric.clone()))?;
     Ok(metric)
+}
+
+/// Bytes of memory in use.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    pub pending_bytes: u64,
+    pub head_bytes: u64,
+}
+
+/// Gauges that are read when somebody asks for them.
+struct MemoryGauges<F> {
+    pending_bytes: IntGauge,
+    head_bytes: IntGauge,
+    /// `None` once the store is gone.
+    read: F,
+}
+
+/// Registers the gauges of memory.
+pub fn register_memory(
+    registry: &Registry,
+    read: impl Fn() -> Option<Memory> + Send + Sync + 'static,
+) -> Result<(), prometheus::Error> {
+    let pending_help = "Memory of items that are not in data files yet.";
+    registry.register(Box::new(MemoryGauges {
+        pending_bytes: IntGauge::new("liststore_pending_bytes", pending_help)?,
+        head_bytes: IntGauge::new("liststore_head_bytes", "Memory of list heads.")?,
+        read,
+    }))
+}
+
+impl<F: Fn() -> Option<Memory> + Send + Sync> Collector for MemoryGauges<F> {
+    fn desc(&self) -> Vec<&Desc> {
+        [self.pending_bytes.desc(), self.head_bytes.desc()].concat()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let Some(memory) = (self.read)() else { return Vec::new() };
+        self.pending_bytes.set(i64::try_from(memory.pending_bytes).unwrap_or(i64::MAX));
+        self.head_bytes.set(i64::try_from(memory.head_bytes).unwrap_or(i64::MAX));
+        [self.pending_bytes.collect(), self.head_bytes.collect()].concat()
+    }
 }

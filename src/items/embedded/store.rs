@@ -20,7 +20,7 @@ use super::health::Health;
 use super::list_id::BorrowedListId;
 use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
-use super::metrics::Metrics;
+use super::metrics::{self, Metrics};
 use super::options::{EmbeddedOptions, Fsync};
 use super::pending::Pending;
 use super::pool::Pool;
@@ -112,6 +112,8 @@ impl EmbeddedStore {
             compact_all: AtomicBool::new(false),
         });
         engine.files_changed();
+        let measured = Arc::downgrade(&engine);
+        metrics::register_memory(registry, move || Some(measured.upgrade()?.memory()))?;
         let store = Self { engine, running: Mutex::new(Running { lock: Some(lock), ..Running::default() }) };
         store.start(log)?;
         Ok(store)
@@ -170,15 +172,6 @@ impl EmbeddedStore {
             Some(reason) => Err(super::health::unavailable(&reason)),
             None => Err(StoreError::Unavailable { reason: "the item store is closed".into(), outcome_unknown: false }),
         }
-    }
-
-    /// Brings figures up to date that nobody is told of when they change.
-    pub fn refresh_metrics(&self) {
-        let engine = &self.engine;
-        let view = engine.tables.view();
-        let pending = view.active.bytes() + view.frozen.as_ref().map_or(0, |frozen| frozen.bytes());
-        engine.metrics.pending_bytes.set(i64::try_from(pending).unwrap_or(i64::MAX));
-        engine.metrics.head_bytes.set(i64::try_from(engine.heads.weight()).unwrap_or(i64::MAX));
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -103,17 +104,28 @@ impl View {
     }
 }
 
-/// The set of files and how it changes. One change at a time.
+/// The set of files and how it changes.
 pub struct Tables {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     view: ArcSwap<View>,
+    /// Held while the view is replaced: never while the disk is waited for.
+    replacing: Mutex<()>,
+    next_file: AtomicU64,
+    /// Held while the manifest is written: one change to the set of files at a time.
     manifest: Mutex<Manifest>,
 }
 
 impl Tables {
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest, view: View) -> Self {
-        Self { disk, dir, view: ArcSwap::from_pointee(view), manifest: Mutex::new(manifest) }
+        Self {
+            disk,
+            dir,
+            view: ArcSwap::from_pointee(view),
+            replacing: Mutex::default(),
+            next_file: AtomicU64::new(manifest.next_file),
+            manifest: Mutex::new(manifest),
+        }
     }
 
     pub fn view(&self) -> Arc<View> {
@@ -124,40 +136,46 @@ impl Tables {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number for a new data file.
-    pub fn new_file_id(&self) -> FileId {
-        let mut manifest = self.manifest();
-        let id = manifest.next_file;
-        manifest.next_file += 1;
-        id
+    fn replace_view(&self, next: impl FnOnce(&View) -> View) {
+        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.view.store(Arc::new(next(&self.view())));
     }
 
-    /// Freezes the active pending items; those from `start` on in the log go to a new map.
+    /// A number for a new data file.
+    pub fn new_file_id(&self) -> FileId {
+        self.next_file.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Freezes the active pending items, unless some are frozen already; those from `start` on in
+    /// the log go to a new map.
     pub fn freeze(&self, start: Position) {
-        let _one_change_at_a_time = self.manifest();
-        let view = self.view();
-        if view.frozen.is_none() {
-            let active = Arc::new(Pending::new(start));
-            self.view.store(Arc::new(View { active, frozen: Some(view.active.clone()), files: view.files.clone() }));
-        }
+        self.replace_view(|view| match &view.frozen {
+            Some(_) => view.clone(),
+            None => View {
+                active: Arc::new(Pending::new(start)),
+                frozen: Some(view.active.clone()),
+                files: view.files.clone(),
+            },
+        });
     }
 
     /// Puts files in the place of the frozen items. Returns from where on the log is needed.
     pub fn install_flushed(&self, flushed: Vec<DataFile>) -> Result<Position, WriteError> {
         let mut manifest = self.manifest();
-        let view = self.view();
-        let mut next = manifest.clone();
-        let mut files = Files::clone(&view.files);
-        next.log_start = view.active.start;
-        for file in flushed {
-            let partition = file.summary.partition;
-            next.files[partition].insert(0, NamedFile { id: file.id, bytes: file.bytes });
-            files.0[partition].insert(0, Arc::new(file));
+        // As long as some items are frozen, the active ones are not.
+        let log_start = self.view().active.start;
+        let mut next = Manifest { log_start, ..manifest.clone() };
+        let flushed: Vec<_> = flushed.into_iter().map(Arc::new).collect();
+        for file in &flushed {
+            next.files[file.summary.partition].insert(0, NamedFile { id: file.id, bytes: file.bytes });
         }
-        self.store(&next)?;
-        *manifest = next;
-        self.view.store(Arc::new(View { active: view.active.clone(), frozen: None, files: Arc::new(files) }));
-        Ok(view.active.start)
+        self.store(&mut manifest, next)?;
+        self.replace_view(|view| {
+            let mut files = Files::clone(&view.files);
+            flushed.into_iter().for_each(|file| files.0[file.summary.partition].insert(0, file));
+            View { active: view.active.clone(), frozen: None, files: Arc::new(files) }
+        });
+        Ok(log_start)
     }
 
     /// Puts one file, or none, in the place of some neighbours in a partition, and removes those.
@@ -169,15 +187,17 @@ impl Tables {
     ) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let view = self.view();
+        // Only flushes come in between, and they put their files in front.
+        let Some(range) = place_of(view.files.partition(partition), replaced) else { return Ok(()) };
         let mut next = manifest.clone();
-        let mut files = Files::clone(&view.files);
-        let Some(range) = place_of(&files.0[partition], replaced) else { return Ok(()) };
         let named = merged.as_ref().map(|file| NamedFile { id: file.id, bytes: file.bytes });
         next.files[partition].splice(range.clone(), named);
-        files.0[partition].splice(range, merged.map(Arc::new));
-        self.store(&next)?;
-        *manifest = next;
-        self.view.store(Arc::new(View { files: Arc::new(files), ..View::clone(&view) }));
+        self.store(&mut manifest, next)?;
+        self.replace_view(|view| {
+            let mut files = Files::clone(&view.files);
+            files.0[partition].splice(range, merged.map(Arc::new));
+            View { files: Arc::new(files), ..view.clone() }
+        });
         drop(manifest);
         for file in replaced {
             // If it stays, the next start removes it: the manifest does not name it.
@@ -190,13 +210,14 @@ impl Tables {
     pub fn install_log_start(&self, start: Position) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let next = Manifest { log_start: start, ..manifest.clone() };
-        self.store(&next)?;
-        *manifest = next;
-        Ok(())
+        self.store(&mut manifest, next)
     }
 
-    fn store(&self, manifest: &Manifest) -> Result<(), WriteError> {
-        manifest.store(&*self.disk, &self.dir)
+    fn store(&self, manifest: &mut Manifest, mut next: Manifest) -> Result<(), WriteError> {
+        next.next_file = self.next_file.load(Ordering::Acquire);
+        next.store(&*self.disk, &self.dir)?;
+        *manifest = next;
+        Ok(())
     }
 
     /// Removes a file that did not become part of the store.
