@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use liststore::metadata::MetadataError;
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{Api, ago, api, items, one};
+use super::client::api;
 use super::faults::{faulty, faulty_from_the_start, refuse_sessions};
 
 #[tokio::test]

@@ -49,7 +49,7 @@ fn assert_as_documented(section: &str, registry: &Registry) {
     for family in registry.gather() {
         let (kind, labels) =
             documented.get(family.name()).unwrap_or_else(|| panic!("not in the table: {}", family.name()));
-        let shown = format!("{:?}", family.type_()).to_lowercase();
+        let shown = format!("{:?}", family.get_field_type()).to_lowercase();
         assert_eq!(shown, *kind, "{}", family.name());
         for metric in family.get_metric() {
             let shown: BTreeSet<_> = metric.get_label().iter().map(|label| label.name()).collect();

@@ -13,6 +13,9 @@ use crate::faults::Fault;
 use crate::history::{History, Outcome, Request};
 use crate::run::{self, Done, Plan};
 use crate::server::Recipe;
+use crate::tools;
+
+pub const CACHE_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Store {
@@ -35,6 +38,8 @@ pub enum FaultKind {
     Term,
     /// SIGSTOP of the server for a moment
     Pause,
+    /// The server's wall clock goes forward and back by an hour (needs libfaketime)
+    Clock,
 }
 
 pub struct Campaign {
@@ -71,7 +76,7 @@ impl Campaign {
             faults: (0..self.faults_per_run).filter_map(|_| self.draw(&mut rng)).collect(),
         };
         let faults = plan.faults.clone();
-        let recipe = self.recipe(dir.path(), seed);
+        let recipe = self.recipe(dir.path(), seed)?;
         let blame = |error: String| format!("seed {seed}, {faults:?}: {error}");
         let Done { history, kills } = match run::run(plan, recipe).await {
             Ok(done) => done,
@@ -94,12 +99,16 @@ impl Campaign {
             FaultKind::Kill => Fault::Kill,
             FaultKind::Term => Fault::Terminate,
             FaultKind::Pause => Fault::Pause,
+            FaultKind::Clock => Fault::StepClock,
         })
     }
 
-    fn recipe(&self, dir: &Path, seed: u64) -> Recipe {
-        let recipe = Recipe::new(dir).set("LOG__FILTER", "info");
-        match self.store {
+    fn recipe(&self, dir: &Path, seed: u64) -> Result<Recipe, String> {
+        let mut recipe = Recipe::new(dir);
+        if self.faults.contains(&FaultKind::Clock) {
+            recipe = recipe.with_faked_clock(&tools::faketime().ok_or("libfaketime is not installed")?)?;
+        }
+        Ok(match self.store {
             Store::Memory => recipe.set("ITEMS__STORE", "memory").set("METADATA__STORE", "memory"),
             Store::Embedded => {
                 let fsync = self.fsync[usize::try_from(seed).unwrap_or(0) % self.fsync.len()];
@@ -107,9 +116,10 @@ impl Campaign {
                     Fsync::Group => "group",
                     Fsync::Interval => "interval",
                 };
-                recipe.set("ITEMS__EMBEDDED__FSYNC", mode).set("ITEMS__EMBEDDED__CACHE_BYTES", 8 << 20)
+                // Little memory, so that there is much going to and fro between it and files.
+                recipe.set("ITEMS__EMBEDDED__FSYNC", mode).set("ITEMS__EMBEDDED__CACHE_BYTES", CACHE_BYTES)
             }
-        }
+        })
     }
 }
 

@@ -20,11 +20,16 @@ pub enum Fault {
     Terminate,
     /// All threads stop for a moment, and go on.
     Pause,
+    /// The wall clock goes forward or back by an hour, from wherever it is to a third place.
+    StepClock,
+    /// SIGKILL, then a start without the program that ran the server so far.
+    Unwrap,
 }
 
 /// How far a start may get before it is killed: from hardly begun to serving.
 const START_KILL_MS_MAX: u64 = 400;
 const PAUSE_MS: u64 = 300;
+const CLOCK_OFFSETS_SECS: [i64; 3] = [-3_600, 0, 3_600];
 
 /// Makes the plan's faults happen in its order, evenly over its operations, give or take. Returns
 /// how many processes were ended by SIGKILL.
@@ -70,6 +75,16 @@ async fn carry_out(fault: &Fault, subject: &Subject, rng: &mut Rng) -> Result<us
             subject.terminate().await?;
             subject.bring_up().await?;
             Ok(0)
+        }
+        Fault::StepClock => {
+            let offset = rng.choice(CLOCK_OFFSETS_SECS).unwrap_or_default();
+            subject.step_clock(offset).map(|()| 0)
+        }
+        Fault::Unwrap => {
+            subject.kill().await?;
+            subject.alter(|recipe| recipe.wrapper.clear());
+            subject.bring_up().await?;
+            Ok(1)
         }
         Fault::Pause => {
             subject.pause(Duration::from_millis(PAUSE_MS)).await?;

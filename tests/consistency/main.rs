@@ -8,6 +8,7 @@
 mod calls;
 mod campaign;
 mod check;
+mod disks;
 mod faults;
 mod history;
 mod http;
@@ -16,6 +17,7 @@ mod quick;
 mod run;
 mod server;
 mod subject;
+mod tools;
 mod workload;
 
 use std::process::ExitCode;

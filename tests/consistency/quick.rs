@@ -6,6 +6,7 @@ use libtest_mimic::{Failed, Trial};
 use tokio::runtime::Runtime;
 
 use crate::campaign::{Campaign, FaultKind, Fsync, Store, Tally};
+use crate::{disks, tools};
 
 pub fn runtime() -> Result<Runtime, String> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|e| e.to_string())
@@ -33,6 +34,28 @@ pub fn trials() -> Vec<Trial> {
             };
             let tally = runs_tallied(&campaign, 1..=50)?;
             if tally.kills < 100 { Err(format!("only {} kills", tally.kills).into()) } else { Ok(()) }
+        }),
+        tools::trial("faults::the_clock_is_stepped", "libfaketime", tools::faketime(), |_| {
+            let campaign = Campaign {
+                store: Store::Embedded,
+                fsync: vec![Fsync::Group],
+                faults: vec![FaultKind::Clock, FaultKind::Clock, FaultKind::Kill],
+                faults_per_run: 8,
+                operations_per_run: 4_000,
+            };
+            runs(&campaign, 1..=2)
+        }),
+        tools::trial("faults::an_fsync_fails_in_group_mode", "strace", tools::strace(), |()| {
+            runtime()?.block_on(disks::failing_fsync("group"))
+        }),
+        tools::trial("faults::an_fsync_fails_in_interval_mode", "strace", tools::strace(), |()| {
+            runtime()?.block_on(disks::failing_fsync("interval"))
+        }),
+        tools::trial("faults::fsyncs_are_slow", "strace", tools::strace(), |()| {
+            runtime()?.block_on(disks::slow_fsync())
+        }),
+        tools::trial("faults::the_disk_is_full_and_freed", "the right to mount", tools::mount(), |()| {
+            runtime()?.block_on(disks::full_disk())
         }),
     ]
 }

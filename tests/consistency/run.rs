@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::calls::{outcome, wire};
 use crate::faults::{self, Fault};
-use crate::history::{Call, History, Key, ListName, Moment, Outcome, Request, VersionName};
+use crate::history::{Call, ClockStep, History, Key, ListName, Moment, Outcome, Request, VersionName};
 use crate::http::{Connection, Endpoint};
 use crate::server::Recipe;
 use crate::subject::Subject;
@@ -69,14 +69,7 @@ pub async fn run(plan: Plan, recipe: Recipe) -> Result<Done, String> {
     let mut rng = Rng::with_seed(plan.seed);
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        let client = Client {
-            number,
-            rng: rng.fork(),
-            world: Arc::clone(&world),
-            subject: Arc::clone(&subject),
-            connection: Connection::default(),
-            calls: Vec::new(),
-        };
+        let client = Client::new(number, rng.fork(), &world, &subject);
         clients.spawn(client.work(Arc::clone(&left), Arc::clone(&done)));
     }
     let faulted = faults::inject(&plan, &subject, done.subscribe(), rng.fork());
@@ -99,29 +92,33 @@ pub async fn run(plan: Plan, recipe: Recipe) -> Result<Done, String> {
         None => faulted.await.map_err(|e| e.to_string())??,
     };
     subject.heal().await?;
-    let mut last = Client {
-        number: CLIENTS,
-        rng,
-        world: Arc::clone(&world),
-        subject: Arc::clone(&subject),
-        connection: Connection::default(),
-        calls: Vec::new(),
-    };
+    let mut last = Client::new(CLIENTS, rng, &world, &subject);
     last.look_at_all().await;
     calls.append(&mut last.calls);
-    calls.sort_by_key(|call| (call.from, call.client));
     let (ends, clock_steps) = subject.finish().await?;
+    Ok(Done { history: history(&world, timeline.epoch, calls, ends, clock_steps), kills })
+}
+
+/// The history of a world in which these calls were made after its features were created.
+pub fn history(
+    world: &World,
+    epoch: u64,
+    mut calls: Vec<Call>,
+    ends: Vec<Moment>,
+    clock_steps: Vec<ClockStep>,
+) -> History {
+    calls.sort_by_key(|call| (call.from, call.client));
     let versions = world.features().iter().map(|(name, _, secs)| (default_version(name), *secs)).collect();
     let value_types = world.features().iter().map(|(name, value_type, _)| (name.clone(), *value_type)).collect();
-    let history = History { epoch: timeline.epoch, value_types, versions, ends, clock_steps, calls };
-    Ok(Done { history, kills })
+    History { epoch, value_types, versions, ends, clock_steps, calls }
 }
 
 fn default_version(feature: &str) -> VersionName {
     VersionName { feature: feature.to_owned(), label: String::new() }
 }
 
-async fn create(world: &World, subject: &Subject) -> Result<(), String> {
+/// Creates the world's features.
+pub async fn create(world: &World, subject: &Subject) -> Result<(), String> {
     let mut connection = Connection::default();
     let endpoint = subject.endpoint().await;
     for (feature, value_type, ttl_secs) in world.features() {
@@ -145,7 +142,8 @@ async fn exchange(
     outcome(request, connection.exchange(endpoint, wire.method, &wire.path_and_query, wire.body).await)
 }
 
-struct Client {
+/// One client: what it is told is what its history says.
+pub struct Client {
     number: usize,
     rng: Rng,
     world: Arc<World>,
@@ -155,6 +153,19 @@ struct Client {
 }
 
 impl Client {
+    pub fn new(number: usize, rng: Rng, world: &Arc<World>, subject: &Arc<Subject>) -> Self {
+        let (world, subject) = (Arc::clone(world), Arc::clone(subject));
+        Self { number, rng, world, subject, connection: Connection::default(), calls: Vec::new() }
+    }
+
+    pub fn last(&self) -> Option<&Call> {
+        self.calls.last()
+    }
+
+    pub fn into_calls(self) -> Vec<Call> {
+        self.calls
+    }
+
     async fn work(mut self, left: Arc<AtomicUsize>, done: Arc<watch::Sender<usize>>) -> Vec<Call> {
         loop {
             let before = self.calls.len();
@@ -178,7 +189,7 @@ impl Client {
     }
 
     /// One call, recorded. Returns the token of the next page.
-    async fn call(&mut self, request: Request, token: Option<String>) -> Option<String> {
+    pub async fn call(&mut self, request: Request, token: Option<String>) -> Option<String> {
         let endpoint = self.subject.endpoint().await;
         let from = self.subject.now();
         let (outcome, next) = exchange(&mut self.connection, &endpoint, &request, None, token.as_deref()).await;
@@ -192,7 +203,14 @@ impl Client {
         next
     }
 
-    async fn walk(&mut self, list: ListName, min: Option<u64>, max: Option<u64>, limit_max: usize, pages_max: usize) {
+    pub async fn walk(
+        &mut self,
+        list: ListName,
+        min: Option<u64>,
+        max: Option<u64>,
+        limit_max: usize,
+        pages_max: usize,
+    ) {
         let (mut token, mut after) = (None, None);
         for _ in 0..pages_max {
             let limit = Some(self.rng.usize(1..=limit_max));

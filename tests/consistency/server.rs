@@ -44,11 +44,35 @@ impl Recipe {
         self
     }
 
+    /// Lets the wall clock be stepped, and nothing else: timers go by the monotonic clock.
+    pub fn with_faked_clock(mut self, library: &Path) -> Result<Self, String> {
+        self.step_clock(0)?;
+        let clock = self.clock_file();
+        let mut set = |name: &str, value: &Path| self.environment.push((name.to_owned(), value.display().to_string()));
+        set("LD_PRELOAD", library);
+        set("FAKETIME_TIMESTAMP_FILE", &clock);
+        set("FAKETIME_NO_CACHE", Path::new("1"));
+        set("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1"));
+        Ok(self)
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.dir.join("clock")
+    }
+
+    /// From now on the wall clock is this far from the machine's.
+    pub fn step_clock(&self, offset_secs: i64) -> Result<(), String> {
+        // Renamed, so that it is never read half written.
+        let (new, clock) = (self.dir.join("clock.new"), self.clock_file());
+        let stepped = std::fs::write(&new, format!("{offset_secs:+}")).and_then(|()| std::fs::rename(&new, &clock));
+        stepped.map_err(|e| format!("cannot step the clock: {e}"))
+    }
+
     pub fn data_dir(&self) -> PathBuf {
         self.dir.join("data")
     }
 
-    fn log(&self) -> PathBuf {
+    pub fn log(&self) -> PathBuf {
         self.dir.join("server.log")
     }
 

@@ -14,7 +14,7 @@ use crate::run::Timeline;
 use crate::server::{Recipe, Server};
 
 pub struct Subject {
-    recipe: Recipe,
+    recipe: Mutex<Recipe>,
     timeline: Timeline,
     /// `None` while it is down.
     endpoint: watch::Sender<Option<Endpoint>>,
@@ -26,7 +26,7 @@ pub struct Subject {
 impl Subject {
     pub async fn start(recipe: Recipe, timeline: Timeline) -> Result<Self, String> {
         let subject = Self {
-            recipe,
+            recipe: Mutex::new(recipe),
             timeline,
             endpoint: watch::Sender::new(None),
             running: AsyncMutex::new(None),
@@ -35,6 +35,15 @@ impl Subject {
         };
         subject.bring_up().await?;
         Ok(subject)
+    }
+
+    fn recipe(&self) -> Recipe {
+        self.recipe.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Changes how the server is started from now on.
+    pub fn alter(&self, change: impl FnOnce(&mut Recipe)) {
+        change(&mut self.recipe.lock().expect("nobody panics with it"));
     }
 
     pub fn now(&self) -> Moment {
@@ -66,7 +75,7 @@ impl Subject {
     /// Starts the server, which is down.
     pub async fn bring_up(&self) -> Result<(), String> {
         let mut running = self.running.lock().await;
-        let recipe = self.recipe.clone();
+        let recipe = self.recipe();
         let server = tokio::task::spawn_blocking(move || recipe.start()).await.map_err(|e| e.to_string())??;
         let incarnation = self.ends.lock().expect("nobody panics with it").len();
         self.endpoint.send_replace(Some(Endpoint { address: server.address.clone(), incarnation }));
@@ -95,7 +104,7 @@ impl Subject {
     /// Starts a process while the server is down, and ends it by SIGKILL after a while, wherever
     /// its start has got to.
     pub async fn kill_in_start(&self, after: Duration) -> Result<(), String> {
-        let recipe = self.recipe.clone();
+        let recipe = self.recipe();
         let mut child = recipe.spawn()?;
         tokio::time::sleep(after).await;
         let ended =
@@ -111,6 +120,15 @@ impl Subject {
         server.signal(Signal::SIGSTOP)?;
         tokio::time::sleep(time).await;
         server.signal(Signal::SIGCONT)
+    }
+
+    /// Steps the server's wall clock, which its recipe must have faked.
+    pub fn step_clock(&self, offset_secs: i64) -> Result<(), String> {
+        let from = self.now();
+        self.recipe().step_clock(offset_secs)?;
+        let step = ClockStep { from, to: self.now(), offset_secs };
+        self.clock_steps.lock().expect("nobody panics with it").push(step);
+        Ok(())
     }
 
     /// Sees to it that the server is up.

@@ -161,12 +161,14 @@ impl World {
         self.epoch / hour * hour - 600 * NANOS_PER_SEC + rng.u64(0..24) * 60 * NANOS_PER_SEC / 4 + rng.u64(0..3)
     }
 
-    fn value(&self, value_type: ValueType) -> String {
+    /// A value that nobody has used; a few are long, so that stores have something to write.
+    fn value(&self, rng: &mut Rng, value_type: ValueType) -> String {
         let number = self.values.fetch_add(1, Ordering::Relaxed);
+        let padding = if rng.u8(0..20) == 0 { "·".repeat(rng.usize(100..2_000)) } else { String::new() };
         match value_type {
-            ValueType::String => format!("\"v-{number} é\\n\""),
+            ValueType::String => format!("\"v-{number} é\\n{padding}\""),
             ValueType::Int64 => format!("-{number}"),
-            ValueType::Json => format!("{{\"n\":[{number},null],\"t\":\"é\"}}"),
+            ValueType::Json => format!("{{\"n\":[{number},null],\"t\":\"é{padding}\"}}"),
             ValueType::Bytes => {
                 use base64::Engine;
                 format!("\"{}\"", base64::engine::general_purpose::STANDARD.encode(number.to_be_bytes()))
@@ -177,7 +179,7 @@ impl World {
     fn add(&self, rng: &mut Rng, list: &List, wall: u64) -> Work {
         let fresh = |rng: &mut Rng| Item {
             timestamp: self.timestamp(rng, list.kind, wall),
-            value: self.value(list.value_type),
+            value: self.value(rng, list.value_type),
         };
         let items: Vec<Item> = match (list.kind, rng.u8(0..100)) {
             // Only one by one is it certain from the answer which items had expired.
@@ -190,7 +192,7 @@ impl World {
             (Kind::Cold, 97..100) => (0..rng.usize(100..400)).map(|_| fresh(rng)).collect(),
             _ => {
                 let mut items: Vec<Item> = Vec::new();
-                let value = self.value(list.value_type);
+                let value = self.value(rng, list.value_type);
                 for _ in 0..rng.usize(2..6) {
                     let timestamp = self.on_grid(rng);
                     if items.iter().all(|item| item.timestamp != timestamp) {
@@ -226,7 +228,7 @@ impl World {
     fn remove(&self, rng: &mut Rng, list: &List) -> Work {
         let value = match Self::recent(rng, list) {
             Some(items) if rng.u8(0..10) > 0 => items[rng.usize(0..items.len())].value.clone(),
-            _ => self.value(list.value_type),
+            _ => self.value(rng, list.value_type),
         };
         Work::Once(Request::RemoveValue { list: list.name.clone(), value })
     }

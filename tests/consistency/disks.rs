@@ -1,0 +1,267 @@
+//! Disks that fail: fsyncs that report an error or take their time, and a file system that is full
+//! until there is room again. The errors are real ones, which the system calls return.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use libtest_mimic::Failed;
+
+use crate::campaign::CACHE_BYTES;
+use crate::check::{Promises, check};
+use crate::faults::Fault;
+use crate::history::{Call, History, Item, ListName, Moment, NANOS_PER_SEC, Outcome, Request, VersionName};
+use crate::run::{self, Client, Done, Plan, Timeline};
+use crate::server::Recipe;
+use crate::subject::Subject;
+use crate::workload::World;
+
+/// From an injected failure until the process knows of it, with a tracer in between.
+const NOTICE: Moment = NANOS_PER_SEC / 10;
+
+fn embedded(dir: &Path, fsync: &str) -> Recipe {
+    Recipe::new(dir).set("ITEMS__EMBEDDED__FSYNC", fsync).set("ITEMS__EMBEDDED__CACHE_BYTES", CACHE_BYTES)
+}
+
+/// `strace` with an injection into the calls that make files durable, and its log.
+fn traced(recipe: &mut Recipe, injection: &str) -> PathBuf {
+    let log = recipe.dir.join("strace.log");
+    let log_text = log.display().to_string();
+    let inject = format!("inject=fsync,fdatasync:{injection}");
+    let arguments = ["strace", "-D", "-f", "-qq", "-y", "-ttt", "-o", &log_text, "--seccomp-bpf"];
+    recipe.wrapper =
+        arguments.into_iter().chain(["-e", "trace=fsync,fdatasync", "-e", &inject]).map(Into::into).collect();
+    log
+}
+
+fn judged(history: &History) -> Result<(), String> {
+    let found = check(history, Promises::Linearizable)?;
+    found.first().map_or(Ok(()), |first| Err(first.explain(history).to_string()))
+}
+
+fn is_item_write(call: &Call) -> bool {
+    matches!(call.request, Request::Add { .. } | Request::RemoveValue { .. } | Request::RemoveAll { .. })
+}
+
+/// Whether the answer says that something was made durable.
+fn is_acknowledged(call: &Call) -> bool {
+    match call.outcome {
+        Outcome::Added { added, .. } => added > 0,
+        Outcome::Removed(count) => count > 0,
+        Outcome::Done => true,
+        _ => false,
+    }
+}
+
+/// Fsyncs fail from some number on: no acknowledgement follows, reads go on, and after a start on a
+/// good disk everything acknowledged is there.
+pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
+    let dir = run::fresh_dir()?;
+    let mut recipe = embedded(dir.path(), fsync);
+    let fine = if fsync == "group" { 60 } else { 3 };
+    let log = traced(&mut recipe, &format!("error=EIO:when={fine}+"));
+    if fsync == "interval" {
+        recipe = recipe.set("ITEMS__EMBEDDED__FSYNC_INTERVAL_MS", 100);
+    }
+    let plan = Plan { seed: 7, operations: 4_000, suffix: String::new(), faults: vec![Fault::Unwrap] };
+    let Done { history, .. } = run::run(plan, recipe).await?;
+    let failed = first_failure(&log, "/items/")?.ok_or("no fsync of items failed: there is nothing to see")?;
+    let failed = failed.saturating_sub(history.epoch);
+    let replaced = *history.ends.first().ok_or("the server was not replaced")?;
+    let during = |call: &&Call| call.from > failed + NOTICE && call.to < replaced;
+    if let Some(call) = history.calls.iter().filter(during).find(|call| is_item_write(call) && is_acknowledged(call)) {
+        return Err(format!("acknowledged after an fsync had failed at {:.3} ms: {call}", failed as f64 / 1e6).into());
+    }
+    let refused = history.calls.iter().filter(during).filter(|call| is_item_write(call)).count();
+    let read = history.calls.iter().filter(during).filter(|call| matches!(call.outcome, Outcome::Page { .. })).count();
+    if refused == 0 || read == 0 {
+        return Err(format!("{refused} writes refused and {read} reads answered after the failure").into());
+    }
+    Ok(judged(&history)?)
+}
+
+/// When the first failure was injected into a call on a path with this in it, in nanoseconds since
+/// the Unix epoch.
+fn first_failure(log: &Path, path: &str) -> Result<Option<u64>, String> {
+    let text = std::fs::read_to_string(log).map_err(|e| format!("{}: {e}", log.display()))?;
+    let mut unfinished: HashMap<&str, bool> = HashMap::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(thread), Some(moment)) = (words.next(), words.next()) else { continue };
+        let ours =
+            if line.contains("resumed>") { unfinished.remove(thread) == Some(true) } else { line.contains(path) };
+        if line.contains("<unfinished") {
+            unfinished.insert(thread, ours);
+        } else if ours && line.contains("(INJECTED)") {
+            let (secs, micros) = moment.split_once('.').ok_or_else(|| format!("no moment: {line}"))?;
+            let parsed = secs.parse::<u64>().ok().zip(micros.parse::<u64>().ok());
+            return Ok(parsed.map(|(secs, micros)| secs * NANOS_PER_SEC + micros * 1_000));
+        }
+    }
+    Ok(None)
+}
+
+/// Fsyncs that take long: nothing is acknowledged sooner, neither items nor definitions.
+pub async fn slow_fsync() -> Result<(), Failed> {
+    const DELAY: Duration = Duration::from_millis(120);
+    let dir = run::fresh_dir()?;
+    let mut recipe = embedded(dir.path(), "group");
+    traced(&mut recipe, &format!("delay_enter={}", DELAY.as_micros()));
+    let mut scene = Scene::open(recipe).await?;
+    let list = scene.list("hot");
+    let value = || "\"slow\"".to_owned();
+    for number in 0..5 {
+        let items = vec![Item { timestamp: scene.epoch + number, value: value() }];
+        scene.client.call(Request::Add { list: list.clone(), items }, None).await;
+        scene.client.call(Request::RemoveValue { list: list.clone(), value: value() }, None).await;
+        scene.client.call(Request::RemoveAll { list: list.clone() }, None).await;
+        let version = VersionName { feature: list.version.feature.clone(), label: format!("v{number}") };
+        scene.client.call(Request::CreateVersion { version: version.clone(), ttl_secs: 3_600 }, None).await;
+        scene.client.call(Request::ChangeTtl { version: version.clone(), ttl_secs: 7_200 }, None).await;
+        scene.client.call(Request::DeleteVersion { version }, None).await;
+    }
+    let history = scene.close().await?;
+    for call in &history.calls {
+        if !is_acknowledged(call) {
+            return Err(format!("not done: {call}").into());
+        }
+        if u128::from(call.to - call.from) < DELAY.as_nanos() {
+            return Err(format!("acknowledged before an fsync can have ended, which takes {DELAY:?}: {call}").into());
+        }
+    }
+    Ok(judged(&history)?)
+}
+
+/// A file system of its own, unmounted when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf, mebibytes: u64) -> Result<Self, String> {
+        std::fs::create_dir_all(&at).map_err(|e| e.to_string())?;
+        let size = format!("size={mebibytes}m");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&at).status();
+        match mounted {
+            Ok(status) if status.success() => Ok(Self(at)),
+            other => Err(format!("cannot mount a small file system: {other:?}")),
+        }
+    }
+
+    /// Fills all the room that is left.
+    fn fill(&self) -> Result<(), String> {
+        let mut filler = File::create(self.0.join("filler")).map_err(|e| e.to_string())?;
+        let block = vec![0x5a; 64 << 10];
+        for size in [block.len(), 512] {
+            while filler.write_all(&block[..size]).is_ok() {}
+        }
+        Ok(())
+    }
+
+    fn free(&self) -> Result<(), String> {
+        std::fs::remove_file(self.0.join("filler")).map_err(|e| e.to_string())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A disk that is full and freed again: writes are refused and then taken again, reads go on, and
+/// nothing acknowledged is lost, a SIGKILL afterwards included.
+pub async fn full_disk() -> Result<(), Failed> {
+    let dir = run::fresh_dir()?;
+    let recipe = embedded(dir.path(), "group");
+    let disk = SmallDisk::mount(recipe.data_dir(), 256)?;
+    let mut scene = Scene::open(recipe).await?;
+    let list = scene.list("hot");
+    let mut big = BigAdds { number: 0, list: list.clone(), epoch: scene.epoch };
+    for _ in 0..20 {
+        scene.client.call(big.next(), None).await;
+    }
+    disk.fill()?;
+    // The log has room that it took before: it lasts for at most so many.
+    let refused = scene.repeat_until(&mut big, 2_000, |outcome| !matches!(outcome, Outcome::Added { .. })).await;
+    refused.ok_or("the disk was full, and every write was acknowledged")?;
+    for _ in 0..20 {
+        scene.client.call(big.next(), None).await;
+        let get = Request::Get { list: list.clone(), min: None, max: None, limit: Some(3), after: None };
+        scene.client.call(get, None).await;
+        let answered = scene.client.last().is_some_and(|call| matches!(call.outcome, Outcome::Page { .. }));
+        if !answered {
+            return Err(format!("a read while the disk is full: {:?}", scene.client.last()).into());
+        }
+    }
+    disk.free()?;
+    let accepted = scene.repeat_until(&mut big, 500, |outcome| matches!(outcome, Outcome::Added { .. })).await;
+    accepted.ok_or("there is room again, and writes are still refused")?;
+    scene.subject.kill().await?;
+    scene.subject.bring_up().await?;
+    scene.client.walk(list, None, None, 100, usize::MAX).await;
+    Ok(judged(&scene.close().await?)?)
+}
+
+/// Adds of values as large as they may be.
+struct BigAdds {
+    number: u64,
+    list: ListName,
+    epoch: u64,
+}
+
+impl BigAdds {
+    fn next(&mut self) -> Request {
+        self.number += 1;
+        let value = format!("\"{}-{}\"", self.number, "x".repeat(60_000));
+        Request::Add { list: self.list.clone(), items: vec![Item { timestamp: self.epoch + self.number, value }] }
+    }
+}
+
+/// A server with one client, whose calls a test makes one by one.
+struct Scene {
+    subject: Arc<Subject>,
+    world: Arc<World>,
+    client: Client,
+    epoch: u64,
+}
+
+impl Scene {
+    async fn open(recipe: Recipe) -> Result<Self, String> {
+        let timeline = Timeline::begin();
+        let world = Arc::new(World::new("", timeline.epoch));
+        let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
+        run::create(&world, &subject).await?;
+        let client = Client::new(0, Rng::with_seed(1), &world, &subject);
+        Ok(Self { subject, world, client, epoch: timeline.epoch })
+    }
+
+    fn list(&self, feature: &str) -> ListName {
+        let version = VersionName { feature: feature.to_owned(), label: String::new() };
+        ListName { version, entity: "one".to_owned() }
+    }
+
+    /// Adds until an answer is as wanted, at most so often, a moment apart after a refusal.
+    async fn repeat_until(
+        &mut self,
+        adds: &mut BigAdds,
+        times: usize,
+        wanted: impl Fn(&Outcome) -> bool,
+    ) -> Option<()> {
+        for _ in 0..times {
+            self.client.call(adds.next(), None).await;
+            if wanted(&self.client.last()?.outcome) {
+                return Some(());
+            }
+        }
+        None
+    }
+
+    async fn close(self) -> Result<History, String> {
+        let (ends, clock_steps) = self.subject.finish().await?;
+        Ok(run::history(&self.world, self.epoch, self.client.into_calls(), ends, clock_steps))
+    }
+}
