@@ -145,12 +145,12 @@ impl ListPool {
     }
 
     /// Get List Items: from memory if the store can, else through the list's actor.
-    pub async fn get(&self, list: ListKey, ttl: Ttl, range: Range, deadline: Instant) -> Result<ItemPage, ListError> {
+    pub async fn get(&self, list: &ListKey, ttl: Ttl, range: Range, deadline: Instant) -> Result<ItemPage, ListError> {
         let op = Operation { now: self.inner.clock.now(), ttl, deadline };
-        if let Some(page) = self.inner.store.peek(&op, &list, &range) {
+        if let Some(page) = self.inner.store.peek(&op, list, &range) {
             return Ok(page);
         }
-        self.send(list, ttl, deadline, false, |envelope| Get { envelope, range }).await
+        self.send(list.clone(), ttl, deadline, false, |envelope| Get { envelope, range }).await
     }
 
     /// Add List Items: all or none.

@@ -70,7 +70,7 @@ pub(super) async fn get_items(call: Call<'_>) -> Answer {
         // have fitted the answer.
         value_bytes_max: bytes_max,
     };
-    let page = call.state.lists.get(list.clone(), found.ttl, range, deadline).await?;
+    let page = call.state.lists.get(&list, found.ttl, range, deadline).await?;
     let (text, rendered) = render::page(&page, found.value_type, &walk, bytes_max)?;
     call.state.metrics.items_read.inc_by(rendered as u64);
     Ok(json_text(HttpResponse::Ok(), text))

@@ -1,7 +1,7 @@
 //! Renders a page of items as JSON, straight from stored bytes.
 
 use crate::domain::page::ItemWalk;
-use crate::domain::{Item, ValueType};
+use crate::domain::{Item, Rfc3339Writer, ValueType};
 use crate::items::ItemPage;
 
 use super::problem::Problem;
@@ -22,13 +22,13 @@ pub(super) fn page(
     let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
     let mut out = Vec::with_capacity((page.items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8) + TAIL_BYTES);
     out.extend_from_slice(b"{\"items\":[");
-    let mut rendered = 0;
+    let (mut rendered, mut writer) = (0, Rfc3339Writer::default());
     for item in &page.items {
         let end = out.len();
         if rendered > 0 {
             out.push(b',');
         }
-        write_item(item, value_type, walk, &mut out)?;
+        write_item(item, &mut writer, value_type, walk, &mut out)?;
         if rendered > 0 && out.len() + TAIL_BYTES > bytes_max {
             out.truncate(end);
             break;
@@ -47,9 +47,15 @@ pub(super) fn page(
     Ok((out, rendered))
 }
 
-fn write_item(item: &Item, value_type: ValueType, walk: &ItemWalk<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
+fn write_item(
+    item: &Item,
+    writer: &mut Rfc3339Writer,
+    value_type: ValueType,
+    walk: &ItemWalk<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Problem> {
     out.extend_from_slice(b"{\"timestamp\":\"");
-    item.timestamp.write_rfc3339(out);
+    out.extend_from_slice(writer.text(item.timestamp));
     out.extend_from_slice(b"\",\"value\":");
     value_type.write_json(&item.value, out).map_err(|undecodable| {
         let list = walk.list;

@@ -30,7 +30,7 @@ pub use item::{Item, NewItem};
 pub use item_key::{ItemKey, ValueDigest};
 pub use list::ListKey;
 pub use page::{Limit, PageToken};
-pub use timestamp::Timestamp;
+pub use timestamp::{Rfc3339Writer, Timestamp};
 pub use token::Token;
 pub use ttl::{Admission, Ttl};
 pub use value::{Value, ValueType};

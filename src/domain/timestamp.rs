@@ -18,7 +18,7 @@ impl Timestamp {
     pub const DIGITS: usize = 19;
     pub const MIN: Self = Self(0);
     pub const MAX: Self = Self(9_999_999_999_999_999_999);
-    /// Bytes of [`Self::write_rfc3339`]'s output.
+    /// Bytes of [`Rfc3339Writer`]'s texts.
     pub const RFC3339_LEN: usize = 30;
 
     pub fn from_nanos(nanos: u64) -> Result<Self, Invalid> {
@@ -78,30 +78,61 @@ impl Timestamp {
         let nanos = u64::try_from(moment.unix_timestamp_nanos()).map_err(|_| out_of_range())?;
         Self::from_nanos(nanos)
     }
+}
 
-    /// RFC 3339 in UTC with nine decimals: `2024-08-29T16:44:05.430000000Z`.
-    pub fn write_rfc3339(self, out: &mut Vec<u8>) {
-        let (seconds, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
-        let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
-        let (year, month, day) = civil_from_days(days);
-        let mut text = *b"0000-00-00T00:00:00.000000000Z";
-        digits(&mut text[0..4], year);
-        digits(&mut text[5..7], month);
-        digits(&mut text[8..10], day);
-        digits(&mut text[11..13], second_of_day / 3_600);
-        digits(&mut text[14..16], second_of_day / 60 % 60);
-        digits(&mut text[17..19], second_of_day % 60);
-        digits(&mut text[20..29], nanos);
-        out.extend_from_slice(&text);
+/// Writes timestamps as RFC 3339 in UTC with nine decimals: `2024-08-29T16:44:05.430000000Z`.
+///
+/// It remembers the date that it wrote last, since neighbours in a list mostly share theirs.
+#[derive(Debug, Clone)]
+pub struct Rfc3339Writer {
+    day: u64,
+    text: [u8; Timestamp::RFC3339_LEN],
+}
+
+impl Default for Rfc3339Writer {
+    fn default() -> Self {
+        Self { day: 0, text: *b"1970-01-01T00:00:00.000000000Z" }
     }
 }
 
-/// Writes the last `out.len()` decimal digits of `number`.
-fn digits(out: &mut [u8], mut number: u64) {
-    for place in out.iter_mut().rev() {
-        *place = b'0' + (number % 10) as u8;
-        number /= 10;
+impl Rfc3339Writer {
+    pub fn text(&mut self, timestamp: Timestamp) -> &[u8; Timestamp::RFC3339_LEN] {
+        const SECS_PER_DAY: u64 = 86_400;
+        let (seconds, nanos) = (timestamp.0 / 1_000_000_000, timestamp.0 % 1_000_000_000);
+        let (day, second_of_day) = (seconds / SECS_PER_DAY, seconds % SECS_PER_DAY);
+        let text = &mut self.text;
+        if day != self.day {
+            self.day = day;
+            let (year, month, day) = civil_from_days(day);
+            two_digits(text, 0, year / 100);
+            two_digits(text, 2, year % 100);
+            two_digits(text, 5, month);
+            two_digits(text, 8, day);
+        }
+        two_digits(text, 11, second_of_day / 3_600);
+        two_digits(text, 14, second_of_day / 60 % 60);
+        two_digits(text, 17, second_of_day % 60);
+        two_digits(text, 20, nanos / 10_000_000);
+        two_digits(text, 22, nanos / 100_000 % 100);
+        two_digits(text, 24, nanos / 1_000 % 100);
+        two_digits(text, 26, nanos / 10 % 100);
+        text[28] = b'0' + (nanos % 10) as u8;
+        text
     }
+}
+
+/// Writes a number below 100 in two digits.
+fn two_digits(text: &mut [u8; Timestamp::RFC3339_LEN], at: usize, number: u64) {
+    const DIGITS: [[u8; 2]; 100] = {
+        let mut digits = [[0; 2]; 100];
+        let mut number = 0;
+        while number < 100 {
+            digits[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+            number += 1;
+        }
+        digits
+    };
+    text[at..at + 2].copy_from_slice(&DIGITS[number as usize % 100]);
 }
 
 /// The Gregorian date of a day counted from 1970-01-01 (Howard Hinnant, "chrono-Compatible
@@ -130,9 +161,7 @@ fn out_of_range() -> Invalid {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = Vec::with_capacity(Self::RFC3339_LEN);
-        self.write_rfc3339(&mut text);
-        f.write_str(&String::from_utf8_lossy(&text))
+        f.write_str(&String::from_utf8_lossy(Rfc3339Writer::default().text(*self)))
     }
 }
 
@@ -214,6 +243,16 @@ mod tests {
             let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(nanos)).unwrap();
             prop_assert_eq!(timestamp.to_string(), moment.format(&format).unwrap());
             prop_assert_eq!(Timestamp::parse(&timestamp.to_string()).unwrap(), timestamp);
+        }
+
+        #[test]
+        fn a_writer_remembers_nothing_that_is_wrong(nanos in prop::collection::vec(0..400_000_000_000_000_u64, 1..20)) {
+            let mut writer = Rfc3339Writer::default();
+            for nanos in nanos {
+                let timestamp = Timestamp::from_nanos(nanos).unwrap();
+                let text = String::from_utf8_lossy(writer.text(timestamp)).into_owned();
+                prop_assert_eq!(text, timestamp.to_string());
+            }
         }
     }
 }

@@ -77,7 +77,14 @@ impl ValueType {
         match self {
             Self::String => {
                 let text = std::str::from_utf8(stored).map_err(|_| undecodable())?;
-                serde_json::to_writer(out, text).map_err(|_| undecodable())
+                // RFC 8259, section 7: all else stands for itself.
+                if text.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
+                    return serde_json::to_writer(out, text).map_err(|_| undecodable());
+                }
+                out.push(b'"');
+                out.extend_from_slice(stored);
+                out.push(b'"');
+                Ok(())
             }
             Self::Int64 => {
                 let number = i64::from_be_bytes(stored.try_into().map_err(|_| undecodable())?);

@@ -63,12 +63,25 @@ impl Snapshot {
 struct Publisher {
     /// Whether definitions are being read from the store, to be published next.
     reading: bool,
+    /// How many readings have begun.
+    readings: u64,
     /// This server's own changes that a reading under way, or the present snapshot's revision, may
     /// not include.
-    ahead: HashMap<FeatureId, (Revision, Option<Feature>)>,
+    ahead: HashMap<FeatureId, Ahead>,
     /// Snapshots that were replaced and that readers may still hold: they are dropped here, lest a
     /// reader be the one who drops 100,000 entries.
     replaced: Vec<Arc<Snapshot>>,
+}
+
+/// A change that this server has made.
+#[derive(Debug)]
+struct Ahead {
+    revision: Revision,
+    /// None if it was deleted.
+    feature: Option<Feature>,
+    /// How many readings had begun. The next one sees the change, or a store that went back to a
+    /// state before it, as after a backup was restored.
+    readings: u64,
 }
 
 /// The place where the present snapshot is found. Cheap to clone; all clones see the same.
@@ -98,7 +111,9 @@ impl Catalog {
     ///
     /// This and the `publish` functions are for the metadata actor only.
     pub fn begin_reading(&self) -> Option<Revision> {
-        self.publisher().reading = true;
+        let mut publisher = self.publisher();
+        publisher.reading = true;
+        publisher.readings += 1;
         self.snapshot.load().as_ref().map(|snapshot| snapshot.revision)
     }
 
@@ -120,7 +135,7 @@ impl Catalog {
     /// Publishes a change that this server has made.
     pub fn publish_change(&self, revision: Revision, id: &FeatureId, feature: Option<&Feature>, at: Timestamp) {
         let mut publisher = self.publisher();
-        if publisher.ahead.get(id).is_some_and(|(known, _)| *known >= revision) {
+        if publisher.ahead.get(id).is_some_and(|ahead| ahead.revision >= revision) {
             return;
         }
         let mut snapshot = self.present();
@@ -131,7 +146,8 @@ impl Catalog {
             snapshot.synced_at = at;
         }
         if publisher.reading || !follows {
-            publisher.ahead.insert(id.clone(), (revision, feature.cloned()));
+            let ahead = Ahead { revision, feature: feature.cloned(), readings: publisher.readings };
+            publisher.ahead.insert(id.clone(), ahead);
         }
         self.swap(&mut publisher, snapshot);
     }
@@ -140,9 +156,10 @@ impl Catalog {
     fn publish_read(&self, mut snapshot: Snapshot) {
         let mut publisher = self.publisher();
         publisher.reading = false;
-        publisher.ahead.retain(|_, (revision, _)| *revision > snapshot.revision);
-        for (id, (_, feature)) in &publisher.ahead {
-            snapshot.table.set(id, feature.as_ref());
+        let readings = publisher.readings;
+        publisher.ahead.retain(|_, ahead| ahead.readings == readings && ahead.revision > snapshot.revision);
+        for (id, ahead) in &publisher.ahead {
+            snapshot.table.set(id, ahead.feature.as_ref());
         }
         self.swap(&mut publisher, snapshot);
     }
@@ -250,6 +267,20 @@ mod tests {
         assert_eq!(catalog.begin_reading(), Some(Revision(4)));
         catalog.publish(&definitions(7, &[feature("seen", 7, 7)]), Timestamp::MIN);
         assert_eq!((ttl(&catalog, "seen"), ttl(&catalog, "gone")), (Ok(7), Err(Missing::Feature)));
+    }
+
+    /// As after a backup was restored.
+    #[test]
+    fn a_store_that_went_back_takes_own_changes_with_it() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(4, &[]), Timestamp::MIN);
+        catalog.begin_reading();
+        own(&catalog, "seen", 5, 5);
+        catalog.publish(&definitions(4, &[]), Timestamp::MIN);
+        assert_eq!(ttl(&catalog, "seen"), Ok(5));
+        catalog.begin_reading();
+        catalog.publish(&definitions(3, &[]), Timestamp::MIN);
+        assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
     }
 
     #[test]

@@ -74,16 +74,16 @@ async fn a_panic_in_an_operation_fails_that_operation_alone() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     faults.panic_on("bad");
-    let failed = pool.get(list("bad"), ttl(), everything(), soon()).await;
+    let failed = pool.get(&list("bad"), ttl(), everything(), soon()).await;
     assert!(matches!(failed, Err(ListError::Panicked { outcome_unknown: false })), "{failed:?}");
     let failed = pool.add(list("bad"), ttl(), one_item(), soon()).await;
     assert!(matches!(failed, Err(ListError::Panicked { outcome_unknown: true })), "{failed:?}");
     // More panics than there are permits: none may leak.
     for _ in 0..2 * OPTIONS.permits_per_actor {
-        let _ = pool.get(list("bad"), ttl(), everything(), soon()).await;
+        let _ = pool.get(&list("bad"), ttl(), everything(), soon()).await;
     }
     for list in neighbours("bad", 4).into_iter().skip(1) {
-        assert!(pool.get(list, ttl(), everything(), soon()).await.is_ok());
+        assert!(pool.get(&list, ttl(), everything(), soon()).await.is_ok());
     }
     assert_eq!(faults.sessions_opened(), OPTIONS.actors, "a panic in a future must not cost the actor");
     assert!(pool.stop(Duration::from_secs(5)).await);
@@ -104,11 +104,11 @@ async fn a_dead_actor_is_replaced_and_the_pool_says_so() {
     faults.panic_in_clock(false);
     assert!(matches!(killed, Err(ListError::Panicked { outcome_unknown: true })), "{killed:?}");
     until("the pool shows the loss", || pool.states().iter().any(|state| matches!(state, SlotState::Failed(_)))).await;
-    let meanwhile = pool.get(list("a"), ttl(), everything(), soon()).await;
+    let meanwhile = pool.get(&list("a"), ttl(), everything(), soon()).await;
     assert!(matches!(&meanwhile, Err(ListError::NoSession { reason }) if reason.contains("refused")), "{meanwhile:?}");
     faults.refuse_sessions(false);
     until("the actor is replaced", || pool.states().iter().all(|state| *state == SlotState::Live)).await;
-    assert_eq!(pool.get(list("a"), ttl(), everything(), soon()).await.unwrap().items.len(), 1);
+    assert_eq!(pool.get(&list("a"), ttl(), everything(), soon()).await.unwrap().items.len(), 1);
     assert!(pool.stop(Duration::from_secs(5)).await);
 }
 
@@ -120,11 +120,11 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
     faults.stall(true);
     // The callers leave after 50 ms, but the store is still at work for them.
     for list in &lists[..OPTIONS.permits_per_actor] {
-        let left = pool.get(list.clone(), ttl(), everything(), Instant::now() + Duration::from_millis(50)).await;
+        let left = pool.get(list, ttl(), everything(), Instant::now() + Duration::from_millis(50)).await;
         assert!(matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: false })), "{left:?}");
     }
     let begun = Instant::now();
-    let refused = pool.get(lists[OPTIONS.permits_per_actor].clone(), ttl(), everything(), soon()).await;
+    let refused = pool.get(&lists[OPTIONS.permits_per_actor], ttl(), everything(), soon()).await;
     assert!(matches!(refused, Err(ListError::Overloaded)), "{refused:?}");
     assert!(begun.elapsed() >= OPTIONS.permit_wait);
     // The other actor's lists are not held up.
@@ -133,9 +133,9 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
         .find(|l| l.token().bucket(OPTIONS.actors) != lists[0].token().bucket(OPTIONS.actors))
         .unwrap();
     faults.stall_only(&lists);
-    assert!(pool.get(elsewhere, ttl(), everything(), soon()).await.is_ok());
+    assert!(pool.get(&elsewhere, ttl(), everything(), soon()).await.is_ok());
     faults.stall(false);
-    assert!(pool.get(lists[0].clone(), ttl(), everything(), soon()).await.is_ok());
+    assert!(pool.get(&lists[0], ttl(), everything(), soon()).await.is_ok());
     assert!(pool.stop(Duration::from_secs(5)).await);
 }
 
@@ -166,7 +166,7 @@ async fn a_stopped_pool_says_that_it_drains_and_drops_its_sessions() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     assert!(pool.stop(Duration::from_secs(5)).await);
-    let refused = pool.get(list("a"), ttl(), everything(), soon()).await;
+    let refused = pool.get(&list("a"), ttl(), everything(), soon()).await;
     assert!(matches!(refused, Err(ListError::Draining)), "{refused:?}");
     assert_eq!(faults.sessions_alive(), 0);
     assert!(pool.states().iter().all(|state| *state == SlotState::Stopped));

@@ -3,9 +3,15 @@
 
 mod bench;
 mod bench_peer;
+mod callers;
 mod commands;
 mod import;
 mod import_faults;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../support/postgres.rs"]
+mod postgres;
 mod program;
 mod readme;
 mod serve;
+mod shared;
+mod stopping;

@@ -69,7 +69,7 @@ async fn a_search_for_nul_finds_nothing() {
 async fn connections_are_bounded_and_named() {
     let database = Database::migrated().await;
     let store = Arc::new(store(&database.url));
-    let reads = (0..64).map(|_| {
+    let reads = (0..16).map(|_| {
         let store = Arc::clone(&store);
         tokio::spawn(async move { store.definitions().await.map(|_| ()) })
     });

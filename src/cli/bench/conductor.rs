@@ -62,6 +62,10 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
             _ = ticks.tick(), if live.is_seen() => live.show(&band.gather()?),
         }
     }
+    // The threads may be done before we got to it.
+    if cpu_end.is_none() {
+        cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));
+    }
     live.clear();
     let lost: Vec<String> = finished.iter().filter_map(|thread| thread.given_up.clone()).collect();
     // Threads end early only when they are stopped, or when the server is lost.
