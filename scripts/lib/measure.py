@@ -186,6 +186,11 @@ class Liststore(Started):
         except (urllib.error.URLError, OSError):
             return False
 
+    def counter(self, name):
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+
     def target(self):
         return ["--url", self.url, "--server-pid", self.pid]
 
@@ -270,6 +275,17 @@ class Bench:
             with open(self.results, "a", encoding="utf-8") as results:
                 results.write(json.dumps({"command": [str(word) for word in command], "report": report}) + "\n")
         return report
+
+    def warm(self, server, *options):
+        """Reads until nearly all gets are answered from list heads in memory."""
+        for number in range(20):
+            before = [server.counter(f"liststore_head_{kind}_total") for kind in ("hits", "misses")]
+            self._run([*server.target(), *options, "--gets", 1, "--warmup", "0s", "--duration", "5s", "--seed", 100 + number])
+            after = [server.counter(f"liststore_head_{kind}_total") for kind in ("hits", "misses")]
+            hits, misses = (now - then for now, then in zip(after, before))
+            if misses < 0.01 * (hits + misses):
+                return
+        note(f"after 100 s of reading, {misses / (hits + misses):.0%} of gets still look beyond list heads")
 
     def _run(self, options):
         command = [str(word) for word in [self.binary, "bench", *options]]

@@ -1,11 +1,11 @@
 //! JSON values in their canonical form, so that equal values have equal bytes.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
 use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
+use serde_json::{Map, Value};
 
 use super::Invalid;
 
@@ -15,37 +15,138 @@ pub const DEPTH_MAX: usize = 100;
 /// The RFC 8785 (JSON Canonicalization Scheme) form of a JSON text.
 ///
 /// Refused, because canonicalising would change them silently: an object with the same key twice,
-/// and an integer that an IEEE 754 double cannot hold exactly.
+/// and an integer that an IEEE 754 double cannot hold exactly. Takes time in proportion to the
+/// text, however deep it is nested.
 pub fn canonicalize(raw: &str) -> Result<Vec<u8>, Invalid> {
-    check(raw, 0)?;
-    let value: serde_json::Value =
-        serde_json::from_str(raw).map_err(|e| Invalid::value_type(format!("no JSON: {e}")))?;
+    let refused = RefCell::new(None);
+    let mut deserializer = serde_json::Deserializer::from_str(raw);
+    let read = Strict { depth: 0, refused: &refused }.deserialize(&mut deserializer);
+    let value = read
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|e| refused.take().unwrap_or_else(|| Invalid::value_type(format!("no JSON: {e}"))))?;
+    number_literals(raw).try_for_each(check_number)?;
     serde_json_canonicalizer::to_vec(&value).map_err(|e| Invalid::value_type(format!("no canonical JSON: {e}")))
 }
 
-fn check(raw: &str, depth: usize) -> Result<(), Invalid> {
-    let malformed = |e: serde_json::Error| Invalid::value_type(format!("no JSON: {e}"));
-    if depth > DEPTH_MAX {
-        return Err(Invalid::argument(format!("a JSON value may be nested at most {DEPTH_MAX} deep")));
+/// Reads a value that is nested no deeper than allowed and repeats no key.
+struct Strict<'r> {
+    depth: usize,
+    /// Why it was refused, if it was: the deserializer's errors are texts.
+    refused: &'r RefCell<Option<Invalid>>,
+}
+
+impl Strict<'_> {
+    fn refuse<E: Error>(&self, text: String) -> E {
+        let error = E::custom(&text);
+        self.refused.replace(Some(Invalid::argument(text)));
+        error
     }
-    match raw.trim_start().as_bytes().first() {
-        Some(b'{') => {
-            let object: RawObject<'_> = serde_json::from_str(raw).map_err(malformed)?;
-            let mut keys = HashSet::with_capacity(object.0.len());
-            for (key, value) in &object.0 {
-                if !keys.insert(key) {
-                    return Err(Invalid::argument(format!("the key {key:?} stands twice in a JSON object")));
+
+    fn within<E: Error>(&self) -> Result<Self, E> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.refuse(format!("a JSON value may be nested at most {DEPTH_MAX} deep")));
+        }
+        Ok(Self { depth: self.depth + 1, refused: self.refused })
+    }
+
+    fn again(&self) -> Self {
+        Self { depth: self.depth, refused: self.refused }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Value, A::Error> {
+        let within = self.within()?;
+        let mut values = Vec::new();
+        while let Some(value) = array.next_element_seed(within.again())? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let within = self.within()?;
+        let mut members = Map::new();
+        while let Some(key) = object.next_key::<String>()? {
+            match members.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(object.next_value_seed(within.again())?);
                 }
-                check(value.get(), depth + 1)?;
+                Entry::Occupied(taken) => {
+                    return Err(self.refuse(format!("the key {:?} stands twice in a JSON object", taken.key())));
+                }
             }
-            Ok(())
         }
-        Some(b'[') => {
-            let array: Vec<&RawValue> = serde_json::from_str(raw).map_err(malformed)?;
-            array.iter().try_for_each(|value| check(value.get(), depth + 1))
+        Ok(Value::Object(members))
+    }
+}
+
+/// The numbers of a JSON text as they stand: a reader would round the long ones.
+fn number_literals(json: &str) -> impl Iterator<Item = &str> {
+    let mut rest = json;
+    std::iter::from_fn(move || {
+        loop {
+            let start = rest.find(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])?;
+            rest = &rest[start..];
+            if let Some(string) = rest.strip_prefix('"') {
+                rest = after_string(string);
+                continue;
+            }
+            let end = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(rest.len());
+            let (literal, after) = rest.split_at(end);
+            rest = after;
+            return Some(literal);
         }
-        Some(b'-' | b'0'..=b'9') => check_number(raw.trim()),
-        _ => Ok(()),
+    })
+}
+
+/// What follows a string of which the opening quote is taken away already.
+fn after_string(mut rest: &str) -> &str {
+    loop {
+        match rest.find(['"', '\\']) {
+            None => return "",
+            Some(at) if rest.as_bytes()[at] == b'"' => return &rest[at + 1..],
+            // An escape is an ASCII character, or begins with one.
+            Some(at) => rest = rest.get(at + 2..).unwrap_or_default(),
+        }
     }
 }
 
@@ -62,33 +163,6 @@ fn check_number(literal: &str) -> Result<(), Invalid> {
     Err(Invalid::argument(format!(
         "the integer {literal} would change in canonical JSON, whose numbers are doubles: send it as a string"
     )))
-}
-
-/// The members of an object as they stand, duplicates included.
-struct RawObject<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for RawObject<'de> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = RawObject<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(RawObject(members))
-            }
-        }
-
-        deserializer.deserialize_map(Members)
-    }
 }
 
 #[cfg(test)]
@@ -130,6 +204,16 @@ mod tests {
     #[test]
     fn duplicate_keys_are_refused_at_any_depth_and_in_any_spelling() {
         for bad in [r#"{"a":1,"a":1}"#, r#"[{"x":{"a":1,"b":2,"\u0061":3}}]"#] {
+            assert_eq!(canonical(bad), Err(Code::InvalidArgument), "{bad}");
+        }
+    }
+
+    #[test]
+    fn strings_are_no_numbers() {
+        for good in [r#""9007199254740993""#, r#"{"9007199254740993":"\\\"9007199254740993"}"#, r#"["é\\",1]"#] {
+            assert!(canonical(good).is_ok(), "{good}");
+        }
+        for bad in [r#"["\\",9007199254740993]"#, r#"{"a":"\"","b":9007199254740993}"#] {
             assert_eq!(canonical(bad), Err(Code::InvalidArgument), "{bad}");
         }
     }
