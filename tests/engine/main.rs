@@ -7,6 +7,8 @@ mod damage;
 mod faults;
 mod harness;
 mod lists;
+mod merging;
+mod million;
 mod opening;
 mod operations;
 mod sim_disk;
