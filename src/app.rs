@@ -18,10 +18,11 @@ use tokio::sync::watch;
 
 use crate::actors::{ListPool, MetadataHandle, MetadataOptions, PoolOptions};
 use crate::api::{self, ApiOptions, ApiState};
+use crate::backup::Backups;
 use crate::config::Settings;
 use crate::domain::{Clock, SystemClock};
 pub use error::StartError;
-pub use maintain::{Finding, check, migrate};
+pub use maintain::{Finding, check, migrate, verify};
 pub use stores::Stores;
 
 /// How often the start looks whether everything is ready.
@@ -78,6 +79,7 @@ pub struct Application {
     lists: ListPool,
     metadata: MetadataHandle,
     items: Arc<dyn crate::items::ItemStore>,
+    backups: Backups,
     draining: Arc<AtomicBool>,
     stopper: Stopper,
     grace: Duration,
@@ -93,6 +95,7 @@ impl Application {
             permits_per_actor: settings.items.permits_per_actor,
             permit_wait: Duration::from_millis(settings.items.permit_wait_ms),
         };
+        let backups = Backups::new(stores::backup_scope(settings), Arc::clone(&items), Arc::clone(&metadata));
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), MetadataOptions::default())
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
@@ -103,6 +106,7 @@ impl Application {
             ApiState::new(
                 lists.clone(),
                 metadata.clone(),
+                backups.clone(),
                 clock,
                 registry,
                 Arc::clone(&draining),
@@ -131,7 +135,7 @@ impl Application {
         let server = server.run();
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
-        Ok(Self { address, server, lists, metadata, items, draining, stopper, grace })
+        Ok(Self { address, server, lists, metadata, items, backups, draining, stopper, grace })
     }
 
     /// What it says of itself once it is ready.
@@ -139,12 +143,12 @@ impl Application {
         Ready { url: format!("http://{}", self.address), stopper: self.stopper.clone() }
     }
 
-    /// Serves until a signal or the stopper ends it, then stops in order: readiness off, the HTTP
-    /// server (which answers what it has accepted), the list actors with their sessions and
+    /// Serves until a signal or the stopper ends it, then stops in order: readiness off, a backup that
+    /// is being made, the HTTP server (which answers what it has accepted), the list actors with their sessions and
     /// arbiters, the item store, the metadata actor and its store.
     pub async fn run_until_stopped(self, on_ready: impl FnOnce(Ready) + 'static) {
         let about = self.about();
-        let Self { server, lists, metadata, items, draining, stopper, grace, .. } = self;
+        let Self { server, lists, metadata, items, backups, draining, stopper, grace, .. } = self;
         let handle = server.handle();
         let serving = actix::spawn(server);
         let announced = actix::spawn(announce(about, lists.clone(), metadata.clone(), on_ready));
@@ -153,6 +157,9 @@ impl Application {
         actix::spawn(second_signal_exits());
         announced.abort();
         draining.store(true, Ordering::Release);
+        if tokio::time::timeout(DRAIN_TIMEOUT, backups.stop()).await.is_err() {
+            tracing::warn!("a backup was still being made when the server stopped");
+        }
         handle.stop(true).await;
         if let Ok(Err(error)) = serving.await {
             tracing::error!(%error, "the HTTP server failed");

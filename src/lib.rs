@@ -1,11 +1,12 @@
 //! Liststore: a server for list features.
 //!
-//! The map of the crate, from the edge inwards: `cli → app → api → actors → {items, metadata} →
-//! domain`. `ARCHITECTURE.md` tells it in prose.
+//! The map of the crate, from the edge inwards: `cli → app → api → {actors, backup} → {items,
+//! metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
 
 pub mod actors;
 pub mod api;
 pub mod app;
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod domain;

@@ -7,7 +7,7 @@
 //! The composition root makes one [`ApiState`], and each HTTP worker an `App` of it:
 //!
 //! ```ignore
-//! let state = web::Data::new(ApiState::new(lists, metadata, clock, registry, draining, options)?);
+//! let state = web::Data::new(ApiState::new(lists, metadata, backups, clock, registry, draining, options)?);
 //! let connections = state.connections();
 //! HttpServer::new(move || App::new().configure(api::configure(state.clone())))
 //!     .on_connect(move |_, extensions| connections.opened(extensions))
@@ -25,9 +25,11 @@ use actix_web::{HttpRequest, web};
 use prometheus::Registry;
 
 use crate::actors::{ListPool, MetadataHandle};
+use crate::backup::Backups;
 use crate::domain::Clock;
 
 mod add_body;
+mod backups;
 mod body;
 mod call;
 mod features;
@@ -65,6 +67,7 @@ pub struct ApiOptions {
 pub struct ApiState {
     lists: ListPool,
     metadata: MetadataHandle,
+    backups: Backups,
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
     options: ApiOptions,
@@ -79,6 +82,7 @@ impl ApiState {
     pub fn new(
         lists: ListPool,
         metadata: MetadataHandle,
+        backups: Backups,
         clock: Arc<dyn Clock>,
         registry: Registry,
         draining: Arc<AtomicBool>,
@@ -87,6 +91,7 @@ impl ApiState {
         Ok(Self {
             lists,
             metadata,
+            backups,
             clock,
             draining,
             options,

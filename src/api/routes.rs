@@ -29,6 +29,7 @@ pub enum Operation {
     GetVersion,
     UpdateVersion,
     DeleteVersion,
+    CreateBackup,
     Livez,
     Readyz,
     Metrics,
@@ -56,6 +57,7 @@ impl Operation {
             Self::GetVersion => "get_version",
             Self::UpdateVersion => "update_version",
             Self::DeleteVersion => "delete_version",
+            Self::CreateBackup => "create_backup",
             Self::Livez => "livez",
             Self::Readyz => "readyz",
             Self::Metrics => "metrics",
@@ -101,6 +103,21 @@ impl Operation {
         if self.is_health() {
             // Metrics that cannot be rendered are the only thing that can go wrong.
             return if self == Operation::Metrics { vec![Internal] } else { vec![] };
+        }
+        if self == Operation::CreateBackup {
+            return vec![
+                InvalidJson,
+                InvalidArgument,
+                LocalOnly,
+                BackupDirNotEmpty,
+                BackupRunning,
+                PayloadTooLarge,
+                UnsupportedMediaType,
+                BackupFailed,
+                BackupUnsupported,
+                Draining,
+                DeadlineExceeded,
+            ];
         }
         let mut errors = vec![InvalidArgument, Internal, MetadataUnavailable, DeadlineExceeded];
         if !matches!(self, ListFeatures | CreateFeature) {
@@ -159,6 +176,7 @@ enum Resource {
     History,
     Versions,
     Version,
+    Backups,
     Livez,
     Readyz,
     Metrics,
@@ -199,6 +217,7 @@ pub const ROUTES: &[Route] = routes! {
     "GET" "/v1/features/{entity_type}/{name}/versions/{version}" => Version, GetVersion;
     "PATCH" "/v1/features/{entity_type}/{name}/versions/{version}" => Version, UpdateVersion;
     "DELETE" "/v1/features/{entity_type}/{name}/versions/{version}" => Version, DeleteVersion;
+    "POST" "/v1/backups" => Backups, CreateBackup;
     "GET" "/livez" => Livez, Livez;
     "GET" "/readyz" => Readyz, Readyz;
     "GET" "/metrics" => Metrics, Metrics;
@@ -272,6 +291,7 @@ fn resource_at(segments: &[Cow<'_, str>; SEGMENTS_MAX], count: usize) -> Option<
         ["v1", "features", _, _, "history"] => (Resource::History, [Some(2), Some(3), None]),
         ["v1", "features", _, _, "versions"] => (Resource::Versions, [Some(2), Some(3), None]),
         ["v1", "features", _, _, "versions", _] => (Resource::Version, [Some(2), Some(3), Some(5)]),
+        ["v1", "backups"] => (Resource::Backups, [None; 3]),
         ["livez"] => (Resource::Livez, [None; 3]),
         ["readyz"] => (Resource::Readyz, [None; 3]),
         ["metrics"] => (Resource::Metrics, [None; 3]),

@@ -11,7 +11,7 @@ use super::call::{Answer, Call};
 use super::headers::REQUEST_ID;
 use super::problem::Problem;
 use super::routes::{Found, Operation, find};
-use super::{ApiState, features, health, lists, openapi, versions};
+use super::{ApiState, backups, features, health, lists, openapi, versions};
 
 pub(super) async fn serve(state: &ApiState, request: HttpRequest, payload: Payload) -> HttpResponse {
     let started = Instant::now();
@@ -59,6 +59,7 @@ async fn answer(operation: Operation, call: Call<'_>) -> Answer {
         Operation::GetVersion => versions::get_version(call).await,
         Operation::UpdateVersion => versions::update_version(call).await,
         Operation::DeleteVersion => versions::delete_version(call).await,
+        Operation::CreateBackup => backups::create_backup(call).await,
         Operation::Livez => health::livez(call),
         Operation::Readyz => health::readyz(call),
         Operation::Metrics => health::metrics(call),

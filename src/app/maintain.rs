@@ -1,6 +1,7 @@
 //! What is done to the stores without serving: `liststore check` and `liststore migrate`.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Arc;
 
 use prometheus::Registry;
@@ -9,13 +10,13 @@ use super::stores::{open_items, open_metadata};
 use super::{StartError, options};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::domain::{Clock, SystemClock};
-use crate::items::cql;
-use crate::metadata::postgres;
+use crate::items::{cql, embedded};
+use crate::metadata::{self, postgres};
 
 /// What was found of one part of the application, in a line each.
 #[derive(Debug)]
 pub struct Finding {
-    /// `items`, `metadata` or `http`.
+    /// `items`, `log`, `metadata` or `http`.
     pub part: &'static str,
     /// What there is, or why `serve` would not start.
     pub outcome: Result<String, StartError>,
@@ -28,6 +29,44 @@ pub async fn check(settings: &Settings) -> Vec<Finding> {
     look("items", items(settings).await);
     look("metadata", metadata(settings).await);
     look("http", http(settings));
+    findings
+}
+
+/// Reads all that the embedded stores keep in a data directory, which no server may be using, and
+/// tells what it found. Changes nothing.
+pub fn verify(dir: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut look = |part, outcome| findings.push(Finding { part, outcome });
+    match embedded::verify(dir) {
+        Ok(found) => {
+            look(
+                "items",
+                Ok(format!(
+                    "{} data files, {} bytes: {} items, {} of them deletion marks",
+                    found.data_files, found.data_bytes, found.items, found.deleted
+                )),
+            );
+            look(
+                "log",
+                Ok(format!(
+                    "{} segments: {} changes with {} items that are not in data files yet",
+                    found.log_segments, found.log_changes, found.log_items
+                )),
+            );
+            for problem in found.problems {
+                look("items", Err(StartError::Items(problem.to_string())));
+            }
+        }
+        Err(error) => look("items", Err(StartError::Items(error.to_string()))),
+    }
+    look(
+        "metadata",
+        match metadata::embedded::verify(dir) {
+            Ok(Some(found)) => Ok(format!("{} features, {} changes in their history", found.features, found.changes)),
+            Ok(None) => Ok("no definitions here: they must be elsewhere".to_owned()),
+            Err(error) => Err(StartError::Metadata(error.to_string())),
+        },
+    );
     findings
 }
 

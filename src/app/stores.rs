@@ -7,6 +7,7 @@ use std::time::Duration;
 use prometheus::Registry;
 
 use super::{StartError, options};
+use crate::backup::Scope;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::domain::Clock;
 use crate::items::ItemStore;
@@ -35,6 +36,17 @@ impl Stores {
         let items = open_items(settings, clock, &registry).await?;
         Ok(Self { items, metadata, registry })
     }
+}
+
+/// What a backup of this server can hold.
+pub(super) fn backup_scope(settings: &Settings) -> Scope {
+    let items = match settings.items.store {
+        ItemStoreKind::Embedded => Ok(()),
+        ItemStoreKind::Memory => Err("items.store is memory: it keeps nothing that could be backed up"),
+        ItemStoreKind::Cql => Err("the items are in a ScyllaDB or Cassandra cluster (items.store is cql): use the \
+             cluster's own snapshots, and after them dump the definitions' database"),
+    };
+    Scope { items, definitions: settings.metadata.store == MetadataStoreKind::Embedded }
 }
 
 pub(super) async fn open_items(

@@ -4,6 +4,7 @@
 //! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists
 //! and features speak HTTP with a running server: they must never open a store themselves.
 
+mod backup;
 mod bench;
 mod check;
 mod client;
@@ -47,6 +48,7 @@ struct CommandLine {
 enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
+    Backup(backup::Arguments),
     Migrate(migrate::Arguments),
     Feature(feature::Arguments),
     Version(version::Arguments),
@@ -77,6 +79,7 @@ impl Command {
         match self {
             Self::Serve(arguments) => serve::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Backup(arguments) => backup::run(&arguments),
             Self::Migrate(arguments) => migrate::run(&arguments),
             Self::Feature(arguments) => feature::run(arguments),
             Self::Version(arguments) => version::run(arguments),

@@ -4,6 +4,7 @@
 //! arbiter, is owned by one list actor, and carries out the four list operations. One conformance
 //! suite (`tests/conformance`) holds every store to what is written here.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use async_trait::async_trait;
@@ -61,6 +62,17 @@ pub struct ItemPage {
     pub more: bool,
 }
 
+/// What a backup holds of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemBackup {
+    pub data_files: u64,
+    pub data_bytes: u64,
+    /// Of the data files, those that could not be hard links.
+    pub copied_files: u64,
+    pub log_segments: u64,
+    pub log_bytes: u64,
+}
+
 /// A place where lists are kept.
 ///
 /// # What is visible
@@ -86,6 +98,15 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Why the store takes no writes at present, if it does not: reads go on meanwhile.
     fn read_only(&self) -> Option<String> {
         None
+    }
+
+    /// Writes a consistent copy of the store into a directory, which is empty and on this machine. A
+    /// store that is opened there has everything that was acknowledged before the call, and each
+    /// write since wholly or not at all. Blocks for as long as it takes, and breaks off with an error
+    /// once `cancelled` says so. One backup at a time.
+    fn backup(&self, _to: &Path, _cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
+        let reason = "this item store makes no backups of its own".to_owned();
+        Err(StoreError::Unavailable { reason, outcome_unknown: false })
     }
 
     /// What an operator should look after although operations succeed: for `/readyz`.

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -27,6 +28,12 @@ pub trait Journal: Send + 'static {
         Ok(None)
     }
 
+    /// All that it holds now, to be written elsewhere while changes go on.
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetadataError> {
+        let reason = "this metadata store makes no backups of its own".to_owned();
+        Err(MetadataError::Unavailable { reason, outcome_unknown: false })
+    }
+
     /// As [`MetadataStore::history`].
     fn history(
         &self,
@@ -34,6 +41,12 @@ pub trait Journal: Send + 'static {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError>;
+}
+
+/// What a journal held at one moment.
+pub trait Snapshot {
+    /// Writes a journal that holds the same into a directory, durably. Blocks.
+    fn write(&self, dir: &Path) -> Result<(), MetadataError>;
 }
 
 /// All definitions and generations, as of one revision.
@@ -259,6 +272,11 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
             tracing::debug!(%error, "definitions are read while their journal is unavailable");
         }
         Ok(inner.state.definitions())
+    }
+
+    fn backup(&self, dir: &Path) -> Result<(), MetadataError> {
+        let snapshot = self.lock_mended()?.journal.snapshot()?;
+        snapshot.write(dir)
     }
 
     async fn close(&self) {}

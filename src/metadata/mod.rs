@@ -4,6 +4,8 @@
 //! [`catalog`]. What a change does to a definition is decided in [`change`], the same for every
 //! store. One conformance suite (`tests/conformance`) holds every store to what is written here.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use serde::Serialize;
 
@@ -258,6 +260,13 @@ pub trait MetadataStore: Send + Sync + 'static {
     /// definitions are to be read again.
     async fn changes(&self, _since: Revision) -> Result<Option<Changes>, MetadataError> {
         Ok(None)
+    }
+
+    /// Writes a copy of the store into a directory, which is on this machine. A store that is opened
+    /// there has all that was acknowledged before the call. Blocks for as long as it takes.
+    fn backup(&self, _dir: &Path) -> Result<(), MetadataError> {
+        let reason = "this metadata store makes no backups of its own".to_owned();
+        Err(MetadataError::Unavailable { reason, outcome_unknown: false })
     }
 
     /// Persists all that was acknowledged and releases what the store holds.

@@ -1,6 +1,7 @@
 //! The command line as its users meet it: the real binary, a real server, real pipes and signals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod backup;
 mod bench;
 mod bench_peer;
 mod callers;

@@ -167,6 +167,10 @@ impl Server {
         path.to_str().unwrap().to_owned()
     }
 
+    pub fn signal(&self, by: Signal) {
+        signal(&self.process, by);
+    }
+
     /// Ends the server by a signal; answers with its exit status, if it has one, and its log.
     pub fn end(mut self, by: Signal) -> (Option<i32>, String, TempDir) {
         signal(&self.process, by);

@@ -3,7 +3,8 @@
 //!
 //! The test runs itself as a child process ([`child`]), which writes to a few lists and prints a
 //! line for each acknowledgement. What a writer does follows from the seed, so the parent knows
-//! each of its operations, and that at most one of them was under way when it was killed.
+//! each of its operations, and that at most one of them was under way when it was killed. The engine
+//! has so little memory that it flushes and merges all the while, which is counted.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -15,9 +16,10 @@ use std::time::Duration;
 use liststore::domain::{Clock, ListKey, SystemClock, Timestamp};
 use liststore::items::ItemStore;
 use liststore::items::embedded::Fsync;
+use prometheus::Registry;
 
 use crate::items::probe::{Probe, feature_key, list_key, ttl};
-use crate::stores::open_embedded;
+use crate::stores::open_measured;
 
 const DIR: &str = "LISTSTORE_TEST_CRASH_DIR";
 const STORE: &str = "LISTSTORE_TEST_CRASH_STORE";
@@ -27,7 +29,7 @@ const ROUND: &str = "LISTSTORE_TEST_CRASH_ROUND";
 const BASE_NANOS: &str = "LISTSTORE_TEST_CRASH_BASE_NANOS";
 /// More rounds for a longer run.
 const ROUNDS: &str = "LISTSTORE_TEST_CRASH_ROUNDS";
-const ROUNDS_DEFAULT: u64 = 6;
+const ROUNDS_DEFAULT: u64 = 50;
 
 const WRITERS: u64 = 4;
 const TAGS: u64 = 5;
@@ -35,13 +37,37 @@ const TAGS: u64 = 5;
 const TTL_SECS: u64 = 86_400;
 
 /// The stores that are put to the test, by the name that the child is told.
-fn open(store: &str, dir: &Path) -> Arc<dyn ItemStore> {
-    let clock = Arc::new(SystemClock);
-    match store {
-        "embedded_group" => open_embedded(dir, Fsync::Group, clock),
-        "embedded_interval" => open_embedded(dir, Fsync::Interval(Duration::from_millis(100)), clock),
+fn open(store: &str, dir: &Path, registry: &Registry) -> Arc<dyn ItemStore> {
+    let fsync = match store {
+        "embedded_group" => Fsync::Group,
+        "embedded_interval" => Fsync::Interval(Duration::from_millis(100)),
         other => panic!("no store {other}"),
-    }
+    };
+    open_measured(dir, fsync, Arc::new(SystemClock), registry)
+}
+
+/// Flushes and merges so far.
+fn background_work(registry: &Registry) -> (u64, u64) {
+    let families = registry.gather();
+    let count = |name| {
+        let family = families.iter().find(|family| family.name() == name).unwrap();
+        family.get_metric()[0].get_counter().get_value() as u64
+    };
+    (count("liststore_flushes_total"), count("liststore_compactions_total"))
+}
+
+/// Whether a flush or a merge was under way when the process died: it has left a data file that the
+/// manifest does not name.
+fn died_at_work(dir: &Path) -> bool {
+    let Ok(manifest) = std::fs::read_to_string(dir.join("items/MANIFEST")) else { return false };
+    let named: BTreeSet<String> = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("file ")?.split(' ').nth(1))
+        .map(|number| format!("{number:0>10}.items"))
+        .collect();
+    let names = std::fs::read_dir(dir.join("items")).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.any(|name| name.ends_with(".items") && !named.contains(&name))
 }
 
 #[test]
@@ -136,9 +162,10 @@ fn child() {
     let (seed, round, base) = (setting(SEED), setting(ROUND), setting(BASE_NANOS));
     crate::run(async move {
         say("opening");
-        let store = open(&store_name, Path::new(&dir));
+        let registry = Registry::new();
+        let store = open(&store_name, Path::new(&dir), &registry);
         let writers = (0..WRITERS).map(|writer| {
-            let store = Arc::clone(&store);
+            let (store, registry) = (Arc::clone(&store), registry.clone());
             tokio::task::spawn_local(async move {
                 let probe = probe(store, base, list(seed, writer)).await;
                 for step in steps(seed, round, writer) {
@@ -147,7 +174,8 @@ fn child() {
                         Step::RemoveValue(value) => drop(probe.remove(&value).await),
                         Step::RemoveAll => probe.remove_all().await,
                     }
-                    say(&format!("done {writer}"));
+                    let (flushes, merges) = background_work(&registry);
+                    say(&format!("done {writer} {flushes} {merges}"));
                 }
             })
         });
@@ -165,33 +193,37 @@ fn kill_and_check(store: &str) {
     let base = SystemClock.now().as_nanos();
     let mut random = Random::of(&[seed]);
     let mut lists = vec![BTreeSet::new(); WRITERS as usize];
-    let mut acknowledged = 0;
+    let mut all = Done::default();
+    let mut at_work = 0;
     for round in 0..rounds {
         // Now and then while it opens, mostly while it writes.
         let kill_after = if random.below(5) == 0 { 0 } else { random.below(250) };
         let settings = [(SEED, seed), (BASE_NANOS, base), (ROUND, round)];
         let done = run_and_kill(store, dir.path(), settings, kill_after, &mut random);
-        acknowledged += done.iter().sum::<usize>();
+        at_work += u64::from(died_at_work(dir.path()));
+        all.add(&done);
         crate::run(async {
-            let opened = open(store, dir.path());
+            let opened = open(store, dir.path(), &Registry::new());
             for writer in 0..WRITERS {
                 let probe = probe(Arc::clone(&opened), base, list(seed, writer)).await;
                 let present: BTreeSet<Item> = probe.all().await.into_iter().collect();
                 let before = &mut lists[writer as usize];
-                check(before, &present, steps(seed, round, writer), done[writer as usize]);
+                check(before, &present, steps(seed, round, writer), done.operations[writer as usize]);
                 *before = present;
             }
             opened.close().await.unwrap();
         });
     }
     eprintln!(
-        "{rounds} rounds, {acknowledged} operations acknowledged, {} items left",
+        "{rounds} rounds: {all:?}; {at_work} died during a flush or a merge; {} items left",
         lists.iter().map(BTreeSet::len).sum::<usize>()
     );
-    assert!(acknowledged > 0, "no child ever wrote anything");
+    assert!(all.operations.iter().sum::<usize>() > 0, "no child ever wrote anything");
+    let enough = rounds < 10 || (all.flushes >= rounds && all.merges >= rounds && at_work > 0);
+    assert!(enough, "the engine had too little to do for this test to mean anything");
     crate::run(async {
         // Items are found by their values, too: the few that come often, and some of the others.
-        let opened = open(store, dir.path());
+        let opened = open(store, dir.path(), &Registry::new());
         for (writer, mut present) in lists.into_iter().enumerate() {
             let probe = probe(Arc::clone(&opened), base, list(seed, writer as u64)).await;
             let rare: Vec<_> = present.iter().map(|(_, value)| value.clone()).step_by(50).collect();
@@ -206,15 +238,25 @@ fn kill_and_check(store: &str) {
     });
 }
 
-/// Runs a child until it has said so many lines, kills it, and tells how many operations of each
-/// writer it acknowledged.
-fn run_and_kill(
-    store: &str,
-    dir: &Path,
-    settings: [(&str, u64); 3],
-    kill_after: u64,
-    random: &mut Random,
-) -> Vec<usize> {
+/// What a child has done.
+#[derive(Debug, Default)]
+struct Done {
+    /// Acknowledged, of each writer.
+    operations: [usize; WRITERS as usize],
+    flushes: u64,
+    merges: u64,
+}
+
+impl Done {
+    fn add(&mut self, other: &Self) {
+        self.operations.iter_mut().zip(other.operations).for_each(|(sum, more)| *sum += more);
+        self.flushes += other.flushes;
+        self.merges += other.merges;
+    }
+}
+
+/// Runs a child until it has said so many lines, kills it, and tells what it said.
+fn run_and_kill(store: &str, dir: &Path, settings: [(&str, u64); 3], kill_after: u64, random: &mut Random) -> Done {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["crash::child", "--exact", "--ignored", "--nocapture"])
         .env(DIR, dir)
@@ -227,11 +269,13 @@ fn run_and_kill(
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let opening = lines.by_ref().any(|line| line == "opening");
     assert!(opening, "the child did not start");
-    let mut done = vec![0; WRITERS as usize];
+    let mut done = Done::default();
     // The test harness says things of its own.
     let mut count = |line: String| {
-        if let Some(writer) = line.strip_prefix("done ") {
-            done[writer.parse::<usize>().unwrap()] += 1;
+        if let Some(said) = line.strip_prefix("done ") {
+            let mut numbers = said.split(' ').map(|number| number.parse::<u64>().unwrap());
+            done.operations[numbers.next().unwrap() as usize] += 1;
+            (done.flushes, done.merges) = (numbers.next().unwrap(), numbers.next().unwrap());
         }
     };
     lines.by_ref().take(kill_after as usize).for_each(&mut count);

@@ -39,8 +39,13 @@ impl MetadataBackend for Memory {
 
 /// Little memory, so that the engine flushes and compacts soon.
 pub fn open_embedded(dir: &Path, fsync: Fsync, clock: Arc<dyn Clock>) -> Arc<dyn ItemStore> {
+    open_measured(dir, fsync, clock, &Registry::new())
+}
+
+/// The same with its metrics in the caller's hands.
+pub fn open_measured(dir: &Path, fsync: Fsync, clock: Arc<dyn Clock>, registry: &Registry) -> Arc<dyn ItemStore> {
     let options = EmbeddedOptions { fsync, cache_bytes: 4 << 20, ..EmbeddedOptions::new(dir) };
-    Arc::new(EmbeddedStore::open(options, clock, &Registry::new()).unwrap())
+    Arc::new(EmbeddedStore::open(options, clock, registry).unwrap())
 }
 
 /// The data directory of one case.

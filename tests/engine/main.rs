@@ -1,11 +1,14 @@
 //! The embedded engine against a model of it: random operations, crashes, damage and faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod backups;
 mod crashes;
 mod damage;
 mod faults;
 mod harness;
 mod lists;
+mod merging;
+mod million;
 mod opening;
 mod operations;
 mod sim_disk;

@@ -36,6 +36,7 @@ struct State {
     bytes_max: Option<usize>,
     syncs_fail: bool,
     data_files_held: bool,
+    links_fail: bool,
     locked: bool,
 }
 
@@ -174,6 +175,11 @@ impl SimDisk {
         self.1.notify_all();
     }
 
+    /// Lets no hard link be made, as between two file systems.
+    pub fn fail_links(&self, fail: bool) {
+        self.state().links_fail = fail;
+    }
+
     pub fn files(&self) -> Vec<PathBuf> {
         self.state().names.keys().cloned().collect()
     }
@@ -261,6 +267,9 @@ impl Disk for SimDisk {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.step()?;
+        if state.links_fail {
+            return Err(io::Error::from(io::ErrorKind::CrossesDevices));
+        }
         let inode = *state.names.get(from).ok_or_else(not_found)?;
         state.change_name(NameChange::Set(to.to_owned(), inode));
         Ok(())

@@ -6,17 +6,18 @@ mod sources;
 
 use sources::{Source, rust_files};
 
-/// What each module of the crate may name of its siblings: `main → cli → app → api → actors →
-/// {items, metadata} → domain`.
-const MAY_USE: [(&str, &[&str]); 10] = [
+/// What each module of the crate may name of its siblings: `main → cli → app → api → {actors,
+/// backup} → {items, metadata} → domain`.
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
     ("actors", &["items", "metadata", "domain"]),
+    ("backup", &["items", "metadata", "domain"]),
     ("telemetry", &["domain"]),
-    ("api", &["actors", "items", "metadata", "domain", "telemetry"]),
+    ("api", &["actors", "backup", "items", "metadata", "domain", "telemetry"]),
     ("config", &["domain", "telemetry"]),
-    ("app", &["api", "actors", "items", "metadata", "domain", "config", "telemetry"]),
+    ("app", &["api", "actors", "backup", "items", "metadata", "domain", "config", "telemetry"]),
     ("cli", &["app", "api", "actors", "items", "metadata", "domain", "config", "telemetry"]),
     ("main", &["cli"]),
 ];

@@ -89,6 +89,34 @@ pub struct Removed {
     pub removed: u64,
 }
 
+/// Where a backup is to go.
+#[derive(ToSchema)]
+#[schema(example = json!({"dir": "/var/backups/liststore/2024-08-29"}))]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "describes a body that is read by a parser of its own")]
+pub struct NewBackup {
+    /// An absolute path on the server's machine: of an empty directory, or of one to be made in a
+    /// directory that is there.
+    #[schema(pattern = "^/")]
+    dir: String,
+}
+
+/// A backup that was made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Backup {
+    pub dir: String,
+    pub data_files: u64,
+    pub data_bytes: u64,
+    /// Of the data files, those that were copied, since hard links to them could not be made.
+    pub copied_files: u64,
+    pub log_segments: u64,
+    pub log_bytes: u64,
+    /// Whether the definitions are in it. They are not where they live in Postgres: dump that
+    /// database after this backup.
+    pub definitions: bool,
+    pub seconds: f64,
+}
+
 /// The type of a feature's values. It never changes.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]

@@ -22,7 +22,7 @@ use utoipa::{Modify, OpenApi};
 use super::call::{Answer, Call};
 use super::problem::{self, ErrorCode};
 use super::routes::{Operation, ROUTES};
-use super::{features, health, lists, versions};
+use super::{backups, features, health, lists, versions};
 
 pub(super) mod bodies;
 pub(super) mod parameters;
@@ -39,6 +39,7 @@ pub(super) mod parameters;
         (name = "lists", description = "The data plane: items of lists."),
         (name = "features", description = "The control plane: list features and their history."),
         (name = "versions", description = "The control plane: versions of list features."),
+        (name = "operations", description = "For operators, on the server's own machine."),
         (name = "health", description = "For probes and scrapers."),
     ),
     paths(
@@ -56,6 +57,7 @@ pub(super) mod parameters;
         versions::get_version,
         versions::update_version,
         versions::delete_version,
+        backups::create_backup,
         health::livez,
         health::readyz,
         health::metrics,

@@ -2,6 +2,7 @@
 
 use super::{ErrorCode, Problem};
 use crate::actors::ListError;
+use crate::backup::BackupError;
 use crate::domain::{Code, Invalid};
 use crate::items::StoreError;
 use crate::metadata::MetadataError;
@@ -77,6 +78,20 @@ impl From<MetadataError> for Problem {
             MetadataError::DatabaseInconsistency { .. } | MetadataError::Internal { .. } => Self::internal(text),
         }
         .with_outcome_unknown(outcome_unknown)
+    }
+}
+
+/// Whoever asks for backups is on the server's machine, and may know what its disk says.
+impl From<BackupError> for Problem {
+    fn from(error: BackupError) -> Self {
+        let text = error.to_string();
+        match error {
+            BackupError::Unsupported(text) => Self::new(ErrorCode::BackupUnsupported, text),
+            BackupError::NotEmpty { .. } => Self::new(ErrorCode::BackupDirNotEmpty, text).at("dir"),
+            BackupError::Running => Self::new(ErrorCode::BackupRunning, text),
+            BackupError::Stopping => Self::new(ErrorCode::Draining, "the server is stopping: no backup was made"),
+            BackupError::Failed(reason) => Self::new(ErrorCode::BackupFailed, text).because(reason),
+        }
     }
 }
 

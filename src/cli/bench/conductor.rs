@@ -67,6 +67,10 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
         cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));
     }
     live.clear();
+    // The threads may have been done first, at the same moment.
+    if cpu_begin.is_some() && cpu_end.is_none() {
+        cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));
+    }
     let lost: Vec<String> = finished.iter().filter_map(|thread| thread.given_up.clone()).collect();
     // Threads end early only when they are stopped, or when the server is lost.
     let stopped = interrupted.or_else(|| (lost.len() == plan.threads).then(Instant::now)).unwrap_or(end).min(end);

@@ -41,6 +41,7 @@ pub(super) struct Request {
     if_match: Option<String>,
     /// Doing it twice is as good as doing it once.
     repeatable: bool,
+    timeout: Duration,
 }
 
 #[derive(Debug)]
@@ -51,7 +52,7 @@ pub(super) struct Answer {
 
 impl Request {
     fn new(method: Method, path: String, repeatable: bool) -> Self {
-        Self { method, path, query: Vec::new(), body: None, if_match: None, repeatable }
+        Self { method, path, query: Vec::new(), body: None, if_match: None, repeatable, timeout: REQUEST_TIMEOUT }
     }
 
     pub(super) fn get(path: String) -> Self {
@@ -80,6 +81,11 @@ impl Request {
         self
     }
 
+    /// Gives the server more time to answer than operations take.
+    pub(super) fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
     pub(super) fn if_match(self, etag: Option<String>) -> Self {
         Self { if_match: etag, ..self }
     }
@@ -89,7 +95,6 @@ impl Client {
     pub(super) fn new(url: ServerUrl, author: Option<Author>, retries: Retries) -> Result<Self, ClientError> {
         let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("liststore/", env!("CARGO_PKG_VERSION")));
         // A proxy of the environment is for servers elsewhere.
@@ -126,6 +131,7 @@ impl Client {
 
     async fn send_once(&self, request: &Request) -> Result<Answer, ClientError> {
         let mut builder = self.http.request(request.method.clone(), self.url.join(&request.path)?);
+        builder = builder.timeout(request.timeout);
         if !request.query.is_empty() {
             builder = builder.query(&request.query);
         }

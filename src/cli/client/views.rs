@@ -78,3 +78,15 @@ pub(in crate::cli) struct Added {
 pub(in crate::cli) struct Removed {
     pub removed: u64,
 }
+
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct Backup {
+    pub dir: String,
+    pub data_files: u64,
+    pub data_bytes: u64,
+    pub copied_files: u64,
+    pub log_segments: u64,
+    pub log_bytes: u64,
+    pub definitions: bool,
+    pub seconds: f64,
+}

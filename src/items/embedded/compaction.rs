@@ -103,7 +103,12 @@ fn pick(files: &[Size<'_>], now: u64) -> Option<Range<usize>> {
     while files.get(count).is_some_and(|next| next.bytes <= bytes(&files[..count])) {
         count += 1;
     }
-    (count >= FAN).then_some(0..count)
+    if count >= FAN {
+        return Some(0..count);
+    }
+    // Small files in front of larger ones would pile up, in the end to `FILES_MAX`, and then the
+    // flusher waits for a merge: so there must be one. It writes less than the oldest file has.
+    (files.len() >= FILES_MAX / 2).then_some(0..newer.len())
 }
 
 fn compact(engine: &Engine, partition: usize, range: Range<usize>) -> Result<(), OutputError> {
@@ -198,6 +203,24 @@ mod tests {
         assert_eq!(picked(&[4, 4, 4, 4, 100]), Some(0..4));
         assert_eq!(picked(&[4, 4, 4, 4, 16, 100]), Some(0..5));
         assert_eq!(picked(&[4, 16, 100]), None);
+    }
+
+    #[test]
+    fn files_never_pile_up_however_their_sizes_fall() {
+        // Each newer one a little smaller, the oldest larger than all of them.
+        let falling: Vec<u64> = (100..100 + FILES_MAX as u64 / 2 - 1).chain([1_000_000]).collect();
+        assert_eq!(picked(&falling[1..]), None);
+        assert_eq!(picked(&falling), Some(0..FILES_MAX / 2 - 1));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_flusher_never_waits_for_a_merge_that_does_not_come(
+            sizes in proptest::collection::vec(1_u64..1_000_000, FILES_MAX..FILES_MAX + 4),
+        ) {
+            let range = picked(&sizes);
+            proptest::prop_assert!(range.is_some_and(|range| range.start == 0 && range.len() > 1));
+        }
     }
 
     #[test]

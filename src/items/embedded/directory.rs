@@ -35,14 +35,30 @@ impl Directory {
         // Another process may have made it ours in between.
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
         if !check_format(disk, dir, &names)? {
-            let text = format!("{FORMAT_PREFIX}{FORMAT_NUMBER}\n");
-            replace(disk, dir, FORMAT, text.as_bytes()).map_err(cannot_write(dir))?;
+            write_format(disk, dir).map_err(cannot_write(dir))?;
         }
         let manifest = if names.iter().any(|name| name == manifest::NAME) {
             Manifest::load(disk, dir)?
         } else {
             first_manifest(disk, dir, &names)?
         };
+        let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
+        Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
+    }
+
+    /// The same for looking only: nothing is changed, and a directory that is not one of ours, or
+    /// is not whole, is an error. It is locked where it has a lock, which a fresh backup has not.
+    pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<(Option<LockGuard>, Self), OpenError> {
+        let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
+        if !check_format(disk, dir, &names)? {
+            return Err(OpenError::Foreign { dir: dir.to_owned(), found: "no file FORMAT".into() });
+        }
+        let mut lock = None;
+        if names.iter().any(|name| name == LOCK) {
+            let locked = disk.lock(&dir.join(LOCK)).map_err(OpenError::io("lock", &dir.join(LOCK)))?;
+            lock = Some(locked.ok_or_else(|| OpenError::Locked { dir: dir.to_owned() })?);
+        }
+        let manifest = Manifest::load(disk, dir)?;
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
         Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
     }
@@ -85,6 +101,11 @@ impl Directory {
             let _harmless = disk.remove(&spare_path(&self.dir, spare));
         }
     }
+}
+
+/// Makes a directory one of ours.
+pub fn write_format(disk: &dyn Disk, dir: &Path) -> Result<(), WriteError> {
+    replace(disk, dir, FORMAT, format!("{FORMAT_PREFIX}{FORMAT_NUMBER}\n").as_bytes())
 }
 
 fn cannot_write(dir: &Path) -> impl FnOnce(WriteError) -> OpenError {

@@ -4,10 +4,11 @@
 //! hands it to `commit`, whose one thread appends it to the `log`, and then to what is `pending` in
 //! memory and to the list's head in `heads`. `flush` writes what is pending to data files (`file`),
 //! `compaction` merges those, and the `manifest` says which of them count. `tables` is what readers
-//! see of all this. `docs/engine.md` tells it in prose, with every format and rule.
+//! see of all this. `backup` copies a running store, and `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 
+mod backup;
 mod bell;
 mod codec;
 mod commit;
@@ -36,8 +37,10 @@ mod row;
 mod session;
 mod store;
 mod tables;
+mod verify;
 
 pub use disk::{Disk, DiskFile, LockGuard, RealDisk};
 pub use error::{Damage, OpenError};
 pub use options::{EmbeddedOptions, Fsync, ListHash};
 pub use store::EmbeddedStore;
+pub use verify::{Verified, verify, verify_on};

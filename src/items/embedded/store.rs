@@ -26,9 +26,9 @@ use super::pending::Pending;
 use super::pool::Pool;
 use super::session::EmbeddedSession;
 use super::tables::{Files, Tables, View};
-use super::{compaction, flush};
+use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
-use crate::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use crate::items::{ItemBackup, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
 
 /// Lists in a directory of this machine.
 pub struct EmbeddedStore {
@@ -235,5 +235,9 @@ impl ItemStore for EmbeddedStore {
 
     fn read_only(&self) -> Option<String> {
         self.engine.health.read_only()
+    }
+
+    fn backup(&self, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
+        backup::write(&self.engine, to, cancelled)
     }
 }

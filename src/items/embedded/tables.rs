@@ -213,6 +213,14 @@ impl Tables {
         self.store(&mut manifest, next)
     }
 
+    /// Looks at the manifest and the files that it names: none of them is removed, and no other is
+    /// added, until `look` returns. Reads and writes go on meanwhile; flushes and merges wait.
+    pub fn with_manifest<T>(&self, look: impl FnOnce(&Manifest, &Files) -> T) -> T {
+        let manifest = self.manifest();
+        let files = self.view().files.clone();
+        look(&manifest, &files)
+    }
+
     fn store(&self, manifest: &mut Manifest, mut next: Manifest) -> Result<(), WriteError> {
         next.next_file = self.next_file.load(Ordering::Acquire);
         next.store(&*self.disk, &self.dir)?;

@@ -8,20 +8,20 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHand
 use super::{JournalError, Opener, records};
 use crate::domain::{FeatureId, Limit, Revision};
 use crate::metadata::change::Transition;
-use crate::metadata::local::{Journal, State};
+use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
 
 /// The version of the tables and records below.
 pub(super) const FORMAT: u64 = 1;
 
 /// `format` and `revision`.
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 /// Present features by [`records::feature_key`].
-const FEATURES: TableDefinition<&str, &[u8]> = TableDefinition::new("features");
+pub(super) const FEATURES: TableDefinition<&str, &[u8]> = TableDefinition::new("features");
 /// The last generation of every version that ever was, by [`records::version_key`].
-const GENERATIONS: TableDefinition<&str, u64> = TableDefinition::new("generations");
+pub(super) const GENERATIONS: TableDefinition<&str, u64> = TableDefinition::new("generations");
 /// Every change, by [`records::feature_key`] and revision.
-const HISTORY: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("history");
+pub(super) const HISTORY: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("history");
 
 /// A [`Journal`] in a redb file.
 pub struct RedbJournal {
@@ -72,6 +72,14 @@ impl Journal for RedbJournal {
         tracing::info!(revision = state.revision.0, "the metadata file works again");
         self.database = Some(database);
         Ok(Some(state))
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetadataError> {
+        let transaction = self.database()?.begin_read().map_err(|error| {
+            tracing::error!(%error, "the metadata file cannot be read");
+            unavailable(false)
+        })?;
+        Ok(Box::new(transaction))
     }
 
     fn history(
@@ -134,7 +142,12 @@ fn write(
 
 fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
     let database = opener()?;
-    prepare(&database)?;
+    let state = read_state(&database)?;
+    Ok((state, database))
+}
+
+pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {
+    prepare(database)?;
     let transaction = database.begin_read()?;
     let mut state = State::default();
     if let Some(revision) = transaction.open_table(META)?.get("revision")? {
@@ -151,7 +164,7 @@ fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
             records::read_generation(key.value(), generation.value()).map_err(JournalError::Inconsistent)?;
         state.generations.insert(version, generation);
     }
-    Ok((state, database))
+    Ok(state)
 }
 
 /// Makes the tables of a new file, and checks that an old one is ours and not newer than we are.

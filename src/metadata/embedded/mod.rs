@@ -3,7 +3,9 @@
 //! This folder owns the file's format and its recovery from a failing disk. It never decides what
 //! a change does: that is [`change`](super::change)'s.
 
+mod backup;
 mod journal;
+mod overlay;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,7 @@ use redb::{Builder, Database, DatabaseError};
 
 use super::MetadataError;
 use super::local::LocalStore;
+pub use backup::{Verified, verify};
 pub use journal::RedbJournal;
 
 /// The file's name in the data directory.

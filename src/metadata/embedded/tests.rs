@@ -203,3 +203,53 @@ async fn a_disk_that_fills_up_at_any_point_loses_nothing() {
         assert_eq!(revisions(&reopened).await, expected);
     }
 }
+
+#[tokio::test]
+async fn a_backup_of_a_store_in_use_holds_all_that_was_acknowledged() {
+    let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(dir.path()).unwrap();
+    store.create_feature(new_feature(), context()).await.unwrap();
+    for secs in 2..60 {
+        set_ttl(&store, secs).await.unwrap();
+    }
+    store.backup(to.path()).unwrap();
+    set_ttl(&store, 100).await.unwrap();
+    let found = verify(to.path()).unwrap().unwrap();
+    assert_eq!((found.features, found.changes), (1, 59));
+    let restored = open(to.path()).unwrap();
+    assert_eq!(restored.feature(&id()).await.unwrap().unwrap().ttl, ttl(59));
+    assert_eq!(revisions(&restored).await, (1..=59).collect::<Vec<_>>());
+    // It counts on where the backup left off.
+    assert_eq!(set_ttl(&restored, 3).await.unwrap().revision.0, 60);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_found_out_or_reads_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(FILE_NAME);
+    let store = open(dir.path()).unwrap();
+    store.create_feature(new_feature(), context()).await.unwrap();
+    for secs in 2..40 {
+        set_ttl(&store, secs).await.unwrap();
+    }
+    assert!(matches!(verify(dir.path()), Err(OpenError::Locked { .. })));
+    drop(store);
+    assert!(verify(tempfile::tempdir().unwrap().path()).unwrap().is_none());
+    let whole = fs::read(&file).unwrap();
+    let mut found_out = 0;
+    for at in (0..whole.len()).step_by(2_039) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 4;
+        fs::write(&file, &bytes).unwrap();
+        match verify(dir.path()) {
+            Ok(found) => assert_eq!(found.map(|found| (found.features, found.changes)), Some((1, 39)), "byte {at}"),
+            Err(OpenError::Damaged { path, .. } | OpenError::Foreign { path }) => {
+                assert_eq!(path, file);
+                found_out += 1;
+            }
+            Err(other) => panic!("byte {at}: {other}"),
+        }
+        assert_eq!(fs::read(&file).unwrap(), bytes, "looking has changed the file");
+    }
+    assert!(found_out > 3, "{found_out}");
+}

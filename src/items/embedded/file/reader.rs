@@ -70,6 +70,11 @@ impl DataFile {
         &self.path
     }
 
+    /// The file as it lies on the disk, even if its name is gone.
+    pub fn content(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
     fn damage(&self, offset: u64, what: &'static str) -> ReadError {
         Damage { file: self.path.clone(), offset, what }.into()
     }

@@ -2,10 +2,11 @@
 //!
 //! It is a row of segments, files that are written from front to back and used again once all
 //! their changes are in data files. `frame` has the format, `writer` appends, `replay` reads it
-//! back after a start.
+//! back after a start, `copy` copies it for a backup.
 
 use std::path::{Path, PathBuf};
 
+pub mod copy;
 pub mod frame;
 pub mod replay;
 pub mod writer;

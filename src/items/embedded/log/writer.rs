@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::disk::{Disk, DiskFile};
@@ -24,11 +24,18 @@ pub struct Progress {
     unsynced: Mutex<Unsynced>,
     /// One sync at a time: a second one must not run ahead of the first.
     syncing: Mutex<()>,
-    /// The oldest segment in use.
-    first_segment: AtomicU32,
+    in_use: Mutex<InUse>,
     /// Segments that may be used again, by the number they last had.
     spares: Mutex<Vec<u32>>,
     ahead: Mutex<Ahead>,
+}
+
+/// Which segments are not to be touched.
+struct InUse {
+    /// The oldest segment in use.
+    first: u32,
+    /// Whether a reader needs all of them as they are.
+    pinned: bool,
 }
 
 /// What comes after the present segment. Held locked by whoever begins a segment.
@@ -53,7 +60,7 @@ impl Progress {
             durable: AtomicU64::new(durable.as_u64()),
             unsynced: Mutex::default(),
             syncing: Mutex::default(),
-            first_segment: AtomicU32::new(first_segment),
+            in_use: Mutex::new(InUse { first: first_segment, pinned: false }),
             spares: Mutex::new(spares),
             ahead: Mutex::default(),
         }
@@ -79,6 +86,10 @@ impl Progress {
 
     fn spares(&self) -> MutexGuard<'_, Vec<u32>> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, InUse> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ahead(&self) -> MutexGuard<'_, Ahead> {
@@ -117,10 +128,27 @@ impl Progress {
         Ok(())
     }
 
-    /// Gives back the segments before one that hold nothing any more that is not in data files.
-    /// Failures are left for the next start, which does the same.
+    /// Keeps all segments as they are until [`Self::unpin`]. For one reader at a time: tells whether
+    /// it is this one.
+    pub fn pin(&self) -> bool {
+        !std::mem::replace(&mut self.in_use().pinned, true)
+    }
+
+    /// Lets go of the segments: those that are free by now are to be given back by the caller.
+    pub fn unpin(&self) {
+        self.in_use().pinned = false;
+    }
+
+    /// Gives back the segments before one that hold nothing any more that is not in data files,
+    /// unless they are pinned: then a later call does it. Failures are left for the next start,
+    /// which does the same.
     pub fn recycle_before(&self, disk: &dyn Disk, end: u32) {
-        let first = self.first_segment.fetch_max(end, Ordering::AcqRel);
+        let mut in_use = self.in_use();
+        if in_use.pinned {
+            return;
+        }
+        let first = in_use.first;
+        in_use.first = first.max(end);
         for segment in first..end {
             let mut spares = self.spares();
             let path = segment_path(&self.dir, segment);
@@ -212,6 +240,13 @@ impl LogWriter {
     }
 
     fn write(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
+        self.put(frame)?;
+        self.progress.wrote(&self.current.file, self.position());
+        Ok(())
+    }
+
+    /// Writes a frame without telling others how far the log has come.
+    fn put(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
         let segment = &mut self.current;
         let end = segment.offset + frame.len() as u64;
         segment.reserve(end).map_err(WriteError::NotWritten)?;
@@ -224,7 +259,6 @@ impl LogWriter {
             });
         }
         segment.offset = end;
-        self.progress.wrote(&segment.file, segment.position());
         Ok(())
     }
 
@@ -238,13 +272,15 @@ impl LogWriter {
             Some(next) => next,
             None => begin_segment(&*self.disk, &progress, number, self.segment_bytes, frame_len)?,
         };
-        if let Err(error) = self.write(&mut FrameBuffer::of(Kind::End)) {
+        if let Err(error) = self.put(&mut FrameBuffer::of(Kind::End)) {
             // The log still ends here, and the next segment is as it should be.
             ahead.prepared = Some(next);
             return Err(error);
         }
         ahead.present = number;
-        self.current = next;
+        let ended = std::mem::replace(&mut self.current, next);
+        // The end is never told by itself: whoever reads up to what was told finds the next segment.
+        progress.wrote(&ended.file, self.position());
         Ok(())
     }
 }

@@ -1,0 +1,106 @@
+//! Checks a store at rest, such as a backup: every checksum of every file that counts, and that what
+//! they hold fits together. Changes nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::directory::Directory;
+use super::disk::{Disk, RealDisk};
+use super::error::{Damage, OpenError, ReadError};
+use super::file::{DataFile, Scan, ScanSource, partition_of};
+use super::list_id::ListId;
+use super::log::replay;
+use super::manifest::NamedFile;
+use super::merge::Source;
+use super::options::{EmbeddedOptions, ListHash};
+use super::pending::Change;
+use super::row;
+
+/// What was found in a directory.
+#[derive(Debug, Default)]
+pub struct Verified {
+    pub data_files: u64,
+    pub data_bytes: u64,
+    /// Items in data files, deletion marks among them.
+    pub items: u64,
+    /// Deletion marks: of items, and of whole lists.
+    pub deleted: u64,
+    pub log_segments: u64,
+    /// Changes in the log that are not in data files yet, and the items that they add or delete.
+    pub log_changes: u64,
+    pub log_items: u64,
+    /// What is wrong, the first thing of each file.
+    pub problems: Vec<OpenError>,
+}
+
+/// Checks the store in a data directory. An error says why it could not be looked at; damage to a
+/// file is among what was found.
+pub fn verify(dir: &Path) -> Result<Verified, OpenError> {
+    verify_on(&RealDisk, dir, EmbeddedOptions::new(dir).list_hash)
+}
+
+/// The same on another disk: for tests.
+pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified, OpenError> {
+    let dir = dir.join("items");
+    let (_lock, directory) = Directory::inspect(disk, &dir)?;
+    let mut found = Verified::default();
+    for (partition, named) in directory.manifest.files.iter().enumerate() {
+        for named in named {
+            found.data_files += 1;
+            found.data_bytes += named.bytes;
+            match data_file(disk, &dir, partition, *named, hash) {
+                Ok(file) => {
+                    found.items += file.summary.items;
+                    found.deleted += file.summary.deleted;
+                }
+                Err(error) => found.problems.push(error),
+            }
+        }
+    }
+    let (segments, ..) = directory.segments();
+    found.log_segments = segments.len() as u64;
+    let (mut changes, mut items) = (0, 0);
+    let read = replay::read(disk, &dir, &segments, directory.manifest.log_start, hash, |record| {
+        changes += 1;
+        if let Change::Row(row) = &record.change {
+            // Whole, since replaying it has read it to its end.
+            items += row::inspect(row).map_or(0, |(count, _)| count);
+        }
+    });
+    (found.log_changes, found.log_items) = (changes, items);
+    found.problems.extend(read.err());
+    Ok(found)
+}
+
+/// Reads a whole data file.
+fn data_file(
+    disk: &dyn Disk,
+    dir: &Path,
+    partition: usize,
+    named: NamedFile,
+    hash: ListHash,
+) -> Result<Arc<DataFile>, OpenError> {
+    let file = Arc::new(DataFile::open(disk, dir, named.id, named.bytes)?);
+    let wrong = |what| ReadError::from(Damage { file: file.path().to_owned(), offset: 0, what });
+    if file.summary.partition != partition {
+        return Err(wrong("it belongs to another partition").into());
+    }
+    let mut items = 0;
+    let mut before: Option<ListId> = None;
+    let mut scan = Scan::new(file.clone(), hash)?;
+    while let Some(list) = scan.list().cloned() {
+        if partition_of(list.hash()) != partition || before.is_some_and(|before| before >= list) {
+            return Err(wrong("a list stands where it should not").into());
+        }
+        let mut source = ScanSource::new(&mut scan)?;
+        while source.entry().is_some() {
+            items += 1;
+            source.advance()?;
+        }
+        before = Some(list);
+    }
+    if items != file.summary.items {
+        return Err(wrong("it holds another number of items than it says").into());
+    }
+    Ok(file)
+}

@@ -1,0 +1,284 @@
+//! Backups of a real server under load, brought back by starting on them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::{Server, run};
+
+const WRITERS: usize = 4;
+const ITEMS: u64 = 5;
+/// When the first item is dated.
+const BASE_SECS: u64 = 1_700_000_000;
+
+/// One keep-alive connection; headers beside the necessary ones as lines.
+struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    fn open(address: &str) -> Self {
+        Self(BufReader::new(TcpStream::connect(address).unwrap()))
+    }
+
+    /// Sends a request, and reads the status and body of its answer; `None` if the server is gone.
+    fn post(&mut self, path: &str, headers: &str, body: &Value) -> Option<(u16, Value)> {
+        let body = body.to_string();
+        let request =
+            format!("POST {path} HTTP/1.1\r\nHost: test\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len());
+        self.0.get_mut().write_all(request.as_bytes()).ok()?;
+        let mut status = String::new();
+        self.0.read_line(&mut status).ok()?;
+        let status = status.split(' ').nth(1)?.parse().ok()?;
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).ok()?;
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).ok()?;
+        Some((status, serde_json::from_slice(&body).unwrap()))
+    }
+}
+
+/// What one writer has done: adds sent, and adds acknowledged.
+#[derive(Default)]
+struct Writer {
+    sent: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+/// Adds to one list, one add after another, until the server is gone or it is told to stop.
+fn keep_adding(address: &str, number: usize, writer: &Writer, done: &AtomicBool) {
+    let mut connection = Connection::open(address);
+    let path = format!("/v1/lists/customer/seen/c-{number}/items");
+    for add in 0_u64.. {
+        if done.load(Ordering::Acquire) {
+            return;
+        }
+        writer.sent.store(add + 1, Ordering::Release);
+        let item = |i: u64| {
+            let n = add * ITEMS + i;
+            json!({"timestamp": (BASE_SECS * 1_000_000_000 + n).to_string(), "value": format!("{n:0200}")})
+        };
+        let items: Vec<Value> = (0..ITEMS).map(item).collect();
+        match connection.post(&path, "", &json!({"items": items})) {
+            Some((200, _)) => writer.acknowledged.store(add + 1, Ordering::Release),
+            Some((503, _)) => {}
+            Some(other) => panic!("{other:?}"),
+            None => return,
+        }
+    }
+}
+
+/// Where a server that is started in this directory looks for its data.
+fn data_in(dir: &TempDir) -> PathBuf {
+    dir.path().join("data")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
+    let small = [("LISTSTORE__ITEMS__EMBEDDED__CACHE_BYTES", "4 MiB")];
+    let server = Server::start_with(&small);
+    server.feature("seen", "string");
+    server.feature("renewed", "string");
+    server.ok(&["list", "add", "customer", "renewed", "c-1", "--value", "old"]);
+    let writers: [Writer; WRITERS] = Default::default();
+    let done = AtomicBool::new(false);
+    let mut backups = Vec::new();
+    std::thread::scope(|scope| {
+        for (number, writer) in writers.iter().enumerate() {
+            let (address, done) = (server.address(), &done);
+            scope.spawn(move || keep_adding(address, number, writer, done));
+        }
+        for round in 1..=3_u64 {
+            while writers.iter().any(|writer| writer.acknowledged.load(Ordering::Acquire) < round * 150) {
+                std::thread::yield_now();
+            }
+            // The list of a feature that is created again begins empty, in a backup too.
+            server.ok(&["feature", "delete", "customer", "renewed", "-o", "json"]);
+            server.feature("renewed", "string");
+            let before = writers.each_ref().map(|writer| writer.acknowledged.load(Ordering::Acquire));
+            let dir = TempDir::new().unwrap();
+            let made = server.ok(&["backup", text(&data_in(&dir)), "-o", "json"]);
+            let made: Value = serde_json::from_str(&made).unwrap();
+            assert_eq!((&made["definitions"], &made["dir"]), (&json!(true), &json!(text(&data_in(&dir)))));
+            assert_eq!(made["copied_files"], 0, "a hard link is enough here: {made}");
+            backups.push((dir, before, made["data_files"].as_u64().unwrap()));
+            server.ok(&["list", "add", "customer", "renewed", "c-1", "--value", "newer than the backup"]);
+        }
+        server.signal(Signal::SIGKILL);
+        done.store(true, Ordering::Release);
+    });
+    assert!(backups.last().unwrap().2 > 0, "the load was too small for data files");
+    let sent = writers.each_ref().map(|writer| writer.sent.load(Ordering::Acquire));
+    for (dir, before, _) in backups {
+        let checked = run(&["check", "--dir", text(&data_in(&dir))]).ok();
+        assert!(checked.ends_with(" is whole\n") && checked.contains("2 features"), "{checked}");
+        let server = Server::start_in(dir, "127.0.0.1:0", &small);
+        for number in 0..WRITERS {
+            let items = server.items("seen", &format!("c-{number}"));
+            let adds = items.len() as u64 / ITEMS;
+            assert!((before[number]..=sent[number]).contains(&adds), "{adds} adds of {before:?} to {sent:?}");
+            let expected = (0..adds * ITEMS).rev().map(|n| format!("\"{n:0200}\""));
+            let found = items.iter().map(|item| item.split(' ').nth(1).unwrap().to_owned());
+            assert!(found.eq(expected), "list {number} is no beginning of what was added");
+        }
+        let renewed = server.items("renewed", "c-1");
+        assert!(renewed.is_empty(), "{renewed:?}");
+        // It is a server like any other.
+        server.ok(&["list", "add", "customer", "renewed", "c-1", "--value", "on"]);
+        assert_eq!(server.items("renewed", "c-1").len(), 1);
+    }
+}
+
+/// A server with some items in data files, and some in the log.
+fn filled() -> Server {
+    let server = Server::start_with(&[("LISTSTORE__ITEMS__EMBEDDED__CACHE_BYTES", "4 MiB")]);
+    server.feature("seen", "string");
+    let writer = Writer::default();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| keep_adding(server.address(), 0, &writer, &done));
+        while writer.acknowledged.load(Ordering::Acquire) < 500 {
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::Release);
+    });
+    server
+}
+
+#[test]
+fn a_flipped_byte_is_told_with_its_file() {
+    let server = filled();
+    let dir = TempDir::new().unwrap();
+    let backup = dir.path().join("backup");
+    let made = server.ok(&["backup", text(&backup)]);
+    assert!(made.starts_with(&format!("backup in {}", backup.display())), "{made}");
+    assert!(made.contains("metadata  included"), "{made}");
+    drop(server);
+    let check = || run(&["check", "--dir", text(&backup)]);
+    check().ok();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(backup.join("items")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.push(backup.join("metadata.redb"));
+    assert!(files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "items")).count() > 0, "{files:?}");
+    for file in files {
+        let whole = std::fs::read(&file).unwrap();
+        let mut bytes = whole.clone();
+        // The first page of the definitions has the header; the log's last frames are in its end.
+        let at = if file.ends_with("metadata.redb") { 100 } else { whole.len() * 2 / 3 };
+        bytes[at] ^= 1;
+        // Not over the bytes that the server's own directory shares.
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, bytes).unwrap();
+        let said = check();
+        assert_eq!(said.status, 1, "{}: {said:?}", file.display());
+        assert!(said.out.contains("FAILED") && said.err.contains("is not whole"), "{said:?}");
+        assert!(said.out.contains(text(file.parent().unwrap())), "{said:?}");
+        if file.extension().is_some() {
+            assert!(said.out.contains(text(&file)), "{}: {said:?}", file.display());
+        }
+        std::fs::write(&file, whole).unwrap();
+    }
+    check().ok();
+}
+
+#[test]
+fn a_killed_servers_directory_is_checked_without_changing_it_and_a_running_ones_is_refused() {
+    let server = filled();
+    let data = data_in(&server.dir);
+    let said = run(&["check", "--dir", text(&data)]);
+    assert_eq!(said.status, 1, "{said:?}");
+    assert!(said.out.contains("is in use by another process") && said.out.contains("metadata  FAILED"), "{said:?}");
+    let (_, _, dir) = server.end(Signal::SIGKILL);
+    let state = |data: &Path| {
+        let mut files = Vec::new();
+        for dir in [data.to_owned(), data.join("items")] {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                files.extend(std::fs::read(&path).ok().map(|bytes| (path, bytes)));
+            }
+        }
+        files.sort();
+        files
+    };
+    let before = state(&data);
+    let checked = run(&["check", "--dir", text(&data)]).ok();
+    assert!(checked.contains("1 features"), "{checked}");
+    assert!(state(&data) == before, "checking has changed something");
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    assert!(server.items("seen", "c-0").len() as u64 >= 500 * ITEMS);
+}
+
+#[test]
+fn a_place_that_is_taken_is_refused_and_stays_as_it_is() {
+    let server = Server::start();
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("precious"), "x").unwrap();
+    let told = server.run(&["backup", text(dir.path())]).failed(1);
+    assert!(told.contains("is not empty") && told.contains("backup_dir_not_empty"), "{told}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    std::fs::create_dir(dir.path().join("other.partial")).unwrap();
+    let told = server.run(&["backup", text(&dir.path().join("other"))]).failed(1);
+    assert!(told.contains("other.partial is there") && told.contains("backup_failed"), "{told}");
+    let told = server.run(&["backup", text(&dir.path().join("missing/parent"))]).failed(1);
+    assert!(told.contains("missing"), "{told}");
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    // A relative path is the caller's.
+    let said = server.command(&["backup", "empty"]).current_dir(dir.path()).output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+    run(&["check", "--dir", text(&empty)]).ok();
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&empty).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700);
+    let missing = run(&["check", "--dir", text(&dir.path().join("nowhere"))]);
+    assert_eq!(missing.status, 1, "{missing:?}");
+}
+
+#[test]
+fn only_who_is_on_the_machine_may_ask() {
+    let server = Server::start();
+    let dir = TempDir::new().unwrap();
+    let mut connection = Connection::open(server.address());
+    let mut ask = |headers: &str, dir: &str| {
+        let (status, body) = connection.post("/v1/backups", headers, &json!({ "dir": dir })).unwrap();
+        (status, body["code"].as_str().unwrap_or_default().to_owned())
+    };
+    let to = dir.path().join("backup");
+    for header in ["Forwarded: for=10.0.0.1\r\n", "X-Forwarded-For: 10.0.0.1\r\n", "Origin: http://example.org\r\n"] {
+        assert_eq!(ask(header, text(&to)), (403, "local_only".to_owned()), "{header}");
+    }
+    assert_eq!(ask("", "relative/path"), (400, "invalid_argument".to_owned()));
+    assert!(!to.exists());
+    assert_eq!(ask("", text(&to)), (201, String::new()));
+    assert!(to.join("metadata.redb").exists());
+}
+
+#[test]
+fn stores_that_keep_nothing_here_say_what_to_use_instead() {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("backup");
+    let memory = Server::start_with(&[("LISTSTORE__ITEMS__STORE", "memory")]);
+    let told = memory.run(&["backup", text(&to)]).failed(1);
+    assert!(told.contains("items.store is memory") && told.contains("backup_unsupported"), "{told}");
+    assert!(!to.exists());
+    let split = Server::start_with(&[("LISTSTORE__METADATA__STORE", "memory")]);
+    let made = split.ok(&["backup", text(&to)]);
+    assert!(made.contains("metadata  NOT included"), "{made}");
+    let checked = run(&["check", "--dir", text(&to)]).ok();
+    assert!(checked.contains("no definitions here"), "{checked}");
+}

@@ -1,0 +1,44 @@
+//! Files of any sizes are merged in the end: no order of them may stop the flusher, and so all
+//! writes, for good.
+//!
+//! Once, on a very busy machine, an add waited until its deadline, and so did all that followed: the
+//! files of a partition had piled up to the most that it takes, while none of the rules for merging
+//! applied to their sizes.
+
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use liststore::items::ItemStore;
+use liststore::items::embedded::{EmbeddedOptions, Fsync};
+
+use crate::harness::{START, item, list, open, operation, runtime};
+use crate::sim_disk::SimDisk;
+
+#[test]
+fn flushes_that_grow_smaller_and_smaller_do_not_stop_the_store() {
+    let (disk, runtime, op) = (SimDisk::default(), runtime(), operation(START, 600));
+    // All in one partition, and enough memory that nothing is flushed by itself.
+    let options = EmbeddedOptions { list_hash: |_| 42, fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
+    let opened = runtime.block_on(open(&disk, options));
+    let store = &opened.store;
+    let mut added = 0;
+    for flush in 0..40 {
+        // At first one file that is larger than all others together.
+        let count = if flush == 0 { 8_000 } else { 200 - 4 * flush };
+        let items: Vec<_> = (added..added + count).map(|n| item(START - n, b"some value", 600)).collect();
+        added += count;
+        for items in items.chunks(1_000) {
+            runtime.block_on(opened.session.add(&op, &list(0), items.to_vec())).unwrap();
+        }
+        let flushed = std::thread::scope(|scope| {
+            let (tell, told) = sync_channel(1);
+            scope.spawn(move || tell.send(store.flush().is_ok()));
+            told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| {
+                // Lets go of the thread that waits.
+                runtime.block_on(store.close()).unwrap();
+                false
+            })
+        });
+        assert!(flushed, "flush {flush} was not done");
+    }
+}
