@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use fastrand::Rng;
+use tokio::task::JoinSet;
 
 use crate::check::{Promises, check};
 use crate::faults::Fault;
@@ -65,6 +67,30 @@ pub struct Tally {
 }
 
 impl Campaign {
+    /// Runs on all these seeds, so many at a time: a run waits much, for starts and for disks. The
+    /// first error ends all.
+    pub async fn run_all(
+        self,
+        seeds: impl IntoIterator<Item = u64>,
+        jobs: usize,
+        mut done: impl FnMut(u64, &Tally) -> Result<(), String>,
+    ) -> Result<Tally, String> {
+        let campaign = Arc::new(self);
+        let (mut seeds, mut running, mut tally) = (seeds.into_iter(), JoinSet::new(), Tally::default());
+        loop {
+            while running.len() < jobs.max(1)
+                && let Some(seed) = seeds.next()
+            {
+                let campaign = Arc::clone(&campaign);
+                running.spawn(async move { campaign.run(seed).await.map(|tally| (seed, tally)) });
+            }
+            let Some(ended) = running.join_next().await else { return Ok(tally) };
+            let (seed, of_run) = ended.map_err(|e| e.to_string())??;
+            tally.add(&of_run);
+            done(seed, &tally)?;
+        }
+    }
+
     /// One run on a fresh server, judged. An error says what to do with it.
     pub async fn run(&self, seed: u64) -> Result<Tally, String> {
         let dir = run::fresh_dir()?;
@@ -83,7 +109,10 @@ impl Campaign {
             Err(error) => return Err(blame(format!("{error}\nits directory is {}", dir.keep().display()))),
         };
         let began = Instant::now();
-        let judged = check(&history, Promises::Linearizable).map_err(&blame)?;
+        // It keeps a core busy for a while, which other runs must not wait for.
+        let checking = move || (check(&history, Promises::Linearizable), history);
+        let (judged, history) = tokio::task::spawn_blocking(checking).await.map_err(|e| e.to_string())?;
+        let judged = judged.map_err(&blame)?;
         if let Some(first) = judged.first() {
             let text = format!("{} ({} violations in all)", first.explain(&history), judged.len());
             return Err(blame(format!("{text}\n{}", run::keep(dir, &history))));

@@ -44,6 +44,9 @@ struct Arguments {
     /// Faults in each run
     #[arg(long, default_value_t = 3)]
     faults_per_run: usize,
+    /// Runs at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
     /// Where to note the seeds that are done, to go on from there another time
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -54,7 +57,7 @@ struct Arguments {
 
 /// Whether the command line asks for a long run rather than for the quick tests.
 pub fn is_asked_for() -> bool {
-    const OURS: [&str; 10] = [
+    const OURS: [&str; 11] = [
         "--seeds",
         "--first-seed",
         "--operations",
@@ -62,6 +65,7 @@ pub fn is_asked_for() -> bool {
         "--fsync",
         "--faults",
         "--faults-per-run",
+        "--jobs",
         "--state",
         "--check",
         "--help-long",
@@ -103,28 +107,26 @@ fn soak(arguments: &Arguments) -> Result<String, String> {
         operations_per_run: (arguments.operations / usize::try_from(arguments.seeds.max(1)).unwrap_or(1)).max(1),
     };
     let done = arguments.state.as_deref().map(seeds_done).transpose()?.unwrap_or_default();
-    let (began, runtime, mut tally) = (Instant::now(), runtime()?, Tally::default());
-    for (number, seed) in
-        (arguments.first_seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)).enumerate()
-    {
-        if done.contains(&seed) {
-            continue;
-        }
+    let (began, mut count) = (Instant::now(), done.len());
+    let seeds = (arguments.first_seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX));
+    let show = |count: usize, tally: &Tally| {
+        let secs = began.elapsed().as_secs_f64();
         progress(&format!(
-            "{number} of {} seeds, {} calls, {} kills, {:.0} s",
-            arguments.seeds,
-            tally.calls,
-            tally.kills,
-            began.elapsed().as_secs_f64()
+            "{count} of {} seeds, {} calls, {} kills, {secs:.0} s",
+            arguments.seeds, tally.calls, tally.kills
         ));
-        let ran = runtime.block_on(campaign.run(seed));
-        progress("");
-        tally.add(&ran?);
-        if let Some(path) = &arguments.state {
-            let mut file = File::options().create(true).append(true).open(path).map_err(|e| e.to_string())?;
-            writeln!(file, "{seed}").map_err(|e| e.to_string())?;
-        }
-    }
+    };
+    show(count, &Tally::default());
+    let left = seeds.filter(|seed| !done.contains(seed));
+    let ran = runtime()?.block_on(campaign.run_all(left, arguments.jobs, |seed, tally| {
+        count += 1;
+        show(count, tally);
+        let Some(path) = &arguments.state else { return Ok(()) };
+        let mut file = File::options().create(true).append(true).open(path).map_err(|e| e.to_string())?;
+        writeln!(file, "{seed}").map_err(|e| e.to_string())
+    }));
+    progress("");
+    let tally = ran?;
     let again = if done.is_empty() { String::new() } else { format!(" ({} seeds were done before)", done.len()) };
     Ok(format!("no promise was broken: {tally}, {:.0} s{again}", began.elapsed().as_secs_f64()))
 }

@@ -94,7 +94,8 @@ pub async fn run(plan: Plan, recipe: Recipe) -> Result<Done, String> {
     subject.heal().await?;
     let mut last = Client::new(CLIENTS, rng, &world, &subject);
     last.look_at_all().await;
-    calls.append(&mut last.calls);
+    // Its connection ends with it: a server that stops waits for those that are open.
+    calls.append(&mut last.into_calls());
     let (ends, clock_steps) = subject.finish().await?;
     Ok(Done { history: history(&world, timeline.epoch, calls, ends, clock_steps), kills })
 }
