@@ -13,9 +13,9 @@ use fastrand::Rng;
 use libtest_mimic::Failed;
 
 use crate::campaign::CACHE_BYTES;
-use crate::check::{Promises, check};
+use crate::check::check;
 use crate::faults::Fault;
-use crate::history::{Call, History, Item, ListName, Moment, NANOS_PER_SEC, Outcome, Request, VersionName};
+use crate::history::{Call, History, Item, ListName, Moment, NANOS_PER_SEC, Outcome, Promises, Request, VersionName};
 use crate::run::{self, Client, Done, Plan, Timeline};
 use crate::server::Recipe;
 use crate::subject::Subject;
@@ -44,7 +44,7 @@ fn traced(recipe: &mut Recipe, injection: &str) -> PathBuf {
 }
 
 fn judged(history: &History) -> Result<(), String> {
-    let found = check(history, Promises::Linearizable)?;
+    let found = check(history)?;
     found.first().map_or(Ok(()), |first| Err(first.explain(history).to_string()))
 }
 
@@ -69,8 +69,15 @@ pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
     // The interval is not used by group mode, and short, so that the failure comes early.
     let mut recipe = embedded(dir.path(), fsync).set("ITEMS__EMBEDDED__FSYNC_INTERVAL_MS", 20);
     let log = traced(&mut recipe, &format!("error=EIO:when={}+", FSYNCS_FINE + 1));
-    let plan = Plan { seed: 7, operations: 4_000, suffix: String::new(), faults: vec![Fault::Unwrap] };
-    let Done { history, .. } = run::run(plan, recipe).await?;
+    let plan = Plan {
+        seed: 7,
+        operations: 4_000,
+        suffix: String::new(),
+        faults: vec![Fault::Unwrap],
+        promises: Promises::Linearizable,
+        backends: None,
+    };
+    let Done { history, .. } = run::run(plan, vec![recipe]).await?;
     let failed = first_failure(&log, "/items/")?.ok_or("no fsync of items failed: there is nothing to see")?;
     let failed = failed.saturating_sub(history.epoch);
     let replaced = *history.ends.first().ok_or("the server was not replaced")?;
@@ -228,6 +235,7 @@ struct Scene {
     subject: Arc<Subject>,
     world: Arc<World>,
     client: Client,
+    timeline: Timeline,
     epoch: u64,
 }
 
@@ -237,8 +245,8 @@ impl Scene {
         let world = Arc::new(World::new("", timeline.epoch));
         let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
         run::create(&world, &subject).await?;
-        let client = Client::new(0, Rng::with_seed(1), &world, &subject);
-        Ok(Self { subject, world, client, epoch: timeline.epoch })
+        let client = Client::new(0, Rng::with_seed(1), &world, std::slice::from_ref(&subject));
+        Ok(Self { subject, world, client, epoch: timeline.epoch, timeline })
     }
 
     fn list(&self, feature: &str) -> ListName {
@@ -263,7 +271,8 @@ impl Scene {
     }
 
     async fn close(self) -> Result<History, String> {
-        let (ends, clock_steps) = self.subject.finish().await?;
-        Ok(run::history(&self.world, self.epoch, self.client.into_calls(), ends, clock_steps))
+        let calls = self.client.into_calls();
+        let clock_steps = self.subject.finish().await?;
+        Ok(run::history(&self.world, &self.timeline, Promises::Linearizable, calls, clock_steps))
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::Parser;
 
 use crate::campaign::{Campaign, FaultKind, Fsync, Store, Tally};
-use crate::check::{Promises, check};
+use crate::check::check;
 use crate::history::History;
 use crate::quick::runtime;
 
@@ -44,6 +44,12 @@ struct Arguments {
     /// Faults in each run
     #[arg(long, default_value_t = 3)]
     faults_per_run: usize,
+    /// How many servers share the stores (cql)
+    #[arg(long, default_value_t = 1)]
+    servers: usize,
+    /// How many nodes a Cassandra has that is made to fail, 1 or 3 (cql)
+    #[arg(long, default_value_t = 1)]
+    nodes: usize,
     /// Runs at a time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -57,7 +63,7 @@ struct Arguments {
 
 /// Whether the command line asks for a long run rather than for the quick tests.
 pub fn is_asked_for() -> bool {
-    const OURS: [&str; 11] = [
+    const OURS: [&str; 13] = [
         "--seeds",
         "--first-seed",
         "--operations",
@@ -66,6 +72,8 @@ pub fn is_asked_for() -> bool {
         "--faults",
         "--faults-per-run",
         "--jobs",
+        "--servers",
+        "--nodes",
         "--state",
         "--check",
         "--help-long",
@@ -93,7 +101,7 @@ pub fn main() -> ExitCode {
 
 fn judge(path: &Path) -> Result<String, String> {
     let history = History::load(path)?;
-    let violations = check(&history, Promises::Linearizable)?;
+    let violations = check(&history)?;
     let texts: Vec<String> = violations.iter().map(|violation| violation.explain(&history).to_string()).collect();
     if texts.is_empty() { Ok(format!("{} calls, all allowed", history.calls.len())) } else { Err(texts.join("\n")) }
 }
@@ -104,6 +112,8 @@ fn soak(arguments: &Arguments) -> Result<String, String> {
         fsync: arguments.fsync.clone(),
         faults: arguments.faults.clone(),
         faults_per_run: if arguments.faults.is_empty() { 0 } else { arguments.faults_per_run },
+        servers: arguments.servers,
+        nodes: arguments.nodes,
         operations_per_run: (arguments.operations / usize::try_from(arguments.seeds.max(1)).unwrap_or(1)).max(1),
     };
     let done = arguments.state.as_deref().map(seeds_done).transpose()?.unwrap_or_default();

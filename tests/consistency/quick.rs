@@ -25,6 +25,8 @@ pub fn trials() -> Vec<Trial> {
                 faults: vec![],
                 faults_per_run: 0,
                 operations_per_run: 4_000,
+                servers: 1,
+                nodes: 1,
             };
             runs(campaign, 1..=4)
         }),
@@ -35,9 +37,23 @@ pub fn trials() -> Vec<Trial> {
                 faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause],
                 faults_per_run: 4,
                 operations_per_run: 4_000,
+                servers: 1,
+                nodes: 1,
             };
             let tally = runs_tallied(campaign, 1..=50)?;
             if tally.kills < 100 { Err(format!("only {} kills", tally.kills).into()) } else { Ok(()) }
+        }),
+        Trial::test("runs::cql_under_kills", || {
+            let campaign = Campaign {
+                store: Store::Cql,
+                fsync: vec![],
+                faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause],
+                faults_per_run: 3,
+                operations_per_run: 1_500,
+                servers: 2,
+                nodes: 1,
+            };
+            runs(campaign, 1..=4)
         }),
         tools::trial("faults::the_clock_is_stepped", "libfaketime", tools::faketime(), |_| {
             let campaign = Campaign {
@@ -46,6 +62,8 @@ pub fn trials() -> Vec<Trial> {
                 faults: vec![FaultKind::Clock, FaultKind::Clock, FaultKind::Kill],
                 faults_per_run: 8,
                 operations_per_run: 4_000,
+                servers: 1,
+                nodes: 1,
             };
             runs(campaign, 1..=2)
         }),
