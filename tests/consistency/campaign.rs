@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,8 @@ impl FaultKind {
 }
 
 pub struct Campaign {
+    /// The program to test, if not the one that was built with these tests.
+    pub server: Option<PathBuf>,
     pub store: Store,
     /// By turns, a run each.
     pub fsync: Vec<Fsync>,
@@ -193,6 +195,7 @@ impl Campaign {
     fn recipe(&self, dir: &Path, seed: u64) -> Result<Recipe, String> {
         std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         let mut recipe = Recipe::new(dir);
+        recipe.binary = self.server.clone().unwrap_or(recipe.binary);
         if self.faults.contains(&FaultKind::Clock) {
             recipe = recipe.with_faked_clock(&tools::faketime().ok_or("libfaketime is not installed")?)?;
         }

@@ -28,7 +28,7 @@ const NOTICE: Moment = NANOS_PER_SEC / 10;
 /// thread needs to open fresh stores, which takes less than 20.
 const FSYNCS_FINE: usize = 40;
 
-fn embedded(dir: &Path, fsync: &str) -> Recipe {
+pub fn embedded(dir: &Path, fsync: &str) -> Recipe {
     Recipe::new(dir).set("ITEMS__EMBEDDED__FSYNC", fsync).set("ITEMS__EMBEDDED__CACHE_BYTES", CACHE_BYTES)
 }
 
@@ -189,7 +189,7 @@ pub async fn full_disk() -> Result<(), Failed> {
     let disk = SmallDisk::mount(recipe.data_dir(), 256)?;
     let mut scene = Scene::open(recipe).await?;
     let list = scene.list("hot");
-    let mut big = BigAdds { number: 0, list: list.clone(), epoch: scene.epoch };
+    let mut big = BigAdds::new(&scene);
     for _ in 0..20 {
         scene.client.call(big.next(), None).await;
     }
@@ -216,14 +216,18 @@ pub async fn full_disk() -> Result<(), Failed> {
 }
 
 /// Adds of values as large as they may be.
-struct BigAdds {
+pub struct BigAdds {
     number: u64,
     list: ListName,
     epoch: u64,
 }
 
 impl BigAdds {
-    fn next(&mut self) -> Request {
+    pub fn new(scene: &Scene) -> Self {
+        Self { number: 0, list: scene.list("hot"), epoch: scene.epoch }
+    }
+
+    pub fn next(&mut self) -> Request {
         self.number += 1;
         let value = format!("\"{}-{}\"", self.number, "x".repeat(60_000));
         Request::Add { list: self.list.clone(), items: vec![Item { timestamp: self.epoch + self.number, value }] }
@@ -231,16 +235,16 @@ impl BigAdds {
 }
 
 /// A server with one client, whose calls a test makes one by one.
-struct Scene {
-    subject: Arc<Subject>,
-    world: Arc<World>,
-    client: Client,
+pub struct Scene {
+    pub subject: Arc<Subject>,
+    pub world: Arc<World>,
+    pub client: Client,
     timeline: Timeline,
     epoch: u64,
 }
 
 impl Scene {
-    async fn open(recipe: Recipe) -> Result<Self, String> {
+    pub async fn open(recipe: Recipe) -> Result<Self, String> {
         let timeline = Timeline::begin();
         let world = Arc::new(World::new("", timeline.epoch));
         let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
@@ -249,7 +253,7 @@ impl Scene {
         Ok(Self { subject, world, client, epoch: timeline.epoch, timeline })
     }
 
-    fn list(&self, feature: &str) -> ListName {
+    pub fn list(&self, feature: &str) -> ListName {
         let version = VersionName { feature: feature.to_owned(), label: String::new() };
         ListName { version, entity: "one".to_owned() }
     }

@@ -44,6 +44,9 @@ struct Arguments {
     /// Faults in each run
     #[arg(long, default_value_t = 3)]
     faults_per_run: usize,
+    /// The program to test [default: the one that was built with this]
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
     /// How many servers share the stores (cql)
     #[arg(long, default_value_t = 1)]
     servers: usize,
@@ -63,7 +66,7 @@ struct Arguments {
 
 /// Whether the command line asks for a long run rather than for the quick tests.
 pub fn is_asked_for() -> bool {
-    const OURS: [&str; 13] = [
+    const OURS: [&str; 14] = [
         "--seeds",
         "--first-seed",
         "--operations",
@@ -72,6 +75,7 @@ pub fn is_asked_for() -> bool {
         "--faults",
         "--faults-per-run",
         "--jobs",
+        "--server",
         "--servers",
         "--nodes",
         "--state",
@@ -108,6 +112,7 @@ fn judge(path: &Path) -> Result<String, String> {
 
 fn soak(arguments: &Arguments) -> Result<String, String> {
     let campaign = Campaign {
+        server: arguments.server.clone(),
         store: arguments.store,
         fsync: arguments.fsync.clone(),
         faults: arguments.faults.clone(),

@@ -9,6 +9,7 @@ mod backends;
 mod calls;
 mod campaign;
 mod check;
+mod damage;
 mod disks;
 mod faults;
 mod history;

@@ -6,7 +6,7 @@ use libtest_mimic::{Failed, Trial};
 use tokio::runtime::Runtime;
 
 use crate::campaign::{Campaign, FaultKind, Fsync, Store, Tally};
-use crate::{disks, tools};
+use crate::{damage, disks, tools};
 
 /// Runs at a time.
 const JOBS: usize = 2;
@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         Trial::test("runs::in_memory", || {
             let campaign = Campaign {
+                server: None,
                 store: Store::Memory,
                 fsync: vec![Fsync::Group],
                 faults: vec![],
@@ -32,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         Trial::test("runs::embedded_under_kills", || {
             let campaign = Campaign {
+                server: None,
                 store: Store::Embedded,
                 fsync: vec![Fsync::Group, Fsync::Interval],
                 faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause],
@@ -45,6 +47,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         Trial::test("runs::cql_under_kills", || {
             let campaign = Campaign {
+                server: None,
                 store: Store::Cql,
                 fsync: vec![],
                 faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause],
@@ -57,6 +60,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         tools::trial("faults::the_clock_is_stepped", "libfaketime", tools::faketime(), |_| {
             let campaign = Campaign {
+                server: None,
                 store: Store::Embedded,
                 fsync: vec![Fsync::Group],
                 faults: vec![FaultKind::Clock, FaultKind::Clock, FaultKind::Kill],
@@ -76,6 +80,7 @@ pub fn trials() -> Vec<Trial> {
         tools::trial("faults::fsyncs_are_slow", "strace", tools::strace(), |()| {
             runtime()?.block_on(disks::slow_fsync())
         }),
+        Trial::test("faults::files_are_damaged", || runtime()?.block_on(damage::damaged_files())),
         tools::trial(FULL_DISK, "the right to mount", tools::own_mounts(), |way| {
             tools::with_own_mounts(way, FULL_DISK, || runtime()?.block_on(disks::full_disk()))
         }),

@@ -102,6 +102,9 @@ pub enum ValueType {
     Json,
 }
 
+/// Text for people: anything but NUL, which is no database text. (Derived schemas take a literal.)
+const NO_NUL: &str = "^[^\\u0000]*$";
+
 /// What a feature is created from.
 #[derive(ToSchema)]
 #[schema(example = json!({"entity_type": "user", "name": "story_presented", "value_type": "string", "ttl": "30d"}))]
@@ -115,9 +118,9 @@ pub struct NewFeature {
     value_type: ValueType,
     #[schema(inline)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
-    #[schema(max_length = 200, required = false)]
+    #[schema(max_length = 200, pattern = "^[^\\u0000]*$", required = false)]
     owner: String,
     #[schema(inline, required = false)]
     labels: Labels,
@@ -131,9 +134,9 @@ pub struct NewFeature {
 pub struct FeaturePatch {
     #[schema(inline, required = false)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
-    #[schema(max_length = 200, required = false)]
+    #[schema(max_length = 200, pattern = "^[^\\u0000]*$", required = false)]
     owner: String,
     #[schema(inline, required = false)]
     labels: Labels,
@@ -172,7 +175,7 @@ pub struct NewVersion {
     version: Label,
     #[schema(inline, required = false)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
 }
 
@@ -184,7 +187,7 @@ pub struct NewVersion {
 pub struct VersionPatch {
     #[schema(inline, required = false)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
 }
 
@@ -377,6 +380,7 @@ impl PartialSchema for Labels {
                 .schema_type(SchemaType::Type(Type::String))
                 .min_length(Some(min))
                 .max_length(Some(max))
+                .pattern(Some(NO_NUL))
                 .build()
         };
         ObjectBuilder::new()
