@@ -4,6 +4,7 @@
 mod bench;
 mod bench_peer;
 mod commands;
+mod connections;
 mod import;
 mod import_faults;
 mod program;
