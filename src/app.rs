@@ -5,6 +5,7 @@
 
 mod error;
 mod maintain;
+mod open_files;
 mod options;
 mod stores;
 
@@ -29,6 +30,8 @@ pub use stores::Stores;
 const READY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Idle connections are kept this long: callers are services that come back.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long a connection may take to send the head of a request, its first one included.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
 const ACCEPT_BACKLOG: u32 = 4_096;
 /// How long the actors may take to finish once no request is left.
@@ -64,6 +67,7 @@ pub fn run_with(
     clock: Arc<dyn Clock>,
     on_ready: impl FnOnce(Ready) + 'static,
 ) -> Result<(), StartError> {
+    open_files::raise_limit(settings.http.connections_max);
     actix::System::new().block_on(async move {
         let stores = Stores::open(&settings, &clock).await?;
         let application = Application::build(&settings, stores, clock).await?;
@@ -112,6 +116,7 @@ impl Application {
                 Arc::clone(&draining),
                 ApiOptions {
                     body_bytes_max: settings.http.body_bytes_max,
+                    body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
                     response_bytes_max: settings.http.response_bytes_max,
                     operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
                     poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
@@ -126,6 +131,7 @@ impl Application {
             .workers(workers)
             .max_connections(settings.http.connections_max.div_ceil(workers))
             .keep_alive(KEEP_ALIVE)
+            .client_request_timeout(HEAD_TIMEOUT)
             .shutdown_timeout(settings.http.shutdown_grace_secs)
             .disable_signals()
             .backlog(ACCEPT_BACKLOG)

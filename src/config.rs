@@ -42,6 +42,7 @@ pub struct HttpSettings {
     pub body_bytes_max: usize,
     pub response_bytes_max: usize,
     pub connections_max: usize,
+    pub body_timeout_secs: u64,
     pub shutdown_grace_secs: u64,
 }
 
@@ -119,7 +120,8 @@ impl Default for HttpSettings {
             workers: machine::cores(),
             body_bytes_max: 2 << 20,
             response_bytes_max: 4 << 20,
-            connections_max: 10_000,
+            connections_max: 25_000,
+            body_timeout_secs: 30,
             shutdown_grace_secs: 20,
         }
     }

@@ -11,18 +11,20 @@ use tokio::time::timeout;
 
 use super::problem::{ErrorCode, Problem};
 
-/// How long a body may take to arrive. The operation's own deadline counts from its arrival.
-const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Reads a JSON body of at most `bytes_max` bytes; no more than that is held, however it is sent.
-pub(super) async fn read(headers: &HeaderMap, payload: &mut Payload, bytes_max: usize) -> Result<Bytes, Problem> {
+pub(super) async fn read(
+    headers: &HeaderMap,
+    payload: &mut Payload,
+    bytes_max: usize,
+    at_most: Duration,
+) -> Result<Bytes, Problem> {
     check_media_type(headers)?;
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > bytes_max as u64) {
         return Err(too_large(bytes_max));
     }
-    timeout(ARRIVAL_TIMEOUT, collect(payload, bytes_max)).await.unwrap_or_else(|_| {
-        let detail = format!("the body did not arrive within {} s", ARRIVAL_TIMEOUT.as_secs());
+    timeout(at_most, collect(payload, bytes_max)).await.unwrap_or_else(|_| {
+        let detail = format!("the body did not arrive within {} s", at_most.as_secs());
         Err(Problem::new(ErrorCode::DeadlineExceeded, detail))
     })
 }

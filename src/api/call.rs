@@ -11,11 +11,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
-use super::ApiState;
 use super::problem::Problem;
 use super::problem::translate::deadline_exceeded;
 use super::query::{self, Parameter};
 use super::routes::Segments;
+use super::{ApiOptions, ApiState};
 use super::{body, headers};
 use crate::domain::{EntityType, FeatureId, FeatureName, VersionLabel};
 use crate::metadata::MetadataError;
@@ -40,7 +40,8 @@ impl<'c> Call<'c> {
     }
 
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
-        body::read(self.request.headers(), &mut self.payload, self.state.options.body_bytes_max).await
+        let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
+        body::read(self.request.headers(), &mut self.payload, body_bytes_max, body_timeout).await
     }
 
     /// When the caller of a list operation stops waiting.

@@ -55,6 +55,8 @@ pub use metrics::Connections;
 pub struct ApiOptions {
     /// A larger request body is refused.
     pub body_bytes_max: usize,
+    /// How long a request body may take to arrive. The operation's own deadline counts from then.
+    pub body_timeout: Duration,
     /// A page of items ends early before it exceeds this, but never empty.
     pub response_bytes_max: usize,
     /// The deadline of an operation, from when its request has arrived.

@@ -6,6 +6,7 @@
 mod adds;
 mod bodies;
 mod client;
+mod connections;
 mod contract;
 mod failures;
 mod faults;

@@ -6,6 +6,7 @@ mod bench;
 mod bench_peer;
 mod callers;
 mod commands;
+mod connections;
 mod import;
 mod import_faults;
 #[allow(dead_code, reason = "other tests use more of it")]

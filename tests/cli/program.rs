@@ -81,14 +81,26 @@ impl Server {
 
     /// A server on the data that another one left.
     pub fn start_in(dir: TempDir, listen: &str, environment: &[(&str, &str)]) -> Self {
-        let data = dir.path().join("data");
-        let mut process = liststore(&["serve", "--listen", listen, "--data-dir", data.to_str().unwrap()])
-            .envs(environment.iter().copied())
-            .current_dir(dir.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = liststore(&["serve", "--listen", listen, "--data-dir", "data"]);
+        command.envs(environment.iter().copied());
+        Self::launch(command, dir)
+    }
+
+    /// A fresh server whose soft limit of open files was lowered by whoever started it.
+    pub fn start_with_open_files(soft_limit: u32) -> Self {
+        let server = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -Sn {soft_limit} && exec \"$0\" \"$@\"")]);
+        command.arg(server.get_program()).args(server.get_args()).stdin(Stdio::null());
+        for (name, _) in server.get_envs() {
+            command.env_remove(name);
+        }
+        Self::launch(command, TempDir::new().unwrap())
+    }
+
+    fn launch(mut command: Command, dir: TempDir) -> Self {
+        let mut process =
+            command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = collect(process.stderr.take().unwrap());
         let mut out = BufReader::new(process.stdout.take().unwrap());
         let mut ready = String::new();

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use fastrand::Rng;
+use tokio::task::JoinSet;
 
-use crate::check::{Promises, check};
+use crate::backends::{Backends, Failure};
+use crate::check::check;
 use crate::faults::Fault;
-use crate::history::{History, Outcome, Request};
+use crate::history::{History, Outcome, Promises, Request};
 use crate::run::{self, Done, Plan};
 use crate::server::Recipe;
 use crate::tools;
@@ -22,6 +25,8 @@ pub enum Store {
     /// Nothing survives: without faults that end the server.
     Memory,
     Embedded,
+    /// Cassandra and Postgres
+    Cql,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,17 +43,38 @@ pub enum FaultKind {
     Term,
     /// SIGSTOP of the server for a moment
     Pause,
-    /// The server's wall clock goes forward and back by an hour (needs libfaketime)
+    /// The server's wall clock goes forward and back by an hour (embedded; needs libfaketime)
     Clock,
+    /// SIGKILL of a Cassandra node, and a start after a while (cql)
+    NodeKill,
+    /// SIGSTOP of a Cassandra node for a while (cql)
+    NodePause,
+    /// Postgres ends, and is started after a while (cql)
+    PostgresRestart,
+    /// Postgres is silent for a while (cql)
+    PostgresHang,
+}
+
+impl FaultKind {
+    /// Whether it needs stores of its own.
+    fn is_of_backends(self) -> bool {
+        matches!(self, Self::NodeKill | Self::NodePause | Self::PostgresRestart | Self::PostgresHang)
+    }
 }
 
 pub struct Campaign {
+    /// The program to test, if not the one that was built with these tests.
+    pub server: Option<PathBuf>,
     pub store: Store,
     /// By turns, a run each.
     pub fsync: Vec<Fsync>,
     pub faults: Vec<FaultKind>,
     pub faults_per_run: usize,
     pub operations_per_run: usize,
+    /// How many servers share the stores (cql).
+    pub servers: usize,
+    /// How many nodes a Cassandra has that is made to fail (cql).
+    pub nodes: usize,
 }
 
 /// What runs amounted to.
@@ -65,25 +91,60 @@ pub struct Tally {
 }
 
 impl Campaign {
+    /// Runs on all these seeds, so many at a time: a run waits much, for starts and for disks. The
+    /// first error ends all.
+    pub async fn run_all(
+        self,
+        seeds: impl IntoIterator<Item = u64>,
+        jobs: usize,
+        mut done: impl FnMut(u64, &Tally) -> Result<(), String>,
+    ) -> Result<Tally, String> {
+        let backends = self.backends().await?;
+        let campaign = Arc::new(self);
+        let (mut seeds, mut running, mut tally) = (seeds.into_iter(), JoinSet::new(), Tally::default());
+        loop {
+            while running.len() < jobs.max(1)
+                && let Some(seed) = seeds.next()
+            {
+                let (campaign, backends) = (Arc::clone(&campaign), backends.clone());
+                running.spawn(async move { campaign.run(seed, backends).await.map(|tally| (seed, tally)) });
+            }
+            let Some(ended) = running.join_next().await else { return Ok(tally) };
+            let (seed, of_run) = ended.map_err(|e| e.to_string())??;
+            tally.add(&of_run);
+            done(seed, &tally)?;
+        }
+    }
+
     /// One run on a fresh server, judged. An error says what to do with it.
-    pub async fn run(&self, seed: u64) -> Result<Tally, String> {
+    async fn run(&self, seed: u64, backends: Option<Arc<Backends>>) -> Result<Tally, String> {
         let dir = run::fresh_dir()?;
         let mut rng = Rng::with_seed(seed ^ 0x5eed);
         let plan = Plan {
             seed,
             operations: self.operations_per_run,
-            suffix: String::new(),
+            suffix: if backends.is_some() { format!("_{seed}") } else { String::new() },
             faults: (0..self.faults_per_run).filter_map(|_| self.draw(&mut rng)).collect(),
+            promises: if backends.is_some() { Promises::Quorum } else { Promises::Linearizable },
+            backends: backends.clone(),
         };
         let faults = plan.faults.clone();
-        let recipe = self.recipe(dir.path(), seed)?;
+        let recipes = (0..self.servers).map(|number| self.recipe(&dir.path().join(number.to_string()), seed));
+        let recipes = recipes.map(|recipe| {
+            let recipe = recipe?;
+            Ok(backends.iter().fold(recipe, |recipe, backends| backends.configure(recipe)))
+        });
+        let recipes = recipes.collect::<Result<Vec<_>, String>>()?;
         let blame = |error: String| format!("seed {seed}, {faults:?}: {error}");
-        let Done { history, kills } = match run::run(plan, recipe).await {
+        let Done { history, kills } = match run::run(plan, recipes).await {
             Ok(done) => done,
             Err(error) => return Err(blame(format!("{error}\nits directory is {}", dir.keep().display()))),
         };
         let began = Instant::now();
-        let judged = check(&history, Promises::Linearizable).map_err(&blame)?;
+        // It keeps a core busy for a while, which other runs must not wait for.
+        let checking = move || (check(&history), history);
+        let (judged, history) = tokio::task::spawn_blocking(checking).await.map_err(|e| e.to_string())?;
+        let judged = judged.map_err(&blame)?;
         if let Some(first) = judged.first() {
             let text = format!("{} ({} violations in all)", first.explain(&history), judged.len());
             return Err(blame(format!("{text}\n{}", run::keep(dir, &history))));
@@ -93,6 +154,30 @@ impl Campaign {
         Ok(tally)
     }
 
+    /// The stores that runs share, with their schemas.
+    async fn backends(&self) -> Result<Option<Arc<Backends>>, String> {
+        if self.store != Store::Cql {
+            return match self.faults.iter().find(|kind| kind.is_of_backends()) {
+                Some(kind) => Err(format!("{kind:?} is a fault of cql")),
+                None if self.servers != 1 => Err("only on cql can there be several servers".to_owned()),
+                None => Ok(None),
+            };
+        }
+        if self.faults.contains(&FaultKind::Clock) {
+            return Err("cql promises nothing for servers whose clocks differ by an hour".to_owned());
+        }
+        let own = self.faults.iter().any(|kind| kind.is_of_backends());
+        let backends = Backends::start(own.then_some(self.nodes)).await?;
+        let dir = run::fresh_dir()?;
+        let migrated = backends.configure(Recipe::new(dir.path())).command(&["migrate"]).output();
+        let output = migrated.map_err(|e| e.to_string())?;
+        if output.status.success() {
+            Ok(Some(Arc::new(backends)))
+        } else {
+            Err(format!("cannot migrate: {}", String::from_utf8_lossy(&output.stderr)))
+        }
+    }
+
     fn draw(&self, rng: &mut Rng) -> Option<Fault> {
         Some(match rng.choice(&self.faults)? {
             FaultKind::Kill if rng.u8(0..4) == 0 => Fault::KillInStart,
@@ -100,15 +185,22 @@ impl Campaign {
             FaultKind::Term => Fault::Terminate,
             FaultKind::Pause => Fault::Pause,
             FaultKind::Clock => Fault::StepClock,
+            FaultKind::NodeKill => Fault::Backend(Failure::NodeKill),
+            FaultKind::NodePause => Fault::Backend(Failure::NodePause),
+            FaultKind::PostgresRestart => Fault::Backend(Failure::PostgresRestart),
+            FaultKind::PostgresHang => Fault::Backend(Failure::PostgresHang),
         })
     }
 
     fn recipe(&self, dir: &Path, seed: u64) -> Result<Recipe, String> {
+        std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         let mut recipe = Recipe::new(dir);
+        recipe.binary = self.server.clone().unwrap_or(recipe.binary);
         if self.faults.contains(&FaultKind::Clock) {
             recipe = recipe.with_faked_clock(&tools::faketime().ok_or("libfaketime is not installed")?)?;
         }
         Ok(match self.store {
+            Store::Cql => recipe,
             Store::Memory => recipe.set("ITEMS__STORE", "memory").set("METADATA__STORE", "memory"),
             Store::Embedded => {
                 let fsync = self.fsync[usize::try_from(seed).unwrap_or(0) % self.fsync.len()];

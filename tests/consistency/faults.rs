@@ -7,6 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::sync::watch;
 
+use crate::backends::Failure;
 use crate::run::Plan;
 use crate::subject::Subject;
 
@@ -24,6 +25,8 @@ pub enum Fault {
     StepClock,
     /// SIGKILL, then a start without the program that ran the server so far.
     Unwrap,
+    /// A store that is not the server's own fails for a while.
+    Backend(Failure),
 }
 
 /// How far a start may get before it is killed: from hardly begun to serving.
@@ -35,11 +38,11 @@ const CLOCK_OFFSETS_SECS: [i64; 3] = [-3_600, 0, 3_600];
 /// how many processes were ended by SIGKILL.
 pub fn inject(
     plan: &Plan,
-    subject: &Arc<Subject>,
+    subjects: &[Arc<Subject>],
     mut done: watch::Receiver<usize>,
     mut rng: Rng,
 ) -> impl Future<Output = Result<usize, String>> + use<> {
-    let (faults, subject) = (plan.faults.clone(), Arc::clone(subject));
+    let (faults, subjects, backends) = (plan.faults.clone(), subjects.to_vec(), plan.backends.clone());
     let stretch = plan.operations / (faults.len() + 1);
     async move {
         let mut kills = 0;
@@ -49,13 +52,19 @@ pub fn inject(
             if done.wait_for(|done| *done >= at).await.is_err() {
                 break;
             }
-            kills += carry_out(&fault, &subject, &mut rng).await?;
+            kills += match (fault, &backends) {
+                (Fault::Backend(failure), Some(backends)) => backends.fail(failure, &mut rng).await.map(|()| 0)?,
+                (fault, _) => {
+                    let hit = rng.usize(0..subjects.len());
+                    carry_out(fault, &subjects[hit], &mut rng).await?
+                }
+            };
         }
         Ok(kills)
     }
 }
 
-async fn carry_out(fault: &Fault, subject: &Subject, rng: &mut Rng) -> Result<usize, String> {
+async fn carry_out(fault: Fault, subject: &Subject, rng: &mut Rng) -> Result<usize, String> {
     match fault {
         Fault::Kill => {
             subject.kill().await?;
@@ -86,6 +95,7 @@ async fn carry_out(fault: &Fault, subject: &Subject, rng: &mut Rng) -> Result<us
             subject.bring_up().await?;
             Ok(1)
         }
+        Fault::Backend(failure) => Err(format!("there is nothing that could have a {failure:?}")),
         Fault::Pause => {
             subject.pause(Duration::from_millis(PAUSE_MS)).await?;
             Ok(0)

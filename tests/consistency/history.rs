@@ -166,9 +166,26 @@ pub struct ClockStep {
     pub offset_secs: i64,
 }
 
+/// Which promises a store makes beyond those that every store makes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promises {
+    /// One server on the embedded store (or in memory): every list is linearizable.
+    #[default]
+    Linearizable,
+    /// Reads and writes at LOCAL_QUORUM: what was acknowledged is seen by every read that begins
+    /// later, and what overlaps may be seen or not, item by item.
+    Quorum,
+}
+
+/// How long a transaction can be on its way in Postgres after its server has ended.
+const TRANSACTION_OUTLIVES: Moment = 2 * NANOS_PER_SEC;
+
 /// A whole run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
+    #[serde(default)]
+    pub promises: Promises,
     /// The wall clock at moment 0, in nanoseconds since the Unix epoch.
     pub epoch: u64,
     pub value_types: BTreeMap<String, ValueType>,
@@ -202,8 +219,21 @@ impl Call {
 impl History {
     /// When a call can have had its effect at the latest: by its answer, or, if that left the
     /// outcome open, by the end of the process that it was sent to.
+    ///
+    /// On CQL, what a killed server has sent may be carried out later (by a node that was paused,
+    /// from a hint). Its write timestamp, which decides the order of effects, is from when the
+    /// process lived all the same; but a removal by value touches what it finds, and so not what
+    /// an add stores later.
     pub fn latest(&self, call: &Call) -> Moment {
-        if call.unknown() { self.ends.get(call.incarnation).copied().unwrap_or(NEVER) } else { call.to }
+        if !call.unknown() {
+            return call.to;
+        }
+        let end = self.ends.get(call.incarnation).copied().unwrap_or(NEVER);
+        match (self.promises, &call.request) {
+            (Promises::Linearizable, _) | (_, Request::RemoveValue { .. } | Request::RemoveAll { .. }) => end,
+            (Promises::Quorum, Request::Add { .. }) => NEVER,
+            (Promises::Quorum, _) => end.saturating_add(TRANSACTION_OUTLIVES),
+        }
     }
 
     pub fn value_type(&self, list: &ListName) -> Result<ValueType, String> {

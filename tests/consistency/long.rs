@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::Parser;
 
 use crate::campaign::{Campaign, FaultKind, Fsync, Store, Tally};
-use crate::check::{Promises, check};
+use crate::check::check;
 use crate::history::History;
 use crate::quick::runtime;
 
@@ -44,6 +44,18 @@ struct Arguments {
     /// Faults in each run
     #[arg(long, default_value_t = 3)]
     faults_per_run: usize,
+    /// The program to test [default: the one that was built with this]
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
+    /// How many servers share the stores (cql)
+    #[arg(long, default_value_t = 1)]
+    servers: usize,
+    /// How many nodes a Cassandra has that is made to fail, 1 or 3 (cql)
+    #[arg(long, default_value_t = 1)]
+    nodes: usize,
+    /// Runs at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
     /// Where to note the seeds that are done, to go on from there another time
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -54,7 +66,7 @@ struct Arguments {
 
 /// Whether the command line asks for a long run rather than for the quick tests.
 pub fn is_asked_for() -> bool {
-    const OURS: [&str; 10] = [
+    const OURS: [&str; 14] = [
         "--seeds",
         "--first-seed",
         "--operations",
@@ -62,6 +74,10 @@ pub fn is_asked_for() -> bool {
         "--fsync",
         "--faults",
         "--faults-per-run",
+        "--jobs",
+        "--server",
+        "--servers",
+        "--nodes",
         "--state",
         "--check",
         "--help-long",
@@ -89,42 +105,43 @@ pub fn main() -> ExitCode {
 
 fn judge(path: &Path) -> Result<String, String> {
     let history = History::load(path)?;
-    let violations = check(&history, Promises::Linearizable)?;
+    let violations = check(&history)?;
     let texts: Vec<String> = violations.iter().map(|violation| violation.explain(&history).to_string()).collect();
     if texts.is_empty() { Ok(format!("{} calls, all allowed", history.calls.len())) } else { Err(texts.join("\n")) }
 }
 
 fn soak(arguments: &Arguments) -> Result<String, String> {
     let campaign = Campaign {
+        server: arguments.server.clone(),
         store: arguments.store,
         fsync: arguments.fsync.clone(),
         faults: arguments.faults.clone(),
         faults_per_run: if arguments.faults.is_empty() { 0 } else { arguments.faults_per_run },
+        servers: arguments.servers,
+        nodes: arguments.nodes,
         operations_per_run: (arguments.operations / usize::try_from(arguments.seeds.max(1)).unwrap_or(1)).max(1),
     };
     let done = arguments.state.as_deref().map(seeds_done).transpose()?.unwrap_or_default();
-    let (began, runtime, mut tally) = (Instant::now(), runtime()?, Tally::default());
-    for (number, seed) in
-        (arguments.first_seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)).enumerate()
-    {
-        if done.contains(&seed) {
-            continue;
-        }
+    let (began, mut count) = (Instant::now(), done.len());
+    let seeds = (arguments.first_seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX));
+    let show = |count: usize, tally: &Tally| {
+        let secs = began.elapsed().as_secs_f64();
         progress(&format!(
-            "{number} of {} seeds, {} calls, {} kills, {:.0} s",
-            arguments.seeds,
-            tally.calls,
-            tally.kills,
-            began.elapsed().as_secs_f64()
+            "{count} of {} seeds, {} calls, {} kills, {secs:.0} s",
+            arguments.seeds, tally.calls, tally.kills
         ));
-        let ran = runtime.block_on(campaign.run(seed));
-        progress("");
-        tally.add(&ran?);
-        if let Some(path) = &arguments.state {
-            let mut file = File::options().create(true).append(true).open(path).map_err(|e| e.to_string())?;
-            writeln!(file, "{seed}").map_err(|e| e.to_string())?;
-        }
-    }
+    };
+    show(count, &Tally::default());
+    let left = seeds.filter(|seed| !done.contains(seed));
+    let ran = runtime()?.block_on(campaign.run_all(left, arguments.jobs, |seed, tally| {
+        count += 1;
+        show(count, tally);
+        let Some(path) = &arguments.state else { return Ok(()) };
+        let mut file = File::options().create(true).append(true).open(path).map_err(|e| e.to_string())?;
+        writeln!(file, "{seed}").map_err(|e| e.to_string())
+    }));
+    progress("");
+    let tally = ran?;
     let again = if done.is_empty() { String::new() } else { format!(" ({} seeds were done before)", done.len()) };
     Ok(format!("no promise was broken: {tally}, {:.0} s{again}", began.elapsed().as_secs_f64()))
 }

@@ -5,9 +5,11 @@
 //! `cargo test --test consistency -- --seeds 1 --help`) it is a tool for long runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod backends;
 mod calls;
 mod campaign;
 mod check;
+mod damage;
 mod disks;
 mod faults;
 mod history;
@@ -19,6 +21,15 @@ mod server;
 mod subject;
 mod tools;
 mod workload;
+
+#[path = "../support/cassandra.rs"]
+#[allow(dead_code, reason = "other suites open stores themselves")]
+mod cassandra;
+#[path = "../support/postgres.rs"]
+#[allow(dead_code, reason = "other suites look into databases, and cut connections")]
+mod postgres;
+#[path = "../support/proxy.rs"]
+mod proxy;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,11 @@ use libtest_mimic::{Failed, Trial};
 use tokio::runtime::Runtime;
 
 use crate::campaign::{Campaign, FaultKind, Fsync, Store, Tally};
-use crate::{disks, tools};
+use crate::{damage, disks, tools};
+
+/// Runs at a time.
+const JOBS: usize = 2;
+const FULL_DISK: &str = "faults::the_disk_is_full_and_freed";
 
 pub fn runtime() -> Result<Runtime, String> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|e| e.to_string())
@@ -16,34 +20,56 @@ pub fn trials() -> Vec<Trial> {
     vec![
         Trial::test("runs::in_memory", || {
             let campaign = Campaign {
+                server: None,
                 store: Store::Memory,
                 fsync: vec![Fsync::Group],
                 faults: vec![],
                 faults_per_run: 0,
                 operations_per_run: 4_000,
+                servers: 1,
+                nodes: 1,
             };
-            runs(&campaign, 1..=4)
+            runs(campaign, 1..=4)
         }),
         Trial::test("runs::embedded_under_kills", || {
             let campaign = Campaign {
+                server: None,
                 store: Store::Embedded,
                 fsync: vec![Fsync::Group, Fsync::Interval],
                 faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause],
                 faults_per_run: 4,
                 operations_per_run: 4_000,
+                servers: 1,
+                nodes: 1,
             };
-            let tally = runs_tallied(&campaign, 1..=50)?;
+            let tally = runs_tallied(campaign, 1..=50)?;
             if tally.kills < 100 { Err(format!("only {} kills", tally.kills).into()) } else { Ok(()) }
+        }),
+        Trial::test("runs::cql_under_kills", || {
+            let campaign = Campaign {
+                server: None,
+                store: Store::Cql,
+                fsync: vec![],
+                faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause],
+                faults_per_run: 3,
+                operations_per_run: 1_500,
+                servers: 2,
+                nodes: 1,
+            };
+            runs(campaign, 1..=4)
         }),
         tools::trial("faults::the_clock_is_stepped", "libfaketime", tools::faketime(), |_| {
             let campaign = Campaign {
+                server: None,
                 store: Store::Embedded,
                 fsync: vec![Fsync::Group],
                 faults: vec![FaultKind::Clock, FaultKind::Clock, FaultKind::Kill],
                 faults_per_run: 8,
                 operations_per_run: 4_000,
+                servers: 1,
+                nodes: 1,
             };
-            runs(&campaign, 1..=2)
+            runs(campaign, 1..=2)
         }),
         tools::trial("faults::an_fsync_fails_in_group_mode", "strace", tools::strace(), |()| {
             runtime()?.block_on(disks::failing_fsync("group"))
@@ -54,21 +80,20 @@ pub fn trials() -> Vec<Trial> {
         tools::trial("faults::fsyncs_are_slow", "strace", tools::strace(), |()| {
             runtime()?.block_on(disks::slow_fsync())
         }),
-        tools::trial("faults::the_disk_is_full_and_freed", "the right to mount", tools::mount(), |()| {
-            runtime()?.block_on(disks::full_disk())
+        Trial::test("faults::files_are_damaged", || runtime()?.block_on(damage::damaged_files())),
+        tools::trial(FULL_DISK, "the right to mount", tools::own_mounts(), |way| {
+            tools::with_own_mounts(way, FULL_DISK, || runtime()?.block_on(disks::full_disk()))
         }),
     ]
 }
 
-fn runs(campaign: &Campaign, seeds: impl IntoIterator<Item = u64>) -> Result<(), Failed> {
+fn runs(campaign: Campaign, seeds: impl IntoIterator<Item = u64>) -> Result<(), Failed> {
     runs_tallied(campaign, seeds).map(|_| ())
 }
 
-fn runs_tallied(campaign: &Campaign, seeds: impl IntoIterator<Item = u64>) -> Result<Tally, Failed> {
-    let (began, runtime, mut tally) = (Instant::now(), runtime()?, Tally::default());
-    for seed in seeds {
-        tally.add(&runtime.block_on(campaign.run(seed))?);
-    }
+fn runs_tallied(campaign: Campaign, seeds: impl IntoIterator<Item = u64>) -> Result<Tally, Failed> {
+    let began = Instant::now();
+    let tally = runtime()?.block_on(campaign.run_all(seeds, JOBS, |_, _| Ok(())))?;
     eprintln!("{tally}, {:.0} s in all", began.elapsed().as_secs_f64());
     Ok(tally)
 }

@@ -1,24 +1,27 @@
 //! One run: a world drawn from a seed, clients at work on a server while faults happen, and the
 //! history of it all.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use fastrand::Rng;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::backends::Backends;
 use crate::calls::{outcome, wire};
 use crate::faults::{self, Fault};
-use crate::history::{Call, ClockStep, History, Key, ListName, Moment, Outcome, Request, VersionName};
+use crate::history::{Call, ClockStep, History, Key, ListName, Moment, NEVER, Outcome, Promises, Request, VersionName};
 use crate::http::{Connection, Endpoint};
 use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::{Work, World};
 
-/// How long clients rest when the server could not be reached, unless it comes back sooner.
+/// How long clients rest when the server could not be reached, unless it comes back sooner; twice
+/// as long after each further time, up to a limit.
 const AWAY_WAIT: Duration = Duration::from_millis(20);
+const AWAY_DOUBLINGS_MAX: u32 = 5;
 /// The clients of one run.
 pub const CLIENTS: usize = 8;
 /// Pages of the last look at each list.
@@ -31,6 +34,9 @@ pub struct Plan {
     /// Keeps the features of runs on one store apart.
     pub suffix: String,
     pub faults: Vec<Fault>,
+    pub promises: Promises,
+    /// What the stores are, where they are not the server's own files.
+    pub backends: Option<Arc<Backends>>,
 }
 
 pub struct Done {
@@ -43,6 +49,8 @@ pub struct Done {
 pub struct Timeline {
     start: Instant,
     pub epoch: u64,
+    /// When each start of a server ended.
+    ends: Arc<Mutex<Vec<Moment>>>,
 }
 
 impl Timeline {
@@ -50,29 +58,53 @@ impl Timeline {
     pub fn begin() -> Self {
         let (start, now) = (Instant::now(), SystemTime::now());
         let since = now.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-        Self { start, epoch: u64::try_from(since.as_nanos()).expect("before 2500") }
+        let ends = Arc::default();
+        Self { start, ends, epoch: u64::try_from(since.as_nanos()).expect("before 2500") }
     }
 
     pub fn now(&self) -> Moment {
         u64::try_from(self.start.elapsed().as_nanos()).expect("before 2500")
     }
+
+    /// Notes a start of a server, and returns its number.
+    pub fn started(&self) -> usize {
+        let mut ends = self.ends.lock().expect("nobody panics with it");
+        ends.push(NEVER);
+        ends.len() - 1
+    }
+
+    pub fn ended(&self, start: usize) {
+        self.ends.lock().expect("nobody panics with it")[start] = self.now();
+    }
+
+    pub fn ends(&self) -> Vec<Moment> {
+        self.ends.lock().expect("nobody panics with it").clone()
+    }
 }
 
-/// Carries out a plan on servers made by a recipe. The recipe's directory must be fresh.
-pub async fn run(plan: Plan, recipe: Recipe) -> Result<Done, String> {
+/// Carries out a plan on servers made by recipes, one each, whose directories must be fresh.
+pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     let timeline = Timeline::begin();
     let world = Arc::new(World::new(&plan.suffix, timeline.epoch));
-    let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
-    create(&world, &subject).await?;
+    let mut subjects = Vec::with_capacity(recipes.len());
+    for recipe in recipes {
+        // The others find the features there when they start.
+        let first = subjects.is_empty();
+        let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
+        if first {
+            create(&world, &subject).await?;
+        }
+        subjects.push(subject);
+    }
     let done = Arc::new(watch::Sender::new(0_usize));
     let left = Arc::new(AtomicUsize::new(plan.operations));
     let mut rng = Rng::with_seed(plan.seed);
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        let client = Client::new(number, rng.fork(), &world, &subject);
+        let client = Client::new(number, rng.fork(), &world, &subjects);
         clients.spawn(client.work(Arc::clone(&left), Arc::clone(&done)));
     }
-    let faulted = faults::inject(&plan, &subject, done.subscribe(), rng.fork());
+    let faulted = faults::inject(&plan, &subjects, done.subscribe(), rng.fork());
     let mut faulted = tokio::spawn(faulted);
     let mut calls = Vec::with_capacity(plan.operations);
     let mut kills = None;
@@ -91,26 +123,32 @@ pub async fn run(plan: Plan, recipe: Recipe) -> Result<Done, String> {
         Some(kills) => kills,
         None => faulted.await.map_err(|e| e.to_string())??,
     };
-    subject.heal().await?;
-    let mut last = Client::new(CLIENTS, rng, &world, &subject);
+    for subject in &subjects {
+        subject.heal().await?;
+    }
+    let mut last = Client::new(CLIENTS, rng, &world, &subjects);
     last.look_at_all().await;
-    calls.append(&mut last.calls);
-    let (ends, clock_steps) = subject.finish().await?;
-    Ok(Done { history: history(&world, timeline.epoch, calls, ends, clock_steps), kills })
+    // Its connections end with it: a server that stops waits for those that are open.
+    calls.append(&mut last.into_calls());
+    let mut clock_steps = Vec::new();
+    for subject in &subjects {
+        clock_steps.append(&mut subject.finish().await?);
+    }
+    Ok(Done { history: history(&world, &timeline, plan.promises, calls, clock_steps), kills })
 }
 
 /// The history of a world in which these calls were made after its features were created.
 pub fn history(
     world: &World,
-    epoch: u64,
+    timeline: &Timeline,
+    promises: Promises,
     mut calls: Vec<Call>,
-    ends: Vec<Moment>,
     clock_steps: Vec<ClockStep>,
 ) -> History {
     calls.sort_by_key(|call| (call.from, call.client));
     let versions = world.features().iter().map(|(name, _, secs)| (default_version(name), *secs)).collect();
     let value_types = world.features().iter().map(|(name, value_type, _)| (name.clone(), *value_type)).collect();
-    History { epoch, value_types, versions, ends, clock_steps, calls }
+    History { promises, epoch: timeline.epoch, value_types, versions, ends: timeline.ends(), clock_steps, calls }
 }
 
 fn default_version(feature: &str) -> VersionName {
@@ -147,15 +185,18 @@ pub struct Client {
     number: usize,
     rng: Rng,
     world: Arc<World>,
-    subject: Arc<Subject>,
-    connection: Connection,
+    subjects: Vec<Arc<Subject>>,
+    /// To each of them.
+    connections: Vec<Connection>,
+    /// How often in a row a server could not be reached.
+    misses: u32,
     calls: Vec<Call>,
 }
 
 impl Client {
-    pub fn new(number: usize, rng: Rng, world: &Arc<World>, subject: &Arc<Subject>) -> Self {
-        let (world, subject) = (Arc::clone(world), Arc::clone(subject));
-        Self { number, rng, world, subject, connection: Connection::default(), calls: Vec::new() }
+    pub fn new(number: usize, rng: Rng, world: &Arc<World>, subjects: &[Arc<Subject>]) -> Self {
+        let (world, connections) = (Arc::clone(world), subjects.iter().map(|_| Connection::default()).collect());
+        Self { number, rng, world, subjects: subjects.to_vec(), connections, misses: 0, calls: Vec::new() }
     }
 
     pub fn last(&self) -> Option<&Call> {
@@ -173,7 +214,8 @@ impl Client {
             if left.load(Ordering::Relaxed) == 0 {
                 return self.calls;
             }
-            let wall = self.subject.wall();
+            // Only a server that is alone has a clock that steps.
+            let wall = self.subjects[0].wall();
             match self.world.next(&mut self.rng, wall) {
                 Work::Once(request) => {
                     self.call(request, None).await;
@@ -190,16 +232,21 @@ impl Client {
 
     /// One call, recorded. Returns the token of the next page.
     pub async fn call(&mut self, request: Request, token: Option<String>) -> Option<String> {
-        let endpoint = self.subject.endpoint().await;
-        let from = self.subject.now();
-        let (outcome, next) = exchange(&mut self.connection, &endpoint, &request, None, token.as_deref()).await;
-        let to = self.subject.now();
+        let others = if self.world.is_for_any_server(&request) { self.subjects.len() } else { 1 };
+        let chosen = self.rng.usize(0..others);
+        let subject = Arc::clone(&self.subjects[chosen]);
+        let connection = &mut self.connections[chosen];
+        let endpoint = subject.endpoint().await;
+        let from = subject.now();
+        let (outcome, next) = exchange(connection, &endpoint, &request, None, token.as_deref()).await;
+        let to = subject.now();
         let away = matches!(outcome, Outcome::NotDone { .. } | Outcome::Unknown { .. });
         let incarnation = endpoint.incarnation;
         self.calls.push(Call { client: self.number, incarnation, from, to, request, outcome });
         if away {
-            self.subject.await_change(&endpoint, AWAY_WAIT).await;
+            subject.await_change(&endpoint, AWAY_WAIT * 2_u32.pow(self.misses)).await;
         }
+        self.misses = if away { (self.misses + 1).min(AWAY_DOUBLINGS_MAX) } else { 0 };
         next
     }
 

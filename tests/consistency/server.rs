@@ -19,6 +19,8 @@ const LOG_LINES_SHOWN: usize = 25;
 #[derive(Debug, Clone)]
 pub struct Recipe {
     pub dir: PathBuf,
+    /// The program.
+    pub binary: PathBuf,
     /// Settings, as `(SECTION__KEY, value)`.
     pub settings: Vec<(String, String)>,
     /// A program that runs the server, with its arguments: `strace …`.
@@ -36,7 +38,13 @@ pub struct Server {
 
 impl Recipe {
     pub fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), settings: Vec::new(), wrapper: Vec::new(), environment: Vec::new() }
+        Self {
+            dir: dir.to_owned(),
+            binary: env!("CARGO_BIN_EXE_liststore").into(),
+            settings: Vec::new(),
+            wrapper: Vec::new(),
+            environment: Vec::new(),
+        }
     }
 
     pub fn set(mut self, key: &str, value: impl ToString) -> Self {
@@ -78,14 +86,13 @@ impl Recipe {
 
     /// A command of the binary with these settings and nothing of our own environment's.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let binary = env!("CARGO_BIN_EXE_liststore");
         let mut command = match self.wrapper.split_first() {
             Some((program, rest)) => {
                 let mut command = Command::new(program);
-                command.args(rest).arg(binary);
+                command.args(rest).arg(&self.binary);
                 command
             }
-            None => Command::new(binary),
+            None => Command::new(&self.binary),
         };
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LISTSTORE_")) {
             command.env_remove(name);

@@ -18,8 +18,8 @@ pub struct Subject {
     timeline: Timeline,
     /// `None` while it is down.
     endpoint: watch::Sender<Option<Endpoint>>,
-    running: AsyncMutex<Option<Server>>,
-    ends: Mutex<Vec<Moment>>,
+    /// The server that runs, and which of all starts it is.
+    running: AsyncMutex<Option<(Server, usize)>>,
     clock_steps: Mutex<Vec<ClockStep>>,
 }
 
@@ -30,7 +30,6 @@ impl Subject {
             timeline,
             endpoint: watch::Sender::new(None),
             running: AsyncMutex::new(None),
-            ends: Mutex::default(),
             clock_steps: Mutex::default(),
         };
         subject.bring_up().await?;
@@ -77,9 +76,9 @@ impl Subject {
         let mut running = self.running.lock().await;
         let recipe = self.recipe();
         let server = tokio::task::spawn_blocking(move || recipe.start()).await.map_err(|e| e.to_string())??;
-        let incarnation = self.ends.lock().expect("nobody panics with it").len();
+        let incarnation = self.timeline.started();
         self.endpoint.send_replace(Some(Endpoint { address: server.address.clone(), incarnation }));
-        *running = Some(server);
+        *running = Some((server, incarnation));
         Ok(())
     }
 
@@ -94,10 +93,10 @@ impl Subject {
     }
 
     async fn end(&self, by: fn(Server) -> Result<(), String>) -> Result<(), String> {
-        let Some(server) = self.running.lock().await.take() else { return Ok(()) };
+        let Some((server, incarnation)) = self.running.lock().await.take() else { return Ok(()) };
         let ended = tokio::task::spawn_blocking(move || by(server)).await.map_err(|e| e.to_string())?;
         self.endpoint.send_replace(None);
-        self.ends.lock().expect("nobody panics with it").push(self.now());
+        self.timeline.ended(incarnation);
         ended
     }
 
@@ -116,7 +115,7 @@ impl Subject {
     /// Stops all threads of the process for a while.
     pub async fn pause(&self, time: Duration) -> Result<(), String> {
         let running = self.running.lock().await;
-        let Some(server) = running.as_ref() else { return Ok(()) };
+        let Some((server, _)) = running.as_ref() else { return Ok(()) };
         server.signal(Signal::SIGSTOP)?;
         tokio::time::sleep(time).await;
         server.signal(Signal::SIGCONT)
@@ -136,11 +135,9 @@ impl Subject {
         if self.endpoint.borrow().is_none() { self.bring_up().await } else { Ok(()) }
     }
 
-    /// Ends the server by SIGTERM, and returns when each start ended and how the clock was stepped.
-    pub async fn finish(&self) -> Result<(Vec<Moment>, Vec<ClockStep>), String> {
+    /// Ends the server by SIGTERM, and returns how its clock was stepped.
+    pub async fn finish(&self) -> Result<Vec<ClockStep>, String> {
         self.terminate().await?;
-        let ends = std::mem::take(&mut *self.ends.lock().expect("nobody panics with it"));
-        let steps = std::mem::take(&mut *self.clock_steps.lock().expect("nobody panics with it"));
-        Ok((ends, steps))
+        Ok(std::mem::take(&mut *self.clock_steps.lock().expect("nobody panics with it")))
     }
 }

@@ -27,12 +27,27 @@ pub fn strace() -> Option<()> {
         .then_some(())
 }
 
-/// Whether small file systems can be mounted.
-pub fn mount() -> Option<()> {
-    let dir = tempfile::tempdir().ok()?;
-    let dir = dir.path().to_str()?;
-    let mounted = succeeds("mount", &["-t", "tmpfs", "-o", "size=1m", "tmpfs", dir]);
-    (mounted && succeeds("umount", &[dir])).then_some(())
+/// Set where this process may mount what it likes, and nobody else sees it.
+const OWN_MOUNTS: &str = "LISTSTORE_TEST_OWN_MOUNTS";
+
+/// How to run a test with mounts of its own, which end with it: by root, or by anybody in a user
+/// namespace, where the system allows that.
+pub fn own_mounts() -> Option<&'static [&'static str]> {
+    const WAYS: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
+    const PROBE: &str = "mount -t tmpfs -o size=1m tmpfs /tmp";
+    WAYS.into_iter().find(|way| succeeds("unshare", &[way, &["sh", "-c", PROBE][..]].concat()))
+}
+
+/// Runs a test of this binary again by itself, with mounts of its own, unless it is that already.
+pub fn with_own_mounts(way: &[&str], name: &str, test: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
+    if std::env::var_os(OWN_MOUNTS).is_some() {
+        return test();
+    }
+    let this = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut again = Command::new("unshare");
+    again.args(way).arg(this).args([name, "--exact"]).env(OWN_MOUNTS, "1").stdin(Stdio::null());
+    let output = again.output().map_err(|e| e.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into_owned().into()) }
 }
 
 /// A test that needs a tool.

@@ -105,6 +105,13 @@ impl World {
         self.lists.iter().map(|list| &list.name)
     }
 
+    /// Whether every server of several must give the answer that is promised: a change of a
+    /// definition reaches the others only after a while, so what it concerns stays on one.
+    pub fn is_for_any_server(&self, request: &Request) -> bool {
+        let constant = |list: &ListName| list.version.feature != self.churned && list.version != self.expiring;
+        request.list().is_some_and(constant)
+    }
+
     /// `wall` is what the server's clock shows, about, in nanoseconds.
     pub fn next(&self, rng: &mut Rng, wall: u64) -> Work {
         let chosen = match rng.u8(0..100) {

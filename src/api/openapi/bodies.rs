@@ -130,6 +130,9 @@ pub enum ValueType {
     Json,
 }
 
+/// Text for people: anything but NUL, which is no database text. (Derived schemas take a literal.)
+const NO_NUL: &str = "^[^\\u0000]*$";
+
 /// What a feature is created from.
 #[derive(ToSchema)]
 #[schema(example = json!({"entity_type": "user", "name": "story_presented", "value_type": "string", "ttl": "30d"}))]
@@ -143,9 +146,9 @@ pub struct NewFeature {
     value_type: ValueType,
     #[schema(inline)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
-    #[schema(max_length = 200, required = false)]
+    #[schema(max_length = 200, pattern = "^[^\\u0000]*$", required = false)]
     owner: String,
     #[schema(inline, required = false)]
     labels: Labels,
@@ -159,9 +162,9 @@ pub struct NewFeature {
 pub struct FeaturePatch {
     #[schema(inline, required = false)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
-    #[schema(max_length = 200, required = false)]
+    #[schema(max_length = 200, pattern = "^[^\\u0000]*$", required = false)]
     owner: String,
     #[schema(inline, required = false)]
     labels: Labels,
@@ -200,7 +203,7 @@ pub struct NewVersion {
     version: Label,
     #[schema(inline, required = false)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
 }
 
@@ -212,7 +215,7 @@ pub struct NewVersion {
 pub struct VersionPatch {
     #[schema(inline, required = false)]
     ttl: Ttl,
-    #[schema(max_length = 2000, required = false)]
+    #[schema(max_length = 2000, pattern = "^[^\\u0000]*$", required = false)]
     description: String,
 }
 
@@ -405,6 +408,7 @@ impl PartialSchema for Labels {
                 .schema_type(SchemaType::Type(Type::String))
                 .min_length(Some(min))
                 .max_length(Some(max))
+                .pattern(Some(NO_NUL))
                 .build()
         };
         ObjectBuilder::new()

@@ -122,7 +122,10 @@ fn write(
     entry: &[u8],
 ) -> Result<(), Failure> {
     let key = records::feature_key(id);
-    let transaction = database.begin_write()?;
+    let mut transaction = database.begin_write()?;
+    // Without this redb takes damage to the last transaction for one that a crash cut off, and
+    // goes back to the one before.
+    transaction.set_two_phase_commit(true);
     {
         let mut features = transaction.open_table(FEATURES)?;
         match feature {
@@ -141,7 +144,11 @@ fn write(
 }
 
 fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
-    let database = opener()?;
+    let mut database = opener()?;
+    // By itself redb looks at its checksums only after a crash; damage must not be believed.
+    if !database.check_integrity()? {
+        tracing::warn!("the metadata file was repaired: no change that had been acknowledged is lost");
+    }
     let state = read_state(&database)?;
     Ok((state, database))
 }

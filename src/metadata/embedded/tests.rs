@@ -253,3 +253,78 @@ async fn a_damaged_file_is_found_out_or_reads_as_it_was() {
     }
     assert!(found_out > 3, "{found_out}");
 }
+
+/// Two features, one of them deleted and created again, with some history: the last change is of
+/// the one whose definition a reader would notice.
+async fn change_much(store: &impl MetadataStore) {
+    store.create_feature(new_feature(), context()).await.unwrap();
+    for secs in 2..8 {
+        set_ttl(store, secs).await.unwrap();
+    }
+    store.delete_feature(&id(), Precondition::None, context()).await.unwrap();
+    store.create_feature(new_feature(), context()).await.unwrap();
+    set_ttl(store, 77).await.unwrap();
+}
+
+/// All that a store tells of [`change_much`].
+async fn told(store: &impl MetadataStore) -> String {
+    let history = store.history(&id(), None, Limit::of_page(1_000).unwrap()).await.unwrap().unwrap();
+    let Definitions { revision, features, .. } = store.definitions().await.unwrap();
+    format!("{revision:?} {features:?} {:?}", history.entries)
+}
+
+/// Opens a file with these bytes: what it says, or why it was refused.
+async fn opened_with(bytes: &[u8]) -> Result<String, String> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(FILE_NAME), bytes).unwrap();
+    match open(dir.path()) {
+        Ok(store) => Ok(told(&store).await),
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.contains(FILE_NAME), "{text}");
+            Err(text)
+        }
+    }
+}
+
+/// Both the file of a store that was closed, and of one that was killed.
+async fn files() -> ([Vec<u8>; 2], String) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(FILE_NAME);
+    let store = open(dir.path()).unwrap();
+    change_much(&store).await;
+    let told = told(&store).await;
+    let killed = fs::read(&file).unwrap();
+    drop(store);
+    ([killed, fs::read(&file).unwrap()], told)
+}
+
+/// redb checks its checksums only when it has to repair a file, so that a flipped bit in the
+/// generation of a version, say, would have shown a list of another time.
+#[tokio::test]
+async fn damage_anywhere_is_refused_or_harmless() {
+    let (files, truth) = files().await;
+    for whole in files {
+        assert_eq!(opened_with(&whole).await.unwrap(), truth);
+        let used = (0..whole.len()).filter(|at| whole[*at] != 0);
+        // All of the header, which tells which transaction is the last; and of the rest a part, much
+        // of it pages that are no longer used.
+        let (header, rest): (Vec<usize>, Vec<usize>) = used.partition(|at| *at < 512);
+        let mut refused = 0;
+        for at in header.into_iter().chain(rest.into_iter().step_by(499)) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            match opened_with(&bytes).await {
+                Ok(told) => assert_eq!(told, truth, "a bit of byte {at}"),
+                Err(_) => refused += 1,
+            }
+        }
+        for len in (1..whole.len()).step_by(4_096 * 7) {
+            match opened_with(&whole[..len]).await {
+                Ok(told) => assert_eq!(told, truth, "cut at {len}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 50, "{refused}");
+    }
+}

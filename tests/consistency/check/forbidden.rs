@@ -1,9 +1,10 @@
 //! Histories that the promises forbid, and neighbours of theirs that they allow: the proof that
 //! the checker can fail, and does not cry wolf.
 
-use super::{Promises, Violation, check};
+use super::{Violation, check};
 use crate::history::{
-    Call, ClockStep, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Outcome, Request, ValueType, VersionName,
+    Call, ClockStep, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Outcome, Promises, Request, ValueType,
+    VersionName,
 };
 
 const DAY: u64 = 86_400;
@@ -109,7 +110,7 @@ impl Script {
     }
 
     fn violations(&self, promises: Promises) -> Vec<Violation> {
-        check(&self.history, promises).unwrap()
+        check(&History { promises, ..self.history.clone() }).unwrap()
     }
 
     #[track_caller]

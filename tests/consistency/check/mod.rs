@@ -19,18 +19,8 @@ pub mod proofs;
 
 use std::fmt;
 
-use crate::history::{History, Outcome};
+use crate::history::{History, Outcome, Promises};
 use story::Stories;
-
-/// Which promises a store makes beyond those that every store makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promises {
-    /// One server on the embedded store (or in memory): every list is linearizable.
-    Linearizable,
-    /// Reads and writes at LOCAL_QUORUM: what was acknowledged is seen by every read that begins
-    /// later, and what overlaps may be seen or not, item by item.
-    Quorum,
-}
 
 /// A promise that was broken, and the calls that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +70,7 @@ impl fmt::Display for Explained<'_> {
 
 /// All violations found, the most telling first: at most one for each object. An error means that
 /// the history itself cannot be judged.
-pub fn check(history: &History, promises: Promises) -> Result<Vec<Violation>, String> {
+pub fn check(history: &History) -> Result<Vec<Violation>, String> {
     let mut violations = forbidden_answers(history);
     let stories = Stories::of(history)?;
     for story in stories.iter() {
@@ -92,10 +82,10 @@ pub fn check(history: &History, promises: Promises) -> Result<Vec<Violation>, St
         if broken {
             continue;
         }
-        if promises == Promises::Linearizable {
+        if history.promises == Promises::Linearizable {
             violations.extend(clusters::check(history, story)?);
         }
-        violations.extend(windows::check(history, story, promises));
+        violations.extend(windows::check(history, story));
     }
     violations.extend(definitions::check(history)?);
     Ok(violations)

@@ -5,10 +5,10 @@
 //! list needs one instant, while its call was open, that contradicts none of its items: it is the
 //! list at one moment, not a mixture of several. Where reads may mix, each item needs one.
 
+use super::Violation;
 use super::expiry::Sight;
 use super::story::{Change, Look, Story};
-use super::{Promises, Violation};
-use crate::history::{Call, History, Moment, NEVER, Outcome, Request};
+use crate::history::{Call, History, Moment, NEVER, Outcome, Promises, Request};
 
 /// An open interval, and the calls that make it certain.
 #[derive(Debug, Clone, Copy)]
@@ -75,15 +75,15 @@ impl Windows {
     }
 }
 
-pub fn check(history: &History, story: &Story<'_>, promises: Promises) -> Vec<Violation> {
+pub fn check(history: &History, story: &Story<'_>) -> Vec<Violation> {
     let windows: Vec<Windows> = (0..story.items.len()).map(|place| Windows::of(story, place, None)).collect();
     let mut violations = Vec::new();
     for look in &story.looks {
         let call = &history.calls[look.call];
-        violations.extend(check_look(story, &windows, look, call, promises));
+        violations.extend(check_look(story, &windows, look, call, history.promises));
         violations.extend(check_below(story, &windows, look, call));
     }
-    if promises == Promises::Quorum {
+    if history.promises == Promises::Quorum {
         violations.extend(story.calls.iter().filter_map(|index| check_count(story, *index, &history.calls[*index])));
     }
     violations

@@ -1,0 +1,24 @@
+//! The limit of open files: connections and the files of stores count against one.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What is open beside the clients' connections: files of the embedded stores, and connections to
+/// the databases.
+const BESIDE_CONNECTIONS: u64 = 1_000;
+
+/// Raises the limit as far as this process may: the usual one of 1,024 is for programs that use
+/// select(2). Warns if it stays below what the settings may need.
+pub(super) fn raise_limit(connections_max: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+    {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+    // None is unlimited.
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return };
+    let needed = (connections_max as u64).saturating_add(BESIDE_CONNECTIONS);
+    if limit < needed {
+        tracing::warn!(limit, needed, "fewer files can be open than http.connections_max may need: raise `ulimit -n`");
+    }
+}

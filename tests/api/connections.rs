@@ -1,0 +1,155 @@
+//! Clients that are slow, endless, or many: they end by a bound or a time, and bother nobody else.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::client::{Api, ago, api, api_with, items, one};
+
+/// Far more than any of this takes, and less than a hanging test should.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn connect(api: &Api) -> TcpStream {
+    TcpStream::connect(api.server.address()).await.unwrap()
+}
+
+/// All that comes until the server ends the connection.
+async fn until_closed(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    // What was not read of a request makes the end a reset.
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the server ends the connection");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Sends these bytes one by one, with rests, until the server ends the connection.
+async fn drip(stream: TcpStream, bytes: &[u8]) -> String {
+    let (mut from, mut to) = stream.into_split();
+    let mut answer = Vec::new();
+    let dripping = async {
+        for byte in bytes.iter().cycle() {
+            if to.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let reading = timeout(PATIENCE, from.read_to_end(&mut answer));
+    tokio::select! {
+        () = dripping => {}
+        read = reading => { let _ = read.expect("the server ends the connection"); }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn heads_that_do_not_come_to_an_end_are_ended() {
+    let api = api().await;
+    let mut idle = Vec::new();
+    for number in 0..200 {
+        let mut stream = connect(&api).await;
+        // Some say nothing at all, some begin.
+        if number % 2 == 0 {
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow:").await.unwrap();
+        }
+        idle.push(stream);
+    }
+    api.get("/livez").await.expect(200);
+    let dripped = drip(connect(&api).await, b"GET").await;
+    assert!(dripped.is_empty() || dripped.starts_with("HTTP/1.1 408 "), "{dripped}");
+    for mut stream in idle {
+        let answer = until_closed(&mut stream).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
+    api.get("/livez").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_head_of_a_megabyte_is_refused() {
+    let api = api().await;
+    for head in ["GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: ", "GET /", "X"] {
+        let mut stream = connect(&api).await;
+        let large = vec![b'a'; 1 << 20];
+        // The server answers and closes before it has taken all of it.
+        if stream.write_all(head.as_bytes()).await.is_ok() {
+            let _ = stream.write_all(&large).await;
+        }
+        let answer = until_closed(&mut stream).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    // Many small headers are no way around it.
+    let mut stream = connect(&api).await;
+    let mut head = b"GET /livez HTTP/1.1\r\nHost: x\r\n".to_vec();
+    (0..100_000).for_each(|number| head.extend_from_slice(format!("x-{number}: y\r\n").as_bytes()));
+    let _ = stream.write_all(&head).await;
+    let answer = until_closed(&mut stream).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    api.get("/livez").await.expect(200);
+}
+
+#[tokio::test]
+async fn bodies_that_never_end_are_ended() {
+    let api = api_with(&[("http.body_timeout_secs", "1"), ("http.body_bytes_max", "100000")]).await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let head = |framing: &str| format!("POST {list} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n").into_bytes();
+
+    let mut waiting = connect(&api).await;
+    waiting.write_all(&head("Content-Length: 90000")).await.unwrap();
+    let mut dripping = connect(&api).await;
+    dripping.write_all(&head("Transfer-Encoding: chunked")).await.unwrap();
+    // Others are served meanwhile.
+    api.post(&list, one(ago(1), "x")).await.expect(200);
+    let dripped = drip(dripping, b"1\r\n \r\n").await;
+    assert!(dripped.starts_with("HTTP/1.1 504 ") && dripped.contains("deadline_exceeded"), "{dripped}");
+    let waited = until_closed(&mut waiting).await;
+    assert!(waited.starts_with("HTTP/1.1 504 ") && waited.contains("did not arrive within 1 s"), "{waited}");
+
+    // As fast as it can be sent: refused at the bound, long before the time is over.
+    let endless = connect(&api).await;
+    let (mut from, mut to) = endless.into_split();
+    to.write_all(&head("Transfer-Encoding: chunked")).await.unwrap();
+    let flooding = tokio::spawn(async move {
+        let mut chunk = b"10000\r\n".to_vec();
+        chunk.resize(chunk.len() + 0x10000, b' ');
+        chunk.extend_from_slice(b"\r\n");
+        let mut sent = 0_usize;
+        while to.write_all(&chunk).await.is_ok() {
+            sent += chunk.len();
+        }
+        sent
+    });
+    let mut answer = Vec::new();
+    let _ = timeout(PATIENCE, from.read_to_end(&mut answer)).await.expect("the server ends the connection");
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("payload_too_large"), "{answer}");
+    drop(from);
+    // What the sockets on the way hold, and no more.
+    let sent = timeout(PATIENCE, flooding).await.expect("the server takes no more").unwrap();
+    assert!(sent < 64 << 20, "{sent}");
+    assert_eq!(api.values(&list).await, ["x"]);
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_others_to_end() {
+    const MAX: usize = 4;
+    let api = api_with(&[("http.connections_max", &MAX.to_string())]).await;
+    let mut served = Vec::new();
+    let mut byte = [0];
+    // The test's own client may have kept one or two open, too.
+    let mut waits = loop {
+        let mut stream = connect(&api).await;
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        match timeout(Duration::from_secs(2), stream.read_exact(&mut byte)).await {
+            Ok(answered) => drop(answered.unwrap()),
+            Err(_) => break stream,
+        }
+        served.push(stream);
+        assert!(served.len() <= MAX, "there is no limit");
+    };
+    assert!(!served.is_empty(), "nobody is served");
+    served.pop();
+    timeout(PATIENCE, waits.read_exact(&mut byte)).await.expect("it is its turn").unwrap();
+}

@@ -1,0 +1,44 @@
+//! Connections by the thousands, to a server that was started with a low limit of open files.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::program::Server;
+
+/// What other tests of this process may have open meanwhile.
+const OF_OTHERS: u64 = 1_000;
+
+/// Asks on this connection, which stays open.
+fn ask(stream: &mut TcpStream, path: &str) -> String {
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn ten_thousand_idle_connections_are_harmless() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    let count = 10_000.min(hard.saturating_sub(OF_OTHERS) / 2);
+    let server = Server::start_with_open_files(256);
+    let idle: Vec<TcpStream> = (0..count)
+        .map(|number| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            // Half of them have been used, and are kept for the next time.
+            if number % 2 == 0 {
+                assert_eq!(ask(&mut stream, "/livez"), "HTTP/1.1 200");
+            }
+            stream
+        })
+        .collect();
+    let mut another = TcpStream::connect(server.address()).unwrap();
+    assert_eq!(ask(&mut another, "/readyz"), "HTTP/1.1 200");
+    // Files can be opened all the same.
+    server.feature("seen", "string");
+    server.ok(&["list", "add", "customer", "seen", "c-1", "--value", "x"]);
+    assert_eq!(server.items("seen", "c-1").len(), 1);
+    drop(idle);
+}
