@@ -4,8 +4,10 @@
 
 mod clocks;
 mod cluster;
+mod coalescing;
 mod detection;
 mod forged;
+mod forger;
 mod outage;
 mod probe;
 mod rows;
