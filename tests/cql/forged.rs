@@ -201,6 +201,26 @@ async fn a_write_of_unknown_outcome_may_have_been_carried_out() {
     }
 }
 
+/// The body of a BATCH begins with its kind, 0 for logged, and the number of its statements (CQL binary
+/// protocol, section 4.1.7).
+#[tokio::test]
+async fn an_add_is_one_logged_batch() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sight = Arc::clone(&seen);
+    let look = RequestReaction::transform_frame(Arc::new(move |frame: scylla_proxy::RequestFrame| {
+        sight.lock().unwrap().push(frame.body[..3].to_vec());
+        frame
+    }));
+    forger.on_requests(vec![RequestRule(Condition::RequestOpcode(RequestOpcode::Batch), look)]);
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"one")]).await;
+    server.add(&list, &[(now(), b"two"), (now(), b"three"), (now(), b"four")]).await;
+    assert_eq!(*seen.lock().unwrap(), [[0, 0, 1], [0, 0, 3]]);
+    assert_eq!(server.values(&list).await.len(), 4);
+}
+
 /// A late attempt of an add must not bring back what was removed after it.
 #[tokio::test]
 async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
