@@ -183,7 +183,7 @@ class Liststore(Started):
     def is_ready(self):
         try:
             with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
-                return answer.status == 200
+                return json.load(answer)["checks"]["item_store"] == "pass"
         except (urllib.error.URLError, OSError):
             return False
 

@@ -157,7 +157,7 @@ fn check_tells_what_the_cluster_is_and_keeps_the_password() {
     };
     let well = check(&[]);
     assert_eq!(well.status, 0, "{well:?}");
-    for told in [shared()[0].as_str(), "Cassandra", "5.0.", "datacenter1", "connections", "serve would start"] {
+    for told in [shared()[0].as_str(), "cassandra", "5.0.", "datacenter1", "connections", "serve would start"] {
         assert!(well.out.contains(told), "{told} is missing: {}", well.out);
     }
     let missing = check(&[("LISTSTORE__ITEMS__CQL__KEYSPACE", "no_such_keyspace")]);
