@@ -18,6 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -182,7 +183,7 @@ class Liststore(Started):
     def is_ready(self):
         try:
             with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
-                return answer.status == 200
+                return json.load(answer)["checks"]["item_store"] == "pass"
         except (urllib.error.URLError, OSError):
             return False
 
@@ -217,6 +218,20 @@ class Redis(Started):
 
     def target(self):
         return ["--redis", f"127.0.0.1:{self.port}", "--server-pid", self.pid]
+
+
+@contextmanager
+def cassandra(folder):
+    """A node that ends with the block; yields its contact point."""
+    script = SCRIPTS / "cassandra"
+    note("starting Cassandra")
+    started = subprocess.run([script, "start", folder, "--optimize"], stdout=subprocess.PIPE, text=True)
+    if started.returncode != 0:
+        raise Failed("Cassandra did not start")
+    try:
+        yield started.stdout.strip()
+    finally:
+        subprocess.run([script, "kill", folder, "all"], stdout=sys.stderr, check=False)
 
 
 def install_redis():

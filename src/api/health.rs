@@ -82,6 +82,11 @@ fn item_store(lists: &ListPool) -> (Check, Option<String>) {
     if live == 0 {
         return (Check::Fail, Some(format!("none of {all} list actors is live{failed}")));
     }
+    // A part of the lists would be refused, and by this server alone.
+    let starting = states.iter().filter(|state| **state == SlotState::Starting).count();
+    if starting > 0 {
+        return (Check::Fail, Some(format!("{starting} of {all} list actors are still starting{failed}")));
+    }
     if live < all {
         return (Check::Warn, Some(format!("{live} of {all} list actors are live{failed}")));
     }

@@ -39,7 +39,7 @@ impl Operation {
 }
 
 /// Which items of a list are wanted, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Range {
     /// Inclusive.
     pub min_timestamp: Timestamp,

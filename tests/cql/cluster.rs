@@ -42,6 +42,9 @@ impl Load {
         self.succeeded.get() + self.failed.borrow().len() as u64
     }
 
+    /// Load, but not all that the machine can bear: nodes must start beside it.
+    const PAUSE: Duration = Duration::from_millis(20);
+
     /// One caller: adds to its list through one server and reads it through the other, which must
     /// show all that was acknowledged.
     async fn call(&self, writer: &Server, reader: &Server) -> (ListKey, BTreeSet<Vec<u8>>) {
@@ -63,6 +66,7 @@ impl Load {
                 let seen: BTreeSet<Vec<u8>> = page.items.iter().map(|item| item.value.to_vec()).collect();
                 assert!(seen.is_superset(&acknowledged), "an acknowledged item is missing");
             }
+            tokio::time::sleep(Self::PAUSE).await;
         }
         (list, acknowledged)
     }
@@ -88,7 +92,7 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
     let _turn = cassandra::turn().await;
     let began = Instant::now();
     let told = |what: &str| eprintln!("{:>6.1} s: {what}", began.elapsed().as_secs_f64());
-    let cluster = std::sync::Arc::new(Cluster::start(&["--nodes", "3"]));
+    let cluster = std::sync::Arc::new(Cluster::start(&["--nodes", "3", "--durable"]));
     let options = cassandra::options(cluster.contact_points.clone(), 3);
     told("three nodes run");
     // Three migrations at once, each through another node, make one schema.
@@ -153,11 +157,7 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
         assert!(Instant::now() < patience, "{failed:?}");
     }
     told("the quorum is known to be lost");
-    aside(&cluster, |cluster| {
-        cluster.start_node(2);
-        cluster.start_node(3);
-    })
-    .await;
+    aside(&cluster, Cluster::start_dead_nodes).await;
     told("the quorum is there again");
     let patience = Instant::now() + Duration::from_secs(60);
     while let Err(error) = two.try_add(&list, &two.op(), &[(now(), b"again")]).await {

@@ -1,85 +1,20 @@
 //! Errors that a healthy cluster does not give, forged in front of a real node: what each operation
 //! answers, and what a later read shows.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use liststore::domain::ListKey;
 use liststore::items::StoreError;
-use liststore::items::cql::{Consistency, CqlOptions};
+use liststore::items::cql::CqlOptions;
 use scylla::errors::{DbError, WriteType};
-use scylla::frame::protocol_features::ProtocolFeatures;
 use scylla_proxy::{
-    Condition, Node, Proxy, Reaction, RequestOpcode, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode,
-    ResponseReaction, ResponseRule, RunningProxy, ShardAwareness,
+    Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode, ResponseReaction,
+    ResponseRule,
 };
 
-use crate::cassandra::shared_options;
+use crate::forger::{Forger, Sent, of};
 use crate::probe::{Server, fresh_list, now};
-
-/// Reads and writes have different consistency levels here, by which the proxy tells them apart.
-const READ: Consistency = Consistency::One;
-const WRITE: Consistency = Consistency::LocalQuorum;
-
-struct Forger {
-    proxy: RunningProxy,
-    options: CqlOptions,
-}
-
-impl Forger {
-    async fn start() -> Self {
-        let options = shared_options();
-        let real: SocketAddr = options.contact_points[0].parse().unwrap();
-        // The driver finds a node's address in the cluster's tables and takes the contact point's
-        // port: so the proxy has the node's address, and a port of its own.
-        let free = std::net::TcpListener::bind((real.ip(), 0)).unwrap().local_addr().unwrap();
-        let node = Node::builder().real_address(real).proxy_address(free).shard_awareness(ShardAwareness::Unaware);
-        let proxy = Proxy::builder().with_node(node.build()).build().run().await.unwrap();
-        let contact_points = vec![free.to_string()];
-        Self {
-            proxy,
-            options: CqlOptions { contact_points, read_consistency: READ, write_consistency: WRITE, ..options },
-        }
-    }
-
-    fn on_requests(&mut self, rules: Vec<RequestRule>) {
-        self.proxy.running_nodes[0].change_request_rules(Some(rules));
-    }
-
-    fn on_responses(&mut self, rules: Vec<ResponseRule>) {
-        self.proxy.running_nodes[0].change_response_rules(Some(rules));
-    }
-
-    fn heal(&mut self) {
-        self.on_requests(vec![]);
-        self.on_responses(vec![]);
-    }
-}
-
-/// The statements of one kind, on connections that carry them.
-fn of(statement: Sent) -> Condition {
-    let consistency = |level| Condition::RequestConsistency(level, ProtocolFeatures::default());
-    let opcode = match statement {
-        Sent::Add => return Condition::RequestOpcode(RequestOpcode::Batch),
-        Sent::Read | Sent::Delete => Condition::RequestOpcode(RequestOpcode::Execute),
-    };
-    let level = if statement == Sent::Read {
-        scylla::statement::Consistency::One
-    } else {
-        scylla::statement::Consistency::LocalQuorum
-    };
-    opcode.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)).and(consistency(level))
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sent {
-    /// Get, and the index query of a removal.
-    Read,
-    Add,
-    /// The deletes of both removals.
-    Delete,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -264,6 +199,26 @@ async fn a_write_of_unknown_outcome_may_have_been_carried_out() {
         // Doing it again is safe.
         run(&server, &list, operation).await.unwrap();
     }
+}
+
+/// The body of a BATCH begins with its kind, 0 for logged, and the number of its statements (CQL binary
+/// protocol, section 4.1.7).
+#[tokio::test]
+async fn an_add_is_one_logged_batch() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sight = Arc::clone(&seen);
+    let look = RequestReaction::transform_frame(Arc::new(move |frame: scylla_proxy::RequestFrame| {
+        sight.lock().unwrap().push(frame.body[..3].to_vec());
+        frame
+    }));
+    forger.on_requests(vec![RequestRule(Condition::RequestOpcode(RequestOpcode::Batch), look)]);
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"one")]).await;
+    server.add(&list, &[(now(), b"two"), (now(), b"three"), (now(), b"four")]).await;
+    assert_eq!(*seen.lock().unwrap(), [[0, 0, 1], [0, 0, 3]]);
+    assert_eq!(server.values(&list).await.len(), 4);
 }
 
 /// A late attempt of an add must not bring back what was removed after it.

@@ -4,12 +4,18 @@
 
 mod clocks;
 mod cluster;
+mod coalescing;
 mod detection;
 mod forged;
+mod forger;
 mod outage;
 mod probe;
 mod rows;
 mod schema;
+mod servers;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;
+#[allow(dead_code, reason = "the tests of the command line use more of it")]
+#[path = "../cli/program.rs"]
+mod program;

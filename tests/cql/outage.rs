@@ -79,7 +79,7 @@ async fn eventually<T, E: std::fmt::Debug>(what: &str, mut attempt: impl AsyncFn
 #[tokio::test]
 async fn a_session_outlives_its_only_node() {
     let _turn = cassandra::turn().await;
-    let cluster = Cluster::start(&[]);
+    let cluster = Cluster::start(&["--durable"]);
     let options = cassandra::options(cluster.contact_points.clone(), 1);
     migrate(&options, false).await.unwrap();
     let server = Server { deadline: Duration::from_secs(2), ..Server::open(options.clone()).await };

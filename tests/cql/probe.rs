@@ -119,13 +119,16 @@ impl Server {
         self.session.remove_all(&self.op(), list).await.unwrap();
     }
 
-    /// The sum of a metric over its labels that contain `label`.
+    /// The sum of a metric over its labels that contain `label`; of a histogram, how often it was fed.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
         let families = self.registry.gather();
         let metrics = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
         metrics
             .filter(|metric| label.is_empty() || metric.get_label().iter().any(|pair| pair.value() == label))
-            .map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value())
+            .map(|metric| {
+                let fed = metric.get_histogram().get_sample_count() as f64;
+                metric.get_counter().get_value() + metric.get_gauge().get_value() + fed
+            })
             .sum()
     }
 }

@@ -121,6 +121,8 @@ async fn a_value_found_thousands_of_times_goes_whole() {
     server.add(&list, &[(now(), b"other")]).await;
     assert_eq!(server.get(&list).await.items.len(), 3_001);
     assert_eq!(server.remove(&list, b"again").await, 3_000);
+    let deletes = server.metric("liststore_cql_request_duration_seconds", "delete");
+    assert_eq!(deletes, 300.0, "ten keys in each");
     assert_eq!(server.values(&list).await, [b"other"]);
     assert_eq!(stored(&bare, &list).await.len(), 1);
     assert_eq!(server.remove(&list, b"again").await, 0);

@@ -90,6 +90,40 @@ async fn a_migration_makes_the_schema_once() {
     assert_eq!(server.remove(&list, b"v").await, 1);
 }
 
+/// As the database itself describes it.
+#[tokio::test]
+async fn the_schema_is_that_of_the_design() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let driver = keyspace.driver().await;
+    let rows = async |what: &str, table: &str| {
+        let text =
+            format!("SELECT {what} FROM system_schema.{table} WHERE keyspace_name = ? AND table_name = 'list_items'");
+        driver.query_unpaged(text, (&keyspace.options.keyspace,)).await.unwrap().into_rows_result().unwrap()
+    };
+    let columns = rows("column_name, type, kind, position, clustering_order", "columns").await;
+    let columns: Vec<(String, String, String, i32, String)> =
+        columns.rows().unwrap().map(|column| column.unwrap()).collect();
+    let column = |name: &str, of_type: &str, kind: &str, position: i32, order: &str| {
+        (name.to_owned(), of_type.to_owned(), kind.to_owned(), position, order.to_owned())
+    };
+    assert_eq!(
+        columns,
+        [
+            column("entity_id", "text", "partition_key", 1, "none"),
+            column("feature_key", "text", "partition_key", 0, "none"),
+            column("item_key", "text", "clustering", 0, "desc"),
+            column("value", "blob", "regular", -1, "none"),
+        ]
+    );
+    let table = rows("default_time_to_live", "tables").await;
+    assert_eq!(table.single_row::<(i32,)>().unwrap(), (2_592_000,));
+    let index = rows("index_name, kind, options['target'], options['class_name']", "indexes").await;
+    let (name, kind, target, class) = index.single_row::<(String, String, String, Option<String>)>().unwrap();
+    assert_eq!((name.as_str(), kind.as_str(), target.as_str()), ("list_items_by_value", "COMPOSITES", "value"));
+    assert_eq!(class, None, "a storage-attached index, or another that is not the database's own");
+}
+
 #[tokio::test]
 async fn two_migrations_at_once_make_one_schema() {
     for _ in 0..2 {

@@ -38,7 +38,8 @@ impl Cluster {
         script(&[command, self.dir.path().to_str().unwrap(), &node.to_string()]);
     }
 
-    /// Ends a node at once, as a crash would. Nodes count from 1.
+    /// Ends a node at once, as a crash would. Nodes count from 1. What it acknowledged is there again
+    /// later if the cluster was started with `--durable`.
     pub fn kill(&self, node: usize) {
         self.on_node("kill", node);
     }
@@ -46,6 +47,11 @@ impl Cluster {
     /// Brings a dead node back, with its data, and waits until it and the others see each other.
     pub fn start_node(&self, node: usize) {
         self.on_node("start-node", node);
+    }
+
+    /// The same for all nodes that are dead, at once.
+    pub fn start_dead_nodes(&self) {
+        script(&["start", self.dir.path().to_str().unwrap()]);
     }
 
     /// Freezes a node: it keeps its connections, and answers nothing.

@@ -81,6 +81,13 @@ impl Failure {
             }
             DbError::ReadTimeout { .. } => timeout("read_timeout", writes),
             DbError::WriteTimeout { .. } => timeout("write_timeout", writes),
+            // Cassandra's RequestFailureReason, which version 4 of the protocol has in the text alone.
+            DbError::ReadFailure { .. } if text.contains("READ_TOO_MANY_TOMBSTONES") => {
+                let reason =
+                    "too many removed items of this list are not compacted away yet: see tombstones in docs/cql.md";
+                // The other replicas have them as well, and looking is dear.
+                Self { retry: false, ..unavailable("tombstones", reason, false) }
+            }
             DbError::ReadFailure { .. } => unavailable("read_failure", "replicas failed while they read", writes),
             DbError::WriteFailure { .. } => unavailable("write_failure", "replicas failed while they wrote", writes),
             DbError::Unprepared { .. } => unavailable("unprepared", "a node forgot a statement over and over", false),
@@ -216,6 +223,17 @@ mod tests {
         ] {
             assert!(!of(error.clone(), "", false).error.outcome_unknown(), "{error}");
         }
+    }
+
+    #[test]
+    fn too_many_tombstones_are_named_and_not_read_again() {
+        let (consistency, received, required, numfailures) = (quorum(), 0, 2, 2);
+        let error = DbError::ReadFailure { consistency, received, required, numfailures, data_present: false };
+        let text = "Operation failed - received 0 responses and 2 failures: READ_TOO_MANY_TOMBSTONES from \
+                    /127.0.0.1:7000, READ_TOO_MANY_TOMBSTONES from /127.0.0.2:7000";
+        let failure = of(error, text, false);
+        assert_eq!(outcome(&failure), (false, true, false));
+        assert!(matches!(&failure.error, StoreError::Unavailable { reason, .. } if reason.contains("docs/cql.md")));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use scylla::response::PagingState;
 
+use super::coalesce::Answer;
 use super::error::damaged_row;
 use super::session::Core;
 use super::statements::Statement;
@@ -17,9 +18,10 @@ const FIRST_ROWS: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 const PAGE_ROWS_MAX: usize = 5_000;
 
-pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> Result<Answer, StoreError> {
+    let mut page = Page { range, page: ItemPage::default(), value_bytes: 0, next: None };
     let Some((lower, upper)) = bounds(op, range) else {
-        return Ok(ItemPage::default());
+        return Ok(page.into_answer());
     };
     // One more than asked for tells whether more follows.
     let wanted = range.limit.saturating_add(1);
@@ -28,7 +30,6 @@ pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> 
     let statement = if sampled { &core.prepared.get_with_writetime } else { &core.prepared.get };
     let key = (list.feature_key.as_str(), list.entity_id.as_str());
     let bound = statement.clone().bind(&(key.0, key.1, &lower, &upper, limit)).map_err(|_| damaged_row())?;
-    let mut page = Page { range, page: ItemPage::default(), value_bytes: 0 };
     let (mut state, mut rows_max) = (PagingState::start(), FIRST_ROWS);
     // A page may be cut short, and even be empty, without being the last.
     loop {
@@ -59,7 +60,7 @@ pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> 
         };
         match next.into_paging_control_flow() {
             ControlFlow::Continue(next) if !full => state = next,
-            _ => return Ok(page.page),
+            _ => return Ok(page.into_answer()),
         }
     }
 }
@@ -88,6 +89,8 @@ struct Page<'a> {
     range: &'a Range,
     page: ItemPage,
     value_bytes: usize,
+    /// The timestamp of the item that would have been one too many.
+    next: Option<Timestamp>,
 }
 
 impl Page<'_> {
@@ -103,16 +106,21 @@ impl Page<'_> {
     }
 
     fn push(&mut self, key: &str, value: Bytes) -> Result<bool, StoreError> {
-        self.value_bytes += value.len();
-        let ItemPage { items, more } = &mut self.page;
-        if items.len() == self.range.limit || (!items.is_empty() && self.value_bytes > self.range.value_bytes_max) {
-            *more = true;
-            return Ok(true);
-        }
         let digits = key.get(..Timestamp::DIGITS).ok_or_else(damaged_row)?;
         let timestamp = Timestamp::parse(digits).map_err(|_| damaged_row())?;
+        self.value_bytes += value.len();
+        let items = &mut self.page.items;
+        if items.len() == self.range.limit || (!items.is_empty() && self.value_bytes > self.range.value_bytes_max) {
+            self.next = Some(timestamp);
+            return Ok(true);
+        }
         items.push(Item { timestamp, value });
         Ok(false)
+    }
+
+    fn into_answer(self) -> Answer {
+        let page = ItemPage { more: self.next.is_some(), ..self.page };
+        Answer { page, next: self.next }
     }
 }
 

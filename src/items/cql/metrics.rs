@@ -20,6 +20,8 @@ pub struct CqlMetrics {
     failures: IntCounterVec,
     retries: IntCounterVec,
     budget_exhausted: IntCounter,
+    /// Gets that were answered by the request of another.
+    pub reads_joined: IntCounter,
     sessions: Sessions,
 }
 
@@ -48,17 +50,23 @@ impl CqlMetrics {
             "liststore_cql_retry_budget_exhausted_total",
             "Attempts that were not made because the retry budget was used up.",
         )?;
+        let reads_joined = IntCounter::new(
+            "liststore_cql_reads_joined_total",
+            "Gets that were answered by the request of an identical one, which had not been sent yet.",
+        )?;
         let sessions = Sessions::default();
         registry.register(Box::new(seconds.clone()))?;
         registry.register(Box::new(failures.clone()))?;
         registry.register(Box::new(retries.clone()))?;
         registry.register(Box::new(budget_exhausted.clone()))?;
+        registry.register(Box::new(reads_joined.clone()))?;
         registry.register(Box::new(StateCollector::new(sessions.clone(), skew)?))?;
         Ok(Self {
             seconds: Statement::ALL.map(|statement| seconds.with_label_values(&[statement.as_str()])),
             failures,
             retries,
             budget_exhausted,
+            reads_joined,
             sessions,
         })
     }

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 mod add;
+mod coalesce;
 mod connect;
 mod dialect;
 mod error;

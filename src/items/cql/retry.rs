@@ -5,7 +5,8 @@
 //! attempt that fails is followed by another on another node, after a random pause; one that gives
 //! no answer for long is left running while another starts elsewhere, and the first answer counts.
 //! All of it is bounded: by the operation's deadline, by a number of attempts, and by a budget that
-//! all sessions share, so that retries cannot amplify an outage.
+//! all sessions share, so that retries cannot amplify an outage. An attempt that found no node
+//! connected was never sent, costs the cluster nothing, and counts for neither.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,8 +31,13 @@ use crate::items::StoreError;
 const ATTEMPTS_MAX: usize = 4;
 /// The pause before the n-th retry is random, up to this times 2^n.
 const PAUSE_BASE: Duration = Duration::from_millis(10);
-/// The same where no node was connected: the driver connects anew after some 50 ms.
+/// Where no node was connected: the driver connects anew after some 50 ms, and then takes longer
+/// each time. The pause is random, from half of this times 2^n to all of it.
 const RECONNECT_PAUSE_BASE: Duration = Duration::from_millis(50);
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(400);
+/// A connection is waited for during this part of the time that there was: where the cluster is
+/// gone, callers should not hold their permits until their deadlines.
+const RECONNECT_PART: u32 = 2;
 /// An attempt without an answer is given up on after this part of the time that is left.
 const PATIENCE_PART: u32 = 3;
 /// But not before this: a slower answer is still better than double the load.
@@ -97,6 +103,9 @@ struct Run<'a, M> {
     request: Request,
     make: M,
     routes: Vec<Arc<AttemptRoute>>,
+    /// How many of the attempts found no node connected.
+    unsent: usize,
+    reconnect_until: Instant,
     /// Whether an attempt that failed may have been carried out.
     unknown: bool,
 }
@@ -111,12 +120,16 @@ impl Attempts {
     where
         F: Future<Output = Result<T, ExecutionError>>,
     {
-        if Instant::now() >= request.deadline {
+        let now = Instant::now();
+        let time = request.deadline.saturating_duration_since(now);
+        if time.is_zero() {
             return Err(StoreError::Timeout { outcome_unknown: false });
         }
         self.budget.earn();
         let _timer = self.metrics.start(request.statement);
-        let run = Run { attempts: self, request, make, routes: Vec::with_capacity(1), unknown: false };
+        let reconnect_until = now + time / RECONNECT_PART;
+        let routes = Vec::with_capacity(1);
+        let run = Run { attempts: self, request, make, routes, unsent: 0, reconnect_until, unknown: false };
         run.finish().await
     }
 }
@@ -154,8 +167,10 @@ where
         let deadline = self.request.deadline;
         loop {
             if let Some(failed) = failure.take_if(|failed| !failed.retry || under_way.is_empty()) {
-                let pause = self.pause(failed.kind);
-                if !failed.retry || !self.may_retry(deadline - pause) {
+                let unsent = failed.kind == NO_CONNECTION;
+                let pause = if unsent { self.reconnect_pause() } else { self.pause() };
+                let may_retry = failed.retry && if unsent { self.may_reconnect(pause) } else { self.may_retry(pause) };
+                if !may_retry {
                     return Err(after_unknown(failed.error, self.unknown));
                 }
                 tracing::debug!(statement = self.request.statement.as_str(), failure = failed.kind, "trying again");
@@ -177,7 +192,7 @@ where
 
     /// Starts another attempt beside those that give no answer, if it may. Returns whether it did.
     fn hedge(&mut self, under_way: &mut FuturesUnordered<Attempt<F>>) -> bool {
-        if self.routes.len() == ATTEMPTS_MAX || Instant::now() >= self.request.deadline || !self.afforded() {
+        if self.sent() >= ATTEMPTS_MAX || Instant::now() >= self.request.deadline || !self.afforded() {
             return false;
         }
         let by_wish = self.speculates_after().is_some();
@@ -200,6 +215,7 @@ where
     fn failed(&mut self, error: &ExecutionError) -> Failure {
         let failure = Failure::of(error, self.request.statement.writes());
         self.unknown |= failure.error.outcome_unknown();
+        self.unsent += usize::from(failure.kind == NO_CONNECTION);
         self.attempts.metrics.failed(self.request.statement, failure.kind);
         failure
     }
@@ -218,8 +234,17 @@ where
         self.attempts.speculative_after.filter(|_| !self.request.statement.writes() && self.routes.len() <= 1)
     }
 
-    fn may_retry(&self, latest_start: Instant) -> bool {
-        self.routes.len() < ATTEMPTS_MAX && Instant::now() < latest_start && self.afforded()
+    /// Attempts that nodes may have seen.
+    fn sent(&self) -> usize {
+        self.routes.len() - self.unsent
+    }
+
+    fn may_retry(&self, pause: Duration) -> bool {
+        self.sent() < ATTEMPTS_MAX && Instant::now() + pause < self.request.deadline && self.afforded()
+    }
+
+    fn may_reconnect(&self, pause: Duration) -> bool {
+        Instant::now() + pause < self.reconnect_until
     }
 
     fn afforded(&self) -> bool {
@@ -230,15 +255,22 @@ where
         afforded
     }
 
-    fn pause(&self, kind: &str) -> Duration {
-        let base = if kind == NO_CONNECTION { RECONNECT_PAUSE_BASE } else { PAUSE_BASE };
-        let most = base * 2_u32.saturating_pow(u32::try_from(self.routes.len()).unwrap_or(u32::MAX));
-        most.mul_f64(fastrand::f64())
+    fn pause(&self) -> Duration {
+        doubled(PAUSE_BASE, self.sent()).mul_f64(fastrand::f64())
+    }
+
+    fn reconnect_pause(&self) -> Duration {
+        let most = doubled(RECONNECT_PAUSE_BASE, self.unsent).min(RECONNECT_PAUSE_MAX);
+        most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
     fn out_of_time(&self) -> StoreError {
         StoreError::Timeout { outcome_unknown: self.request.statement.writes() }
     }
+}
+
+fn doubled(base: Duration, times: usize) -> Duration {
+    base.saturating_mul(2_u32.saturating_pow(u32::try_from(times).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]
@@ -247,7 +279,7 @@ mod tests {
     use std::future::pending;
 
     use prometheus::Registry;
-    use scylla::errors::{DbError, RequestAttemptError, WriteType};
+    use scylla::errors::{ConnectionPoolError, DbError, RequestAttemptError, WriteType};
     use scylla::policies::load_balancing::DefaultPolicy;
     use scylla::statement::Consistency;
 
@@ -354,6 +386,20 @@ mod tests {
         };
         let (result, made) = run(&attempts(), request(Statement::Get, 1_200), outcome).await;
         assert_eq!((result.unwrap(), made), (7, 3));
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_waited_for_during_half_of_the_time_and_costs_nothing() {
+        let attempts = Attempts { budget: Arc::new(RetryBudget { tokens: AtomicI64::new(0) }), ..attempts() };
+        let none = || Some(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Initializing)));
+        let passing = |n| if n < 8 { none() } else { Some(Ok(7)) };
+        let (result, made) = run(&attempts, request(Statement::Add, 20_000), passing).await;
+        assert_eq!((result.unwrap(), made), (7, 8));
+        let began = Instant::now();
+        let (result, _) = run(&attempts, request(Statement::Add, 2_000), |_| none()).await;
+        assert!(matches!(result, Err(StoreError::Unavailable { outcome_unknown: false, .. })));
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(500) && took < Duration::from_millis(1_900), "{took:?}");
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use scylla::client::session::Session;
 
+use super::coalesce::{Query, Reads};
 use super::dialect::Dialect;
 use super::options::{Consistency, CqlOptions};
 use super::retry::{Attempts, Request};
@@ -36,6 +37,7 @@ pub struct Core {
     pub write_consistency: Consistency,
     pub sampler: Sampler,
     pub removals: Turns,
+    pub reads: Arc<Reads>,
 }
 
 impl Core {
@@ -75,12 +77,13 @@ impl CqlSession {
             write_consistency: options.write_consistency,
             sampler: Sampler::new(),
             removals: Turns::default(),
+            reads: Arc::new(Reads::new(shared.metrics.reads_joined.clone())),
         };
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// Runs an operation to its end, whether or not somebody still waits for it.
-    async fn to_the_end<T, F>(&self, writes: bool, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
+    /// Runs a write to its end, whether or not somebody still waits for it.
+    async fn to_the_end<T, F>(&self, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -89,7 +92,7 @@ impl CqlSession {
             Ok(result) => result,
             Err(error) => {
                 let reason = if error.is_panic() { "an operation panicked" } else { "the session was closed" };
-                Err(StoreError::Internal { reason: reason.to_owned(), outcome_unknown: writes })
+                Err(StoreError::Internal { reason: reason.to_owned(), outcome_unknown: true })
             }
         }
     }
@@ -116,23 +119,28 @@ async fn check(driver: &Session, options: &CqlOptions) -> Result<(), StoreError>
 #[async_trait(?Send)]
 impl ItemSession for CqlSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
-        let (op, list, range) = (*op, list.clone(), *range);
-        self.to_the_end(false, |core| async move { get::get(&core, &op, &list, &range).await }).await
+        let query = Query { list: list.clone(), ttl: op.ttl, range: *range };
+        let core = Arc::clone(&self.core);
+        let send = move |op: Operation, query: Query| {
+            let core = Arc::clone(&core);
+            async move { get::get(&core, &op, &query.list, &query.range).await }
+        };
+        self.core.reads.read(op, query, send).await
     }
 
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
         let (op, list) = (*op, list.clone());
-        self.to_the_end(true, |core| async move { add::add(&core, &op, &list, &items).await }).await
+        self.to_the_end(|core| async move { add::add(&core, &op, &list, &items).await }).await
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
         let (op, list, value) = (*op, list.clone(), value.to_vec());
-        self.to_the_end(true, |core| async move { remove::value(&core, &op, &list, &value).await }).await
+        self.to_the_end(|core| async move { remove::value(&core, &op, &list, &value).await }).await
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         let (op, list) = (*op, list.clone());
-        self.to_the_end(true, |core| async move { remove::all(&core, &op, &list).await }).await
+        self.to_the_end(|core| async move { remove::all(&core, &op, &list).await }).await
     }
 }
 

@@ -1,0 +1,427 @@
+//! Identical reads that overlap share their requests: of each query one is under way at most, and one
+//! waits for it to end.
+//!
+//! A read joins only a request that has not been sent yet, so that its answer holds all that was
+//! acknowledged, by any server, before the read began. It must never be given the answer of one that
+//! is already on its way: that may have looked before the last write.
+//!
+//! Identical means what the callers ask for: list, bounds, page, limit, and the version's TTL. The
+//! lower bound that follows from the TTL moves with each caller's `now`. The request is made for the
+//! earliest of them, and what has expired for a later one is taken out of its copy of the answer: a
+//! list is read newest first, so those are the last items.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use prometheus::IntCounter;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use crate::domain::{ListKey, Timestamp, Ttl};
+use crate::items::{ItemPage, Operation, Range, StoreError};
+
+/// Requests under way in one session, and reads that wait there. Permits bound both far lower; a
+/// connection has as many streams (CQL binary protocol, version 4, section 2.3).
+const READS_MAX: usize = 32_768;
+
+/// What identical reads have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Query {
+    pub list: ListKey,
+    pub ttl: Ttl,
+    pub range: Range,
+}
+
+/// What a request found.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub page: ItemPage,
+    /// The timestamp of the item because of which `page.more` is set.
+    pub next: Option<Timestamp>,
+}
+
+impl Answer {
+    /// The answer for a caller to whom older items are not visible.
+    fn visible_from(mut self, oldest: Timestamp) -> ItemPage {
+        let items = &mut self.page.items;
+        if items.last().is_some_and(|last| last.timestamp < oldest) {
+            items.truncate(items.partition_point(|item| item.timestamp >= oldest));
+        }
+        self.page.more &= self.next.is_some_and(|next| next >= oldest);
+        self.page
+    }
+}
+
+/// A read that waits for its answer.
+#[derive(Debug)]
+struct Member {
+    now: Timestamp,
+    deadline: Instant,
+    answer: oneshot::Sender<Result<ItemPage, StoreError>>,
+}
+
+/// The reads of one session.
+#[derive(Debug)]
+pub struct Reads {
+    state: Mutex<State>,
+    joined: IntCounter,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The queries that are under way, each with the reads that wait for it to end, to be answered by
+    /// one request then.
+    waiting: HashMap<Query, Vec<Member>>,
+    waiting_count: usize,
+}
+
+impl State {
+    /// Forgets those that have given up, once there are too many.
+    fn sweep_if_full(&mut self) {
+        if self.waiting_count >= READS_MAX {
+            self.waiting.values_mut().for_each(|members| members.retain(|member| !member.answer.is_closed()));
+            self.waiting_count = self.waiting.values().map(Vec::len).sum();
+        }
+    }
+}
+
+impl Reads {
+    /// `joined` counts the reads that needed no request of their own.
+    pub fn new(joined: IntCounter) -> Self {
+        Self { state: Mutex::default(), joined }
+    }
+
+    /// Answers a read. `send` makes the request, in a task of its own on this thread, which runs to its
+    /// end whoever still waits for it.
+    pub async fn read<F>(
+        self: &Arc<Self>,
+        op: &Operation,
+        query: Query,
+        send: impl Fn(Operation, Query) -> F + Send + 'static,
+    ) -> Result<ItemPage, StoreError>
+    where
+        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
+    {
+        let (sender, answer) = oneshot::channel();
+        let member = Member { now: op.now, deadline: op.deadline, answer: sender };
+        let waits = self.enter(query, member, send)?;
+        let answered = if waits {
+            timeout_at(op.deadline, answer).await.map_err(|_| StoreError::Timeout { outcome_unknown: false })?
+        } else {
+            // The request's deadline is this read's.
+            answer.await
+        };
+        answered.unwrap_or_else(|_| Err(broken("the session was closed")))
+    }
+
+    /// Begins a request, or joins the one that is to be sent next. Returns whether it has to wait.
+    fn enter<F>(
+        self: &Arc<Self>,
+        query: Query,
+        member: Member,
+        send: impl Fn(Operation, Query) -> F + Send + 'static,
+    ) -> Result<bool, StoreError>
+    where
+        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
+    {
+        let mut state = self.state();
+        state.sweep_if_full();
+        let State { waiting, waiting_count } = &mut *state;
+        let under_way = waiting.len();
+        let query = match waiting.entry(query) {
+            Entry::Occupied(_) if *waiting_count >= READS_MAX => return Err(too_many()),
+            Entry::Occupied(mut waits) => {
+                if !waits.get().is_empty() {
+                    self.joined.inc();
+                }
+                waits.get_mut().push(member);
+                *waiting_count += 1;
+                return Ok(true);
+            }
+            Entry::Vacant(_) if under_way >= READS_MAX => return Err(too_many()),
+            Entry::Vacant(free) => {
+                let query = free.key().clone();
+                free.insert(Vec::new());
+                query
+            }
+        };
+        drop(state);
+        tokio::spawn(Arc::clone(self).carry_out(query, member, send));
+        Ok(false)
+    }
+
+    /// Makes one request after the other until no identical read waits.
+    async fn carry_out<F>(self: Arc<Self>, query: Query, first: Member, send: impl Fn(Operation, Query) -> F)
+    where
+        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
+    {
+        let mut members = vec![first];
+        loop {
+            members.retain(|member| !member.answer.is_closed());
+            if let Some(op) = joint(&members, query.ttl) {
+                let request = AssertUnwindSafe(send(op, query.clone())).catch_unwind();
+                let outcome = request.await.unwrap_or_else(|_| Err(broken("an operation panicked")));
+                deliver(members, query.ttl, outcome);
+            }
+            members = match self.next(&query) {
+                Some(next) => next,
+                None => return,
+            };
+        }
+    }
+
+    /// The reads that the next request is for: from now on none joins them.
+    fn next(&self, query: &Query) -> Option<Vec<Member>> {
+        let mut state = self.state();
+        let members = state.waiting.get_mut(query).map(std::mem::take).unwrap_or_default();
+        if members.is_empty() {
+            state.waiting.remove(query);
+            return None;
+        }
+        state.waiting_count = state.waiting_count.saturating_sub(members.len());
+        Some(members)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The operation that serves all of these: as early as the earliest, and until the last deadline.
+fn joint(members: &[Member], ttl: Ttl) -> Option<Operation> {
+    let now = members.iter().map(|member| member.now).min()?;
+    let deadline = members.iter().map(|member| member.deadline).max()?;
+    Some(Operation { now, ttl, deadline })
+}
+
+/// Gives each what it may see; the last one without a copy.
+fn deliver(mut members: Vec<Member>, ttl: Ttl, outcome: Result<Answer, StoreError>) {
+    let Some(last) = members.pop() else {
+        return;
+    };
+    let give = |member: Member, outcome: Result<Answer, StoreError>| {
+        let oldest = ttl.visible_from(member.now);
+        // One that has given up needs no answer.
+        let _ = member.answer.send(outcome.map(|answer| answer.visible_from(oldest)));
+    };
+    members.into_iter().for_each(|member| give(member, outcome.clone()));
+    give(last, outcome);
+}
+
+fn broken(reason: &str) -> StoreError {
+    StoreError::Internal { reason: reason.to_owned(), outcome_unknown: false }
+}
+
+fn too_many() -> StoreError {
+    StoreError::Overloaded { reason: "too many reads at once in one session".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use tokio::sync::mpsc;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, VersionLabel};
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    fn query(entity_id: &str) -> Query {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::new("").unwrap(), Generation::FIRST);
+        let list = ListKey::new(key, EntityId::new(entity_id).unwrap());
+        let range = Range {
+            min_timestamp: Timestamp::MIN,
+            max_timestamp: Timestamp::MAX,
+            after: None,
+            limit: 3,
+            value_bytes_max: usize::MAX,
+        };
+        Query { list, ttl: Ttl::from_secs(1).unwrap(), range }
+    }
+
+    fn answer(nanos: &[u64], next: Option<u64>) -> Answer {
+        let items = nanos.iter().map(|n| Item { timestamp: at(*n), value: Bytes::from(n.to_string()) }).collect();
+        Answer { page: ItemPage { items, more: next.is_some() }, next: next.map(at) }
+    }
+
+    fn nanos_of(page: &ItemPage) -> Vec<u64> {
+        page.items.iter().map(|item| item.timestamp.as_nanos()).collect()
+    }
+
+    /// A request that was sent, to be answered or to panic.
+    type Sent = (Operation, oneshot::Sender<Option<Result<Answer, StoreError>>>);
+
+    struct Session {
+        reads: Arc<Reads>,
+        requests: mpsc::Sender<Sent>,
+        sent: mpsc::Receiver<Sent>,
+    }
+
+    impl Session {
+        fn new() -> Self {
+            let (requests, sent) = mpsc::channel(8);
+            Self { reads: Arc::new(Reads::new(IntCounter::new("joined", "joined").unwrap())), requests, sent }
+        }
+
+        /// A caller who reads at `now`, in nanoseconds, and has `millis`. Has joined when this returns.
+        async fn read(&self, query: Query, now: u64, millis: u64) -> JoinHandle<Result<ItemPage, StoreError>> {
+            let (reads, requests) = (Arc::clone(&self.reads), self.requests.clone());
+            let op =
+                Operation { now: at(now), ttl: query.ttl, deadline: Instant::now() + Duration::from_millis(millis) };
+            let caller = tokio::spawn(async move {
+                let send = move |op, _| {
+                    let requests = requests.clone();
+                    async move {
+                        let (give, take) = oneshot::channel();
+                        requests.send((op, give)).await.unwrap();
+                        take.await.unwrap().expect("told to panic")
+                    }
+                };
+                reads.read(&op, query, send).await
+            });
+            tokio::task::yield_now().await;
+            caller
+        }
+
+        fn is_idle(&self) -> bool {
+            let state = self.reads.state();
+            state.waiting.is_empty() && state.waiting_count == 0
+        }
+    }
+
+    const NOW: u64 = 10_000_000_000;
+
+    #[tokio::test]
+    async fn what_overlaps_makes_two_requests_and_each_joins_one_not_yet_sent() {
+        let mut session = Session::new();
+        let first = session.read(query("u-1"), NOW, 5_000).await;
+        let (_, answer_first) = session.sent.recv().await.unwrap();
+        let mut joiners = Vec::new();
+        for _ in 0..50 {
+            joiners.push(session.read(query("u-1"), NOW, 5_000).await);
+        }
+        assert!(session.sent.try_recv().is_err(), "the first is under way");
+        answer_first.send(Some(Ok(answer(&[NOW], None)))).unwrap();
+        assert_eq!(nanos_of(&first.await.unwrap().unwrap()), [NOW]);
+        let (_, answer_second) = session.sent.recv().await.unwrap();
+        answer_second.send(Some(Ok(answer(&[NOW + 1, NOW], None)))).unwrap();
+        for joiner in joiners {
+            assert_eq!(nanos_of(&joiner.await.unwrap().unwrap()), [NOW + 1, NOW], "it began after the first was sent");
+        }
+        assert_eq!(session.reads.joined.get(), 49);
+        tokio::task::yield_now().await;
+        assert!(session.is_idle() && session.sent.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn other_queries_do_not_wait() {
+        let mut session = Session::new();
+        let other_limit = Query { range: Range { limit: 2, ..query("u-1").range }, ..query("u-1") };
+        let other_ttl = Query { ttl: Ttl::from_secs(2).unwrap(), ..query("u-1") };
+        for query in [query("u-1"), query("u-2"), other_limit, other_ttl] {
+            session.read(query, NOW, 5_000).await;
+            session.sent.recv().await.unwrap();
+        }
+        assert_eq!(session.reads.joined.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn each_sees_what_is_visible_at_its_own_moment() {
+        let mut session = Session::new();
+        session.read(query("u-1"), NOW, 5_000).await;
+        let (_, answer_first) = session.sent.recv().await.unwrap();
+        let mut callers = Vec::new();
+        for now in [NOW + 7, NOW + 5, NOW + 6, NOW + 8] {
+            callers.push(session.read(query("u-1"), now, 5_000).await);
+        }
+        answer_first.send(Some(Ok(answer(&[], None)))).unwrap();
+        let (op, answer_second) = session.sent.recv().await.unwrap();
+        assert_eq!(op.now, at(NOW + 5), "the earliest sees most");
+        // With a TTL of a second, an item is visible from now - 1 s + 1 ns on.
+        let oldest = NOW - 1_000_000_000;
+        answer_second.send(Some(Ok(answer(&[NOW, oldest + 8, oldest + 7], Some(oldest + 6))))).unwrap();
+        let mut seen = Vec::new();
+        for caller in callers {
+            let page = caller.await.unwrap().unwrap();
+            seen.push((page.items.len(), page.more));
+        }
+        assert_eq!(seen, [(2, false), (3, true), (3, false), (1, false)]);
+    }
+
+    #[tokio::test]
+    async fn a_failure_reaches_all_and_no_later_read() {
+        let mut session = Session::new();
+        session.read(query("u-1"), NOW, 5_000).await;
+        let (_, answer_first) = session.sent.recv().await.unwrap();
+        let (one, two) = (session.read(query("u-1"), NOW, 5_000).await, session.read(query("u-1"), NOW, 5_000).await);
+        answer_first.send(Some(Ok(answer(&[], None)))).unwrap();
+        let (_, answer_second) = session.sent.recv().await.unwrap();
+        let later = session.read(query("u-1"), NOW, 5_000).await;
+        answer_second.send(Some(Err(StoreError::Overloaded { reason: "busy".into() }))).unwrap();
+        for joined in [one, two] {
+            assert!(matches!(joined.await.unwrap(), Err(StoreError::Overloaded { .. })));
+        }
+        let (_, answer_third) = session.sent.recv().await.unwrap();
+        answer_third.send(Some(Ok(answer(&[NOW], None)))).unwrap();
+        assert_eq!(later.await.unwrap().unwrap().items.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_panic_or_a_caller_who_leaves_strands_nobody() {
+        let mut session = Session::new();
+        let panics = session.read(query("u-1"), NOW, 5_000).await;
+        let (_, answer_first) = session.sent.recv().await.unwrap();
+        let leaves = session.read(query("u-1"), NOW, 5_000).await;
+        let stays = session.read(query("u-1"), NOW, 5_000).await;
+        leaves.abort();
+        assert!(leaves.await.unwrap_err().is_cancelled());
+        answer_first.send(None).unwrap();
+        assert!(matches!(panics.await.unwrap(), Err(StoreError::Internal { .. })));
+        let (_, answer_second) = session.sent.recv().await.unwrap();
+        answer_second.send(Some(Ok(answer(&[NOW], None)))).unwrap();
+        assert_eq!(stays.await.unwrap().unwrap().items.len(), 1);
+
+        // The one whose request it is leaves, and those that wait behind it get theirs.
+        let leaves = session.read(query("u-1"), NOW, 5_000).await;
+        let (_, answer_third) = session.sent.recv().await.unwrap();
+        let stays = session.read(query("u-1"), NOW, 5_000).await;
+        leaves.abort();
+        answer_third.send(Some(Ok(answer(&[], None)))).unwrap();
+        let (_, answer_fourth) = session.sent.recv().await.unwrap();
+        answer_fourth.send(Some(Ok(answer(&[NOW], None)))).unwrap();
+        assert_eq!(stays.await.unwrap().unwrap().items.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn each_leaves_at_its_own_deadline_and_nothing_is_sent_for_those_that_left() {
+        let mut session = Session::new();
+        let began = Instant::now();
+        let first = session.read(query("u-1"), NOW, 5_000).await;
+        let (_, answer_first) = session.sent.recv().await.unwrap();
+        let (short, long) = (session.read(query("u-1"), NOW, 100).await, session.read(query("u-1"), NOW, 900).await);
+        assert!(matches!(short.await.unwrap(), Err(StoreError::Timeout { outcome_unknown: false })));
+        let took = began.elapsed();
+        assert!((100..900).contains(&took.as_millis()), "{took:?}");
+        answer_first.send(Some(Ok(answer(&[], None)))).unwrap();
+        first.await.unwrap().unwrap();
+        let (op, answer_second) = session.sent.recv().await.unwrap();
+        assert_eq!(op.deadline, began + Duration::from_millis(900), "the one that is left");
+
+        let gone = session.read(query("u-1"), NOW, 50).await;
+        assert!(gone.await.unwrap().is_err());
+        answer_second.send(Some(Ok(answer(&[], None)))).unwrap();
+        long.await.unwrap().unwrap();
+        tokio::task::yield_now().await;
+        assert!(session.sent.try_recv().is_err() && session.is_idle(), "nobody waits any more");
+    }
+}
