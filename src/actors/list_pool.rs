@@ -18,7 +18,7 @@ use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
 use super::slot::Slot;
 pub use super::slot::SlotState;
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
-use crate::items::{ItemPage, ItemStore, Operation, Range, StoreError};
+use crate::items::{ItemPage, ItemStore, Operation, Peeked, Range, RenderedPage, StoreError};
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
@@ -144,13 +144,31 @@ impl ListPool {
         metrics.actor_restarts.inc_by((restarts as u64).saturating_sub(metrics.actor_restarts.get()));
     }
 
-    /// Get List Items: from memory if the store can, else through the list's actor.
-    pub async fn get(&self, list: &ListKey, ttl: Ttl, range: Range, deadline: Instant) -> Result<ItemPage, ListError> {
-        let op = Operation { now: self.inner.clock.now(), ttl, deadline };
-        if let Some(page) = self.inner.store.peek(&op, list, &range) {
-            return Ok(page);
+    /// Get List Items: from memory if the store can, else through the list's actor. `render` makes the
+    /// answer of a page; what it made may be kept for the next one who asks the same.
+    pub async fn get<E: From<ListError>>(
+        &self,
+        list: &ListKey,
+        ttl: Ttl,
+        range: Range,
+        deadline: Instant,
+        render: impl FnOnce(&ItemPage) -> Result<RenderedPage, E>,
+    ) -> Result<RenderedPage, E> {
+        let (store, op) = (&self.inner.store, Operation { now: self.inner.clock.now(), ttl, deadline });
+        match store.peek(&op, list, &range) {
+            Some(Peeked::Rendered(rendered)) => Ok(rendered),
+            Some(Peeked::Page(page, from)) => {
+                let rendered = render(&page)?;
+                if let Some(from) = from {
+                    store.keep(&op, list, &range, from, &rendered);
+                }
+                Ok(rendered)
+            }
+            None => {
+                let message = |envelope| Get { envelope, range };
+                render(&self.send(list.clone(), ttl, deadline, false, message).await?)
+            }
         }
-        self.send(list.clone(), ttl, deadline, false, |envelope| Get { envelope, range }).await
     }
 
     /// Add List Items: all or none.

@@ -93,8 +93,8 @@ pub(super) fn deadline(timeout: Duration) -> Instant {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Answers with a JSON text that is already rendered.
-pub(super) fn json_text(mut response: HttpResponseBuilder, text: Vec<u8>) -> HttpResponse {
-    response.insert_header((CONTENT_TYPE, JSON)).body(text)
+pub(super) fn json_text(mut response: HttpResponseBuilder, text: impl Into<Bytes>) -> HttpResponse {
+    response.insert_header((CONTENT_TYPE, JSON)).body(text.into())
 }
 
 pub(super) fn json(response: HttpResponseBuilder, body: &impl Serialize) -> Answer {

@@ -17,7 +17,7 @@ use super::render;
 use crate::actors::ResolveError;
 use crate::domain::page::ItemWalk;
 use crate::domain::{EntityId, Limit, ListKey, Timestamp};
-use crate::items::Range;
+use crate::items::{ItemPage, Range};
 use crate::metadata::catalog::CatalogVersion;
 
 const MIN_TIMESTAMP: Parameter = Parameter::new("min_timestamp");
@@ -70,10 +70,10 @@ pub(super) async fn get_items(call: Call<'_>) -> Answer {
         // have fitted the answer.
         value_bytes_max: bytes_max,
     };
-    let page = call.state.lists.get(&list, found.ttl, range, deadline).await?;
-    let (text, rendered) = render::page(&page, found.value_type, &walk, bytes_max)?;
-    call.state.metrics.items_read.inc_by(rendered as u64);
-    Ok(json_text(HttpResponse::Ok(), text))
+    let render = |page: &ItemPage| render::page(page, found.value_type, &walk, bytes_max);
+    let page = call.state.lists.get(&list, found.ttl, range, deadline, render).await?;
+    call.state.metrics.items_read.inc_by(page.items as u64);
+    Ok(json_text(HttpResponse::Ok(), page.text))
 }
 
 /// Add List Items

@@ -2,7 +2,7 @@
 
 use crate::domain::page::ItemWalk;
 use crate::domain::{Item, Rfc3339Writer, ValueType};
-use crate::items::ItemPage;
+use crate::items::{ItemPage, RenderedPage};
 
 use super::problem::Problem;
 
@@ -18,7 +18,7 @@ pub(super) fn page(
     value_type: ValueType,
     walk: &ItemWalk<'_>,
     bytes_max: usize,
-) -> Result<(Vec<u8>, usize), Problem> {
+) -> Result<RenderedPage, Problem> {
     let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
     let mut out = Vec::with_capacity((page.items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8) + TAIL_BYTES);
     out.extend_from_slice(b"{\"items\":[");
@@ -44,7 +44,7 @@ pub(super) fn page(
         out.push(b'"');
     }
     out.push(b'}');
-    Ok((out, rendered))
+    Ok(RenderedPage { text: out.into(), items: rendered })
 }
 
 fn write_item(
@@ -94,9 +94,9 @@ mod tests {
                 value: bytes::Bytes::from_static(value),
             })
             .collect();
-        let (json, count) = page(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
-        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-        assert_eq!(json["items"].as_array().unwrap().len(), count);
+        let rendered = page(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
+        let json: serde_json::Value = serde_json::from_slice(&rendered.text).unwrap();
+        assert_eq!(json["items"].as_array().unwrap().len(), rendered.items);
         Ok(json)
     }
 

@@ -76,15 +76,17 @@ impl ValueType {
         let undecodable = || UndecodableValue { value_type: self };
         match self {
             Self::String => {
-                let text = std::str::from_utf8(stored).map_err(|_| undecodable())?;
-                // RFC 8259, section 7: all else stands for itself.
-                if text.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
-                    return serde_json::to_writer(out, text).map_err(|_| undecodable());
+                // RFC 8259, section 7: all else stands for itself. One look at each byte, without a
+                // way out, so that many are looked at at once.
+                let plain = |b: &u8| (b' '..=b'~').contains(b) && *b != b'"' && *b != b'\\';
+                if stored.iter().fold(true, |all, b| all & plain(b)) {
+                    out.push(b'"');
+                    out.extend_from_slice(stored);
+                    out.push(b'"');
+                    return Ok(());
                 }
-                out.push(b'"');
-                out.extend_from_slice(stored);
-                out.push(b'"');
-                Ok(())
+                let text = std::str::from_utf8(stored).map_err(|_| undecodable())?;
+                serde_json::to_writer(out, text).map_err(|_| undecodable())
             }
             Self::Int64 => {
                 let number = i64::from_be_bytes(stored.try_into().map_err(|_| undecodable())?);

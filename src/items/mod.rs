@@ -8,6 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
@@ -73,6 +74,32 @@ pub struct ItemBackup {
     pub log_bytes: u64,
 }
 
+/// A page as somebody has rendered it for callers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedPage {
+    pub text: Bytes,
+    /// How many items are in it.
+    pub items: usize,
+}
+
+/// What a store has in memory for a get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peeked {
+    Page(ItemPage, Option<Provenance>),
+    /// What [`ItemStore::keep`] was given for a get that had this same page as its answer.
+    Rendered(RenderedPage),
+}
+
+/// What a page was read from: a store tells by it whether that still is the list's present state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provenance {
+    /// Holding it keeps its memory from being taken by another state.
+    source: Bytes,
+    read_at: Timestamp,
+    /// The first moment at which one of the page's items, or the one after them, is no longer visible.
+    holds_until: u64,
+}
+
 /// A place where lists are kept.
 ///
 /// # What is visible
@@ -87,9 +114,13 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Answers a get on the calling thread, without a session, if it can do so at once from memory
     /// and as rightly as a session would: all that was acknowledged before is in the answer, and
     /// nothing that a crash could still take back. `None` sends the caller to the list's session.
-    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<ItemPage> {
+    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<Peeked> {
         None
     }
+
+    /// Offers a page that [`ItemStore::peek`] gave for this get, as it was rendered: a store may keep
+    /// it for gets with the same range and TTL, for as long as their answer would be the same.
+    fn keep(&self, _op: &Operation, _list: &ListKey, _range: &Range, _from: Provenance, _rendered: &RenderedPage) {}
 
     /// Persists all that was acknowledged and releases what the store holds. No session may be
     /// used during or after it.

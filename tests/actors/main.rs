@@ -13,7 +13,7 @@ use liststore::actors::{AddOutcome, ListError, ListPool, PoolOptions, SlotState}
 use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Timestamp, Ttl, Value, VersionLabel,
 };
-use liststore::items::Range;
+use liststore::items::{ItemPage, Range, RenderedPage};
 use prometheus::Registry;
 use tokio::time::Instant;
 
@@ -62,6 +62,19 @@ async fn started(faults: &Arc<Faults>, options: PoolOptions) -> ListPool {
     pool
 }
 
+/// Reads a list as the API does; answers with the page instead of its rendering.
+async fn get(pool: &ListPool, list: &ListKey, deadline: Instant) -> Result<ItemPage, ListError> {
+    let mut read = None;
+    let render = |page: &ItemPage| {
+        read = Some(page.clone());
+        Ok::<_, ListError>(RenderedPage { text: "rendered".into(), items: page.items.len() })
+    };
+    let rendered = pool.get(list, ttl(), everything(), deadline, render).await?;
+    let page = read.expect("it was rendered");
+    assert_eq!(rendered, RenderedPage { text: "rendered".into(), items: page.items.len() });
+    Ok(page)
+}
+
 /// Entities whose lists go to the same actor as `entity`, that one included.
 fn neighbours(entity: &str, count: usize) -> Vec<ListKey> {
     let bucket = list(entity).token().bucket(OPTIONS.actors);
@@ -74,16 +87,16 @@ async fn a_panic_in_an_operation_fails_that_operation_alone() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     faults.panic_on("bad");
-    let failed = pool.get(&list("bad"), ttl(), everything(), soon()).await;
+    let failed = get(&pool, &list("bad"), soon()).await;
     assert!(matches!(failed, Err(ListError::Panicked { outcome_unknown: false })), "{failed:?}");
     let failed = pool.add(list("bad"), ttl(), one_item(), soon()).await;
     assert!(matches!(failed, Err(ListError::Panicked { outcome_unknown: true })), "{failed:?}");
     // More panics than there are permits: none may leak.
     for _ in 0..2 * OPTIONS.permits_per_actor {
-        let _ = pool.get(&list("bad"), ttl(), everything(), soon()).await;
+        let _ = get(&pool, &list("bad"), soon()).await;
     }
     for list in neighbours("bad", 4).into_iter().skip(1) {
-        assert!(pool.get(&list, ttl(), everything(), soon()).await.is_ok());
+        assert!(get(&pool, &list, soon()).await.is_ok());
     }
     assert_eq!(faults.sessions_opened(), OPTIONS.actors, "a panic in a future must not cost the actor");
     assert!(pool.stop(Duration::from_secs(5)).await);
@@ -104,11 +117,11 @@ async fn a_dead_actor_is_replaced_and_the_pool_says_so() {
     faults.panic_in_clock(false);
     assert!(matches!(killed, Err(ListError::Panicked { outcome_unknown: true })), "{killed:?}");
     until("the pool shows the loss", || pool.states().iter().any(|state| matches!(state, SlotState::Failed(_)))).await;
-    let meanwhile = pool.get(&list("a"), ttl(), everything(), soon()).await;
+    let meanwhile = get(&pool, &list("a"), soon()).await;
     assert!(matches!(&meanwhile, Err(ListError::NoSession { reason }) if reason.contains("refused")), "{meanwhile:?}");
     faults.refuse_sessions(false);
     until("the actor is replaced", || pool.states().iter().all(|state| *state == SlotState::Live)).await;
-    assert_eq!(pool.get(&list("a"), ttl(), everything(), soon()).await.unwrap().items.len(), 1);
+    assert_eq!(get(&pool, &list("a"), soon()).await.unwrap().items.len(), 1);
     assert!(pool.stop(Duration::from_secs(5)).await);
 }
 
@@ -120,11 +133,11 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
     faults.stall(true);
     // The callers leave after 50 ms, but the store is still at work for them.
     for list in &lists[..OPTIONS.permits_per_actor] {
-        let left = pool.get(list, ttl(), everything(), Instant::now() + Duration::from_millis(50)).await;
+        let left = get(&pool, list, Instant::now() + Duration::from_millis(50)).await;
         assert!(matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: false })), "{left:?}");
     }
     let begun = Instant::now();
-    let refused = pool.get(&lists[OPTIONS.permits_per_actor], ttl(), everything(), soon()).await;
+    let refused = get(&pool, &lists[OPTIONS.permits_per_actor], soon()).await;
     assert!(matches!(refused, Err(ListError::Overloaded)), "{refused:?}");
     assert!(begun.elapsed() >= OPTIONS.permit_wait);
     // The other actor's lists are not held up.
@@ -133,9 +146,9 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
         .find(|l| l.token().bucket(OPTIONS.actors) != lists[0].token().bucket(OPTIONS.actors))
         .unwrap();
     faults.stall_only(&lists);
-    assert!(pool.get(&elsewhere, ttl(), everything(), soon()).await.is_ok());
+    assert!(get(&pool, &elsewhere, soon()).await.is_ok());
     faults.stall(false);
-    assert!(pool.get(&lists[0], ttl(), everything(), soon()).await.is_ok());
+    assert!(get(&pool, &lists[0], soon()).await.is_ok());
     assert!(pool.stop(Duration::from_secs(5)).await);
 }
 
@@ -166,7 +179,7 @@ async fn a_stopped_pool_says_that_it_drains_and_drops_its_sessions() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     assert!(pool.stop(Duration::from_secs(5)).await);
-    let refused = pool.get(&list("a"), ttl(), everything(), soon()).await;
+    let refused = get(&pool, &list("a"), soon()).await;
     assert!(matches!(refused, Err(ListError::Draining)), "{refused:?}");
     assert_eq!(faults.sessions_alive(), 0);
     assert!(pool.states().iter().all(|state| *state == SlotState::Stopped));

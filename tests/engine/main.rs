@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod faults;
 mod harness;
+mod kept;
 mod lists;
 mod merging;
 mod million;

@@ -3,7 +3,7 @@
 
 use liststore::domain::{ItemKey, Timestamp, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, Operation, Range};
+use liststore::items::{ItemStore, Operation, Peeked, Range, RenderedPage};
 use proptest::prelude::*;
 
 use crate::harness::{
@@ -88,8 +88,16 @@ impl Run {
         let key = list(list_number);
         let peeked = self.opened().store.peek(&op, &key, &range);
         let page = self.opened().session.get(&op, &key, &range).await.unwrap();
-        if let Some(peeked) = peeked {
-            assert_eq!(peeked, page, "a head and the session differ");
+        let rendered = RenderedPage { text: format!("{page:?}").into(), items: page.items.len() };
+        match peeked {
+            None => {}
+            Some(Peeked::Rendered(kept)) => assert_eq!(kept, rendered, "a kept page and the session differ"),
+            Some(Peeked::Page(peeked, from)) => {
+                assert_eq!(peeked, page, "a head and the session differ");
+                if let Some(from) = from {
+                    self.opened().store.keep(&op, &key, &range, from, &rendered);
+                }
+            }
         }
         if self.now >= self.latest {
             assert_eq!(page, self.model.page(list_number, &op, &range), "{range:?}");

@@ -410,8 +410,7 @@ mod tests {
         let (_, answer_first) = session.sent.recv().await.unwrap();
         let (short, long) = (session.read(query("u-1"), NOW, 100).await, session.read(query("u-1"), NOW, 900).await);
         assert!(matches!(short.await.unwrap(), Err(StoreError::Timeout { outcome_unknown: false })));
-        let took = began.elapsed();
-        assert!((100..900).contains(&took.as_millis()), "{took:?}");
+        assert!(began.elapsed() >= Duration::from_millis(100));
         answer_first.send(Some(Ok(answer(&[], None)))).unwrap();
         first.await.unwrap().unwrap();
         let (op, answer_second) = session.sent.recv().await.unwrap();

@@ -5,7 +5,7 @@
 //! take back, and always shows what was acknowledged. And a reader that had to go further puts in
 //! what it found, unless the list changed meanwhile.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use quick_cache::Weighter;
@@ -17,7 +17,8 @@ use super::merge::{MemorySource, Merge, Source};
 use super::page;
 use super::pending::Change;
 use super::row::RowBuilder;
-use crate::items::{ItemPage, Operation, Range};
+use crate::domain::{Timestamp, Ttl};
+use crate::items::{ItemPage, Operation, Peeked, Provenance, Range, RenderedPage};
 
 /// Bytes of a row of head items, at most. Longer ones end earlier.
 const BYTES_MAX: usize = 64 << 10;
@@ -38,6 +39,24 @@ pub struct Head {
     wanted: usize,
     /// Whether the list has no other items than these.
     complete: bool,
+    kept: Option<Arc<Kept>>,
+}
+
+/// A page of a head as it was rendered for callers, and for which gets it is the answer.
+#[derive(Debug)]
+struct Kept {
+    ttl: Ttl,
+    range: Range,
+    /// A clock that was stepped back may see items again that had expired by then.
+    from: Timestamp,
+    until: u64,
+    rendered: RenderedPage,
+}
+
+impl Kept {
+    fn answers(&self, op: &Operation, range: &Range) -> bool {
+        self.ttl == op.ttl && self.range == *range && self.from <= op.now && op.now.as_nanos() < self.until
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -45,7 +64,8 @@ struct ByBytes;
 
 impl Weighter<ListId, Head> for ByBytes {
     fn weight(&self, list: &ListId, head: &Head) -> u64 {
-        (list.bytes().len() + head.row.len() + OVERHEAD) as u64
+        let kept = head.kept.as_ref().map_or(0, |kept| kept.rendered.text.len() + OVERHEAD);
+        (list.bytes().len() + head.row.len() + kept + OVERHEAD) as u64
     }
 }
 
@@ -93,7 +113,36 @@ impl Heads {
     /// The page, if the list's head has all of it.
     pub fn page(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<ItemPage> {
         let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
-        page::from_row(op, range, head.row, head.complete)
+        head.page(op, range)
+    }
+
+    /// The page as it was kept, or else as it is.
+    pub fn peek(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<Peeked> {
+        let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
+        if let Some(kept) = head.kept.filter(|kept| kept.answers(op, range)) {
+            return Some(Peeked::Rendered(kept.rendered.clone()));
+        }
+        let (page, holds_until) = page::from_row(op, range, head.row.clone(), head.complete)?;
+        let from = Provenance { source: head.row, read_at: op.now, holds_until };
+        Some(Peeked::Page(page, is_whole(range).then_some(from)))
+    }
+
+    /// Keeps a page that was rendered, unless the list has changed since it was read. Heads come
+    /// first: once they take half of the memory, it renders again and again.
+    pub fn keep(&self, list: &ListId, op: &Operation, range: &Range, from: Provenance, rendered: &RenderedPage) {
+        if self.cache.weight() > self.cache.capacity() / 2 {
+            return;
+        }
+        let _changes = self.stripe(list);
+        let Some(head) = self.cache.peek(list).filter(|head| head.row.as_ptr() == from.source.as_ptr()) else { return };
+        let kept = Kept {
+            ttl: op.ttl,
+            range: *range,
+            from: from.read_at,
+            until: from.holds_until,
+            rendered: rendered.clone(),
+        };
+        let _no_longer_there = self.cache.replace(list.clone(), Head { kept: Some(Arc::new(kept)), ..head }, true);
     }
 
     /// To be noted before a list is read for its head.
@@ -143,12 +192,12 @@ impl Head {
         }
         let complete = merge.current().is_none();
         let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
-        Ok(Self { row: builder.finish(), count, wanted, complete })
+        Ok(Self { row: builder.finish(), count, wanted, complete, kept: None })
     }
 
     /// The page that was asked for, if it is all in here.
     pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
-        page::from_row(op, range, self.row.clone(), self.complete)
+        page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
     }
 
     /// The head as it is after a change; `None` if nothing is known any more.
@@ -156,7 +205,7 @@ impl Head {
         let row = match change {
             Change::Clear => {
                 let row = RowBuilder::default().finish();
-                return Ok(Some(Self { row, count: 0, complete: true, ..*self }));
+                return Ok(Some(Self { row, count: 0, wanted: self.wanted, complete: true, kept: None }));
             }
             Change::Row(row) => row,
         };
@@ -185,8 +234,14 @@ impl Head {
         if count == 0 && !complete {
             return Ok(None);
         }
-        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete }))
+        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete, kept: None }))
     }
+}
+
+/// Whether a get asks for a list's newest items, whatever their time.
+fn is_whole(range: &Range) -> bool {
+    let Range { min_timestamp, max_timestamp, after, .. } = range;
+    *min_timestamp == Timestamp::MIN && *max_timestamp == Timestamp::MAX && after.is_none()
 }
 
 fn is_full(builder: &RowBuilder, items_max: usize, next_value_len: usize) -> bool {

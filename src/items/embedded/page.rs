@@ -30,6 +30,8 @@ pub struct PageBuilder<'a> {
     ceiling: u64,
     value_bytes: usize,
     page: ItemPage,
+    /// The first moment at which an item that was looked at and was visible is so no longer.
+    holds_until: u64,
 }
 
 /// The newest timestamp that a range can contain.
@@ -40,7 +42,15 @@ pub fn ceiling(range: &Range) -> u64 {
 impl<'a> PageBuilder<'a> {
     pub fn new(op: &'a Operation, range: &'a Range) -> Self {
         let floor = op.ttl.visible_from(op.now).max(range.min_timestamp).as_nanos();
-        Self { op, range, floor, ceiling: ceiling(range), value_bytes: 0, page: ItemPage::default() }
+        Self {
+            op,
+            range,
+            floor,
+            ceiling: ceiling(range),
+            value_bytes: 0,
+            page: ItemPage::default(),
+            holds_until: u64::MAX,
+        }
     }
 
     #[inline]
@@ -58,6 +68,8 @@ impl<'a> PageBuilder<'a> {
         {
             return Next::Wanted;
         }
+        let visible_until = entry.expires_at.min(self.op.ttl.expiry_of(timestamp));
+        self.holds_until = self.holds_until.min(visible_until);
         self.value_bytes = self.value_bytes.saturating_add(value.len());
         let full = self.page.items.len() >= self.range.limit;
         if full || (!self.page.items.is_empty() && self.value_bytes > self.range.value_bytes_max) {
@@ -88,16 +100,16 @@ pub fn from_merge(op: &Operation, range: &Range, mut merge: Merge<'_>) -> Result
     Ok(builder.finish())
 }
 
-/// Reads a page from one row. `None` if the row ends before the page does and `complete` does not
-/// say that the list ends there too.
-pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<ItemPage> {
+/// Reads a page from one row, and tells until when it holds if nothing is written. `None` if the row
+/// ends before the page does and `complete` does not say that the list ends there too.
+pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<(ItemPage, u64)> {
     let mut builder = PageBuilder::new(op, range);
     let mut cursor = RowCursor::new(row).ok()?;
     while let Some(entry) = cursor.entry() {
         if builder.offer(entry, cursor.value(), || cursor.value_bytes()) == Next::Done {
-            return Some(builder.finish());
+            return Some((builder.page, builder.holds_until));
         }
         cursor.advance().ok()?;
     }
-    complete.then(|| builder.finish())
+    complete.then_some((builder.page, builder.holds_until))
 }

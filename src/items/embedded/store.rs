@@ -17,7 +17,7 @@ use super::engine::Engine;
 use super::error::{OpenError, WriteError};
 use super::heads::Heads;
 use super::health::Health;
-use super::list_id::BorrowedListId;
+use super::list_id::{BorrowedListId, ListId};
 use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
 use super::metrics::{self, Metrics};
@@ -28,7 +28,9 @@ use super::session::EmbeddedSession;
 use super::tables::{Files, Tables, View};
 use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
-use crate::items::{ItemBackup, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use crate::items::{
+    ItemBackup, ItemSession, ItemStore, Operation, Peeked, Provenance, Range, RenderedPage, StoreError,
+};
 
 /// Lists in a directory of this machine.
 pub struct EmbeddedStore {
@@ -207,12 +209,17 @@ impl ItemStore for EmbeddedStore {
         Ok(Rc::new(EmbeddedSession::new(self.engine.clone())))
     }
 
-    fn peek(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<ItemPage> {
+    fn peek(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<Peeked> {
         let mut buffer = Vec::new();
         let list = BorrowedListId::of(list, self.engine.options.list_hash, &mut buffer);
-        let page = self.engine.heads.page(list, op, range)?;
+        let peeked = self.engine.heads.peek(list, op, range)?;
         self.engine.metrics.head_hits.inc();
-        Some(page)
+        Some(peeked)
+    }
+
+    fn keep(&self, op: &Operation, list: &ListKey, range: &Range, from: Provenance, rendered: &RenderedPage) {
+        let list = ListId::of(list, self.engine.options.list_hash);
+        self.engine.heads.keep(&list, op, range, from, rendered);
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use liststore::domain::{
     Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, NewItem,
     SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Peeked, Range, RenderedPage, StoreError};
 use tokio::time::Instant;
 
 use super::Backend;
@@ -136,13 +136,21 @@ impl Probe {
     }
 
     /// Reads a page through the session. Where the store answers without one, that answer has to
-    /// be the same, before and after.
+    /// be the same, before and after, also as somebody rendered it earlier.
     pub async fn page(&self, op: &Operation, range: &Range) -> ItemPage {
         let before = self.store.peek(op, &self.list, range);
         let page = self.session.get(op, &self.list, range).await.unwrap();
         let after = self.store.peek(op, &self.list, range);
         for peeked in before.into_iter().chain(after) {
-            assert_eq!(peeked, page, "a peek and a session disagree");
+            match peeked {
+                Peeked::Rendered(kept) => assert_eq!(kept, rendered(&page), "a kept page and a session disagree"),
+                Peeked::Page(peeked, from) => {
+                    assert_eq!(peeked, page, "a peek and a session disagree");
+                    if let Some(from) = from {
+                        self.store.keep(op, &self.list, range, from, &rendered(&page));
+                    }
+                }
+            }
         }
         page
     }
@@ -195,6 +203,10 @@ impl Probe {
             }
         }
     }
+}
+
+fn rendered(page: &ItemPage) -> RenderedPage {
+    RenderedPage { text: format!("{page:?}").into(), items: page.items.len() }
 }
 
 /// Values that are all different.
