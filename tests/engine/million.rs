@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use liststore::domain::{ItemKey, ManualClock, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
-use liststore::items::{ItemSession, ItemStore, Range};
+use liststore::items::{ItemSession, ItemStore, Operation, Range};
 
 use crate::harness::{SECOND, START, at, everything, item, list, newest, operation, runtime};
 
@@ -21,13 +21,17 @@ fn value(n: u64) -> Vec<u8> {
     if n.is_multiple_of(REPEATED_EVERY) { b"repeated".to_vec() } else { format!("value-{n:07}").into_bytes() }
 }
 
+/// An operation that begins now.
+fn now() -> Operation {
+    operation(START, TTL_SECS)
+}
+
 /// Walks the whole list, page by page, and returns which items were there, newest first.
 async fn walk(session: &dyn ItemSession) -> Vec<u64> {
-    let op = operation(START, TTL_SECS);
     let mut range = newest(PAGE);
     let mut numbers = Vec::new();
     loop {
-        let page = session.get(&op, &list(0), &range).await.unwrap();
+        let page = session.get(&now(), &list(0), &range).await.unwrap();
         for item in &page.items {
             let n = (item.timestamp.as_nanos() - (START - ITEMS * SECOND)) / SECOND;
             assert_eq!(item.value, value(n));
@@ -53,12 +57,11 @@ fn a_list_of_a_million_items_is_a_list_like_any_other() {
     runtime().block_on(async {
         let store = EmbeddedStore::open(options, clock, &prometheus::Registry::new()).unwrap();
         let session = store.open_session().await.unwrap();
-        let op = operation(START, TTL_SECS);
         for add in 0..ITEMS / ADD {
             // Each add lies among others in time.
             let numbers = (0..ADD).map(|i| (add / 10) * 10 * ADD + i * 10 + add % 10);
             let items = numbers.map(|n| item(START - ITEMS * SECOND + n * SECOND, &value(n), TTL_SECS)).collect();
-            session.add(&operation(START, TTL_SECS), &list(0), items).await.unwrap();
+            session.add(&now(), &list(0), items).await.unwrap();
         }
         let began = Instant::now();
         let walked = walk(&*session).await;
@@ -70,14 +73,14 @@ fn a_list_of_a_million_items_is_a_list_like_any_other() {
         let middle = at(START - ITEMS / 2 * SECOND);
         let range = Range { max_timestamp: middle, limit: 100, ..everything() };
         let began = Instant::now();
-        let page = session.get(&op, &list(0), &range).await.unwrap();
+        let page = session.get(&now(), &list(0), &range).await.unwrap();
         let read_took = began.elapsed();
         assert_eq!((page.items.len(), page.items[0].timestamp, page.more), (100, middle, true));
         assert!(read_took * 10 < walk_took, "100 items in the middle took {read_took:?}, all of them {walk_took:?}");
 
-        assert_eq!(session.remove_value(&op, &list(0), b"repeated").await.unwrap(), ITEMS / REPEATED_EVERY);
-        assert_eq!(session.remove_value(&op, &list(0), b"repeated").await.unwrap(), 0);
-        assert_eq!(session.remove_value(&op, &list(0), &value(ITEMS / 2 + 1)).await.unwrap(), 1);
+        assert_eq!(session.remove_value(&now(), &list(0), b"repeated").await.unwrap(), ITEMS / REPEATED_EVERY);
+        assert_eq!(session.remove_value(&now(), &list(0), b"repeated").await.unwrap(), 0);
+        assert_eq!(session.remove_value(&now(), &list(0), &value(ITEMS / 2 + 1)).await.unwrap(), 1);
         let left = walk(&*session).await;
         assert_eq!(left.len() as u64, ITEMS - ITEMS / REPEATED_EVERY - 1);
         store.close().await.unwrap();

@@ -16,7 +16,7 @@ use super::list_id::{BorrowedListId, ListId};
 use super::merge::{MemorySource, Merge, Source};
 use super::page;
 use super::pending::Change;
-use super::row::RowBuilder;
+use super::row::{self, RowBuilder};
 use crate::domain::{Timestamp, Ttl};
 use crate::items::{ItemPage, Operation, Peeked, Provenance, Range, RenderedPage};
 
@@ -209,12 +209,15 @@ impl Head {
             }
             Change::Row(row) => row,
         };
+        if let Some(head) = self.joined(row) {
+            return Ok(Some(head));
+        }
         let sources: [Box<dyn Source>; 2] =
             [Box::new(MemorySource::new(row.clone())?), Box::new(MemorySource::new(self.row.clone())?)];
         let mut merge = Merge::new(sources.into());
         let mut builder = RowBuilder::default();
         // Room to grow, so that not every add has to cut.
-        let items_max = if self.count > self.wanted + self.wanted / 2 { self.wanted } else { usize::MAX };
+        let items_max = if self.has_outgrown() { self.wanted } else { usize::MAX };
         let mut complete = self.complete;
         while let Some((entry, source)) = merge.current() {
             // Below the last item of an incomplete head there may be others, of which it knows nothing.
@@ -235,6 +238,24 @@ impl Head {
             return Ok(None);
         }
         Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete, kept: None }))
+    }
+}
+
+impl Head {
+    /// The head with a row in front of it, if the row only adds items that are newer than all of its,
+    /// and there is room: what most adds are.
+    fn joined(&self, row: &Bytes) -> Option<Self> {
+        let (added, oldest) = row::only_adds(row)?;
+        if self.has_outgrown() || self.row.len() + row.len() > BYTES_MAX {
+            return None;
+        }
+        let row = row::join(row, oldest, &self.row)?;
+        Some(Self { row, count: self.count + added, wanted: self.wanted, complete: self.complete, kept: None })
+    }
+
+    /// Whether the next change is to cut it down to what its readers ask for.
+    fn has_outgrown(&self) -> bool {
+        self.count > self.wanted + self.wanted / 2
     }
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::list_id::ListId;
 use super::log::Position;
 use super::merge::merge_rows;
+use super::row;
 
 const SHARDS: usize = 64;
 /// So many rows of one size are merged into one of the next, so that a list has few of them.
@@ -138,6 +139,12 @@ impl Pending {
     }
 }
 
+/// The rows of some runs, oldest first, one after the other, if their times do not overlap.
+fn join(runs: &[Run]) -> Option<Bytes> {
+    let (oldest, newer) = runs.split_first()?;
+    newer.iter().try_fold(oldest.row.clone(), |row, run| row::join(&run.row, run.oldest, &row))
+}
+
 impl Run {
     fn bytes(&self) -> usize {
         self.row.len() + ROW_OVERHEAD
@@ -156,8 +163,14 @@ impl PendingList {
             }
             let bottom = self.cleared && first == 0;
             let oldest = newest.iter().map(|run| run.oldest).min().unwrap_or(0);
-            // Rows in memory are well formed; if one were not, it stays as it is, and reads say so.
-            let Ok(row) = merge_rows(newest.iter().rev().map(|run| run.row.clone()), bottom) else { return };
+            let row = match join(newest).filter(|_| !bottom) {
+                Some(row) => row,
+                None => match merge_rows(newest.iter().rev().map(|run| run.row.clone()), bottom) {
+                    Ok(row) => row,
+                    // Rows in memory are well formed; if one were not, it stays as it is, and reads say so.
+                    Err(_) => return,
+                },
+            };
             self.runs.truncate(first);
             self.runs.push(Run { row, level: level.saturating_add(1), oldest });
         }

@@ -164,6 +164,30 @@ impl RowCursor {
     }
 }
 
+/// Puts a row in front of an older one without walking their items, if no item of the older one is as
+/// new as `newer_oldest`, the timestamp of the newer row's last item, and both have the same base
+/// life, as rows of one feature mostly do. `None` if they have to be merged item by item.
+pub fn join(newer: &[u8], newer_oldest: u64, older: &[u8]) -> Option<Bytes> {
+    let (mut newer_at, mut older_at) = (0, 0);
+    let header = |row, at: &mut usize| Some([take_varint(row, at)?, take_varint(row, at)?, take_varint(row, at)?]);
+    let [newer_count, base_time, base_life] = header(newer, &mut newer_at)?;
+    let [older_count, older_time, older_life] = header(older, &mut older_at)?;
+    let (first_head, first_difference) = (take_varint(older, &mut older_at)?, take_varint(older, &mut older_at)?);
+    let alike = newer_count > 0 && older_count > 0 && base_life == older_life;
+    if !alike || newer_oldest <= older_time || first_difference != 0 || first_head & SAME_VALUE != 0 {
+        return None;
+    }
+    let mut row = Vec::with_capacity(newer.len() + older.len() + 10);
+    for integer in [newer_count + older_count, base_time, base_life] {
+        put_varint(&mut row, integer);
+    }
+    row.extend_from_slice(&newer[newer_at..]);
+    put_varint(&mut row, first_head);
+    put_varint(&mut row, newer_oldest - older_time);
+    row.extend_from_slice(&older[older_at..]);
+    Some(Bytes::from(row))
+}
+
 /// The number of items of a row and the oldest timestamp in it, having read all of it.
 pub fn inspect(row: &Bytes) -> Result<(u64, Option<u64>), Malformed> {
     let mut cursor = RowCursor::new(row.clone())?;
@@ -173,6 +197,20 @@ pub fn inspect(row: &Bytes) -> Result<(u64, Option<u64>), Malformed> {
         cursor.advance()?;
     }
     Ok((count, oldest))
+}
+
+/// The number of items of a row and the timestamp of the last one, if none of them is deleted.
+pub fn only_adds(row: &Bytes) -> Option<(usize, u64)> {
+    let mut cursor = RowCursor::new(row.clone()).ok()?;
+    let (mut count, mut last) = (0, None);
+    while let Some(entry) = cursor.entry() {
+        if entry.deleted {
+            return None;
+        }
+        (count, last) = (count + 1, Some(entry.timestamp));
+        cursor.advance().ok()?;
+    }
+    Some((count, last?))
 }
 
 /// Packs items that come in any order, with the last of equal ones.
@@ -262,8 +300,36 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>, others: Vec<u8>) {
+            let _ = join(&bytes, 7, &others);
             let _ = unpack(Bytes::from(bytes));
+        }
+
+        #[test]
+        fn joined_rows_hold_the_items_of_both(
+            mut items in prop::collection::vec((0_u64..1_000, 0_u64..2, any::<bool>(), prop::collection::vec(0_u8..3, 0..3)), 2..40),
+            cut in 1_usize..39,
+        ) {
+            items.sort_by_key(|item| Reverse(item.0));
+            let pack = |items: &[(u64, u64, bool, Vec<u8>)]| {
+                let mut builder = RowBuilder::default();
+                items.iter().for_each(|(time, life, deleted, value)| builder.push(*time, time + life, *deleted, value));
+                builder.finish()
+            };
+            let (newer, older) = items.split_at(cut.min(items.len() - 1));
+            let (newest_below, oldest_above) = (older[0].0, newer[newer.len() - 1].0);
+            let rows = (pack(newer), pack(older));
+            match join(&rows.0, oldest_above, &rows.1) {
+                Some(joined) => {
+                    prop_assert!(oldest_above > newest_below);
+                    let both = [unpack(rows.0).unwrap(), unpack(rows.1).unwrap()].concat();
+                    prop_assert_eq!(unpack(joined).unwrap(), both);
+                }
+                None => {
+                    let life = |items: &[(u64, u64, bool, Vec<u8>)]| items.iter().find(|item| !item.2).map_or(0, |item| item.1);
+                    prop_assert!(oldest_above <= newest_below || life(newer) != life(older));
+                }
+            }
         }
 
         #[test]
