@@ -132,6 +132,9 @@ impl Application {
             .max_connections(settings.http.connections_max.div_ceil(workers))
             .keep_alive(KEEP_ALIVE)
             .client_request_timeout(HEAD_TIMEOUT)
+            // Work for a client that has gone is not begun. A client that only ends its own side
+            // looks the same, and no HTTP client does that before it has its answer.
+            .h1_allow_half_closed(false)
             .shutdown_timeout(settings.http.shutdown_grace_secs)
             .disable_signals()
             .backlog(ACCEPT_BACKLOG)

@@ -1,7 +1,12 @@
 //! Request bodies: read whole, within a bound and a time.
 
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use actix_web::HttpResponse;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -11,41 +16,80 @@ use tokio::time::timeout;
 
 use super::problem::{ErrorCode, Problem};
 
-/// Reads a JSON body of at most `bytes_max` bytes; no more than that is held, however it is sent.
-pub(super) async fn read(
-    headers: &HeaderMap,
-    payload: &mut Payload,
-    bytes_max: usize,
-    at_most: Duration,
-) -> Result<Bytes, Problem> {
-    check_media_type(headers)?;
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > bytes_max as u64) {
-        return Err(too_large(bytes_max));
-    }
-    timeout(at_most, collect(payload, bytes_max)).await.unwrap_or_else(|_| {
-        let detail = format!("the body did not arrive within {} s", at_most.as_secs());
-        Err(Problem::new(ErrorCode::DeadlineExceeded, detail))
-    })
+/// A request's body, as it arrives.
+pub(super) struct RequestBody {
+    payload: Payload,
+    ended: bool,
 }
 
-async fn collect(payload: &mut Payload, bytes_max: usize) -> Result<Bytes, Problem> {
-    let mut body = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(cut_off)?;
-        if body.len() + joined.len() + chunk.len() > bytes_max {
+impl RequestBody {
+    pub fn new(payload: Payload) -> Self {
+        let ended = matches!(payload, Payload::None);
+        Self { payload, ended }
+    }
+
+    /// Reads a JSON body of at most `bytes_max` bytes; no more than that is held, however it is
+    /// sent.
+    pub async fn read(&mut self, headers: &HeaderMap, bytes_max: usize, at_most: Duration) -> Result<Bytes, Problem> {
+        check_media_type(headers)?;
+        let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > bytes_max as u64) {
             return Err(too_large(bytes_max));
         }
-        // Most bodies arrive as one chunk, which needs no copy.
-        if body.is_empty() && joined.is_empty() {
-            body = chunk;
-        } else {
-            joined.extend_from_slice(&std::mem::take(&mut body));
-            joined.extend_from_slice(&chunk);
-        }
+        timeout(at_most, self.collect(bytes_max)).await.unwrap_or_else(|_| {
+            let detail = format!("the body did not arrive within {} s", at_most.as_secs());
+            Err(Problem::new(ErrorCode::DeadlineExceeded, detail))
+        })
     }
-    Ok(if joined.is_empty() { body } else { joined.freeze() })
+
+    async fn collect(&mut self, bytes_max: usize) -> Result<Bytes, Problem> {
+        let mut body = Bytes::new();
+        let mut joined = BytesMut::new();
+        while let Some(chunk) = self.payload.next().await {
+            let chunk = chunk.map_err(cut_off)?;
+            if body.len() + joined.len() + chunk.len() > bytes_max {
+                return Err(too_large(bytes_max));
+            }
+            // Most bodies arrive as one chunk, which needs no copy.
+            if body.is_empty() && joined.is_empty() {
+                body = chunk;
+            } else {
+                joined.extend_from_slice(&std::mem::take(&mut body));
+                joined.extend_from_slice(&chunk);
+            }
+        }
+        self.ended = true;
+        Ok(if joined.is_empty() { body } else { joined.freeze() })
+    }
+
+    /// The answer to the request that had this body. If some of it was left unread, the connection
+    /// ends with the answer.
+    pub fn answered_by(self, response: HttpResponse) -> HttpResponse {
+        if self.ended {
+            return response;
+        }
+        response.map_body(|_, body| BoxBody::new(WithUnread { body, _unread: self.payload }))
+    }
+}
+
+/// An answer's body that keeps what was not read of the request: actix-web reads on and on when a
+/// chunked body has been dropped, for as long as the client sends, but ends the connection where it
+/// is still held once the answer is sent (`should_close_for_unread_payload` of its dispatcher).
+struct WithUnread {
+    body: BoxBody,
+    _unread: Payload,
+}
+
+impl MessageBody for WithUnread {
+    type Error = Box<dyn Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_next(context)
+    }
 }
 
 fn too_large(bytes_max: usize) -> Problem {

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use actix_web::dev::Payload;
 use actix_web::http::header::HeaderValue;
 use actix_web::http::header::{CONTENT_TYPE, HeaderMap};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
@@ -11,12 +10,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
+use super::body::RequestBody;
+use super::headers;
 use super::problem::Problem;
 use super::problem::translate::deadline_exceeded;
 use super::query::{self, Parameter};
 use super::routes::Segments;
 use super::{ApiOptions, ApiState};
-use super::{body, headers};
 use crate::domain::{EntityType, FeatureId, FeatureName, VersionLabel};
 use crate::metadata::MetadataError;
 
@@ -27,7 +27,7 @@ pub(super) struct Call<'c> {
     pub state: &'c ApiState,
     pub request: &'c HttpRequest,
     pub segments: Segments<'c>,
-    pub payload: Payload,
+    pub body: &'c mut RequestBody,
 }
 
 impl<'c> Call<'c> {
@@ -41,7 +41,7 @@ impl<'c> Call<'c> {
 
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
         let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
-        body::read(self.request.headers(), &mut self.payload, body_bytes_max, body_timeout).await
+        self.body.read(self.request.headers(), body_bytes_max, body_timeout).await
     }
 
     /// When the caller of a list operation stops waiting.

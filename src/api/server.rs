@@ -7,6 +7,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{ALLOW, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
+use super::body::RequestBody;
 use super::call::{Answer, Call};
 use super::headers::REQUEST_ID;
 use super::problem::Problem;
@@ -16,9 +17,10 @@ use super::{ApiState, backups, features, health, lists, openapi, versions};
 pub(super) async fn serve(state: &ApiState, request: HttpRequest, payload: Payload) -> HttpResponse {
     let started = Instant::now();
     let request_id = state.request_ids.of(request.headers());
+    let mut body = RequestBody::new(payload);
     let (operation, answer) = match find(request.method(), request.uri().path()) {
         Ok(Found::Operation(operation, segments)) => {
-            let call = Call { state, request: &request, segments, payload };
+            let call = Call { state, request: &request, segments, body: &mut body };
             (operation, answer(operation, call).await)
         }
         Ok(Found::Options(allow)) => {
@@ -40,7 +42,7 @@ pub(super) async fn serve(state: &ApiState, request: HttpRequest, payload: Paylo
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);
     state.request_log.answered(&request_id, &request, operation, response.status(), took);
-    response
+    body.answered_by(response)
 }
 
 async fn answer(operation: Operation, call: Call<'_>) -> Answer {

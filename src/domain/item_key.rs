@@ -124,6 +124,13 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_text_is_refused_or_reads_back(text in r".{0,60}|[0-9]{19}#[A-Za-z0-9+/]{22}==|[0-9]{19}#[A-Za-z0-9+/=]{24}") {
+            if let Ok(key) = ItemKey::parse(&text) {
+                prop_assert_eq!(key.to_string(), text);
+            }
+        }
+
+        #[test]
         fn keys_round_trip_and_order_as_their_text(
             a in (0..=Timestamp::MAX.as_nanos(), any::<[u8; 16]>()),
             b in (0..=Timestamp::MAX.as_nanos(), any::<[u8; 16]>()),

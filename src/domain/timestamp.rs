@@ -235,6 +235,15 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_text_is_refused_or_reads_back(
+            text in r".{0,40}|[0-9]{1,21}|[0-9]{4}-[01][0-9]-[0-3][0-9][Tt ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,12})?([Zz]|[+-][0-2][0-9]:[0-6][0-9])",
+        ) {
+            if let Ok(timestamp) = Timestamp::parse(&text) {
+                prop_assert_eq!(Timestamp::parse(&timestamp.to_string()).unwrap(), timestamp);
+            }
+        }
+
+        #[test]
         fn the_text_is_that_of_the_time_crate_and_reads_back(nanos in 0..=Timestamp::MAX.as_nanos()) {
             let format = time::macros::format_description!(
                 "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:9]Z"

@@ -181,6 +181,13 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_text_is_refused_or_reads_back(text in r".{0,20}|([0-9]{1,22}[dhms]){1,4}|[0-9]{1,9}d[0-9]{1,9}s") {
+            if let Ok(ttl) = Ttl::parse(&text) {
+                prop_assert_eq!(Ttl::parse(&ttl.to_string()).unwrap(), ttl);
+            }
+        }
+
+        #[test]
         fn texts_round_trip(secs in 1..=630_720_000_u64) {
             let ttl = Ttl::from_secs(secs).unwrap();
             prop_assert_eq!(Ttl::parse(&ttl.to_string()).unwrap(), ttl);

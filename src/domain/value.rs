@@ -251,6 +251,28 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_stored_bytes_are_refused_or_are_json(stored: Vec<u8>, eight: [u8; 8]) {
+            for value_type in ValueType::ALL {
+                for stored in [&stored[..], &eight, &eight[..1]] {
+                    if let Some(json) = decode(value_type, stored) {
+                        prop_assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok(), "{value_type}: {json}");
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn any_text_is_refused_or_can_be_read_again(
+            raw in r#".{0,40}|"(\\u[0-9a-fA-F]{4}|[^"\\]){0,9}"|-?[0-9]{1,22}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?|[\[\]{}:,"a1 ]{1,12}"#,
+        ) {
+            for value_type in ValueType::ALL {
+                if let Ok(stored) = encode(value_type, &raw) {
+                    prop_assert!(decode(value_type, &stored).is_some(), "{value_type}: {raw}");
+                }
+            }
+        }
+
+        #[test]
         fn strings_round_trip(text in any::<String>()) {
             let raw = serde_json::to_string(&text).unwrap();
             let stored = encode(ValueType::String, &raw).unwrap();

@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::client::{Api, ago, api, api_with, items, one};
+use super::faults::faulty;
 
 /// Far more than any of this takes, and less than a hanging test should.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,6 +22,13 @@ async fn until_closed(stream: &mut TcpStream) -> String {
     // What was not read of a request makes the end a reset.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the server ends the connection");
     String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The value of a metric without labels.
+async fn metric(api: &Api, name: &str) -> f64 {
+    let text = api.get("/metrics").await.text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("there is no {name}")).parse().unwrap()
 }
 
 /// Sends these bytes one by one, with rests, until the server ends the connection.
@@ -115,21 +123,58 @@ async fn bodies_that_never_end_are_ended() {
         let mut chunk = b"10000\r\n".to_vec();
         chunk.resize(chunk.len() + 0x10000, b' ');
         chunk.extend_from_slice(b"\r\n");
-        let mut sent = 0_usize;
-        while to.write_all(&chunk).await.is_ok() {
-            sent += chunk.len();
-        }
-        sent
+        while to.write_all(&chunk).await.is_ok() {}
     });
     let mut answer = Vec::new();
     let _ = timeout(PATIENCE, from.read_to_end(&mut answer)).await.expect("the server ends the connection");
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("payload_too_large"), "{answer}");
     drop(from);
-    // What the sockets on the way hold, and no more.
-    let sent = timeout(PATIENCE, flooding).await.expect("the server takes no more").unwrap();
-    assert!(sent < 64 << 20, "{sent}");
+    timeout(PATIENCE, flooding).await.expect("the server takes no more").unwrap();
+    // So it is where no body is expected, or wanted.
+    for head in [format!("DELETE {}", items("seen", "other")), "GET /livez".to_owned(), "POST /nowhere".to_owned()] {
+        let mut stream = connect(&api).await;
+        stream
+            .write_all(format!("{head} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        let answer = drip(stream, b"1\r\n \r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 20") || answer.starts_with("HTTP/1.1 404"), "{answer}");
+    }
     assert_eq!(api.values(&list).await, ["x"]);
+}
+
+#[tokio::test]
+async fn work_whose_client_has_gone_is_not_done() {
+    let given = [
+        ("items.actors", "1"),
+        ("items.permits_per_actor", "1"),
+        ("items.permit_wait_ms", "30000"),
+        ("items.operation_timeout_ms", "30000"),
+    ];
+    let (api, faults) = faulty(&given).await;
+    api.feature("seen", "string", "30d").await;
+    let add = |entity_id: &str| {
+        let (path, body) = (items("seen", entity_id), one(ago(1), "x").to_string());
+        format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    };
+    faults.stall(true);
+    let mut stays = connect(&api).await;
+    stays.write_all(&add("stays")).await.unwrap();
+    while metric(&api, "liststore_list_permits_in_use").await < 1.0 {}
+    let before = metric(&api, "liststore_http_connections").await;
+    let mut goes = connect(&api).await;
+    goes.write_all(&add("goes")).await.unwrap();
+    while metric(&api, "liststore_http_connections").await <= before {}
+    drop(goes);
+    let noticed = async { while metric(&api, "liststore_http_connections").await > before {} };
+    timeout(PATIENCE, noticed).await.expect("the server notices that a client has gone");
+    faults.stall(false);
+    let mut answer = [0; 15];
+    timeout(PATIENCE, stays.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    assert_eq!(api.values(&items("seen", "stays")).await, ["x"]);
+    assert!(api.values(&items("seen", "goes")).await.is_empty());
 }
 
 #[tokio::test]

@@ -241,6 +241,31 @@ async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     assert!(server.values(&list).await.is_empty());
 }
 
+/// An add whose answer was lost is seen and removed by somebody else before it is sent again: it
+/// must not come back, so both attempts have one write timestamp.
+#[tokio::test]
+async fn an_attempt_made_again_does_not_outrank_a_removal_in_between() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let other = Server::open(crate::cassandra::shared_options()).await;
+    let list = fresh_list();
+    let first = Condition::ResponseOpcode(ResponseOpcode::Result)
+        .and(Condition::not(Condition::ConnectionRegisteredAnyEvent))
+        .and(Condition::TrueForLimitedTimes(1));
+    forger.on_responses(vec![ResponseRule(first, ResponseReaction::drop_frame())]);
+    let op =
+        liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(6), ..server.op() };
+    let items = [(op.now, b"v".as_slice())];
+    let remove_when_seen = async {
+        while other.values(&list).await.is_empty() {}
+        other.remove(&list, b"v").await
+    };
+    let (added, removed) = tokio::join!(server.try_add(&list, &op, &items), remove_when_seen);
+    added.unwrap();
+    assert_eq!(removed, 1);
+    assert!(other.values(&list).await.is_empty());
+}
+
 #[tokio::test]
 async fn a_request_without_an_answer_is_sent_again() {
     let mut forger = Forger::start().await;

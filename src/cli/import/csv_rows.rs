@@ -91,6 +91,8 @@ fn describe(error: &csv::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::shape::tests::shape;
     use super::*;
     use crate::domain::ValueType;
@@ -144,5 +146,23 @@ mod tests {
         assert_eq!(rows(&shape, b"user,at,v,v\n"), Err("has two columns \"v\"".into()));
         assert!(rows(&shape, b"").unwrap_err().contains("is empty"));
         assert_eq!(rows(&shape, b"user,at,v\n"), Ok(vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_rows_good_or_bad(
+            body in r#"([ -~"\r\n,]{0,12}|u,5,|"a""b",6,x\n|é){0,12}"#,
+            bytes: Vec<u8>,
+        ) {
+            let shape = shape(&["v"], false, ValueType::String);
+            for rest in [body.as_bytes(), &bytes] {
+                let text = [b"user,at,v\n", rest].concat();
+                let read = rows(&shape, &text).unwrap();
+                let lines = rest.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
+                prop_assert!(read.len() <= lines, "{read:?}");
+                // A file without a header of ours is refused as a whole, or read all the same.
+                let _ = rows(&shape, rest);
+            }
+        }
     }
 }

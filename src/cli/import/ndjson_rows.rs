@@ -138,6 +138,8 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::shape::tests::shape;
     use super::*;
     use crate::domain::ValueType;
@@ -194,5 +196,19 @@ mod tests {
             assert!(bad.starts_with(said), "{bad}");
         }
         assert_eq!(all[8], "9 u 1 \"x\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_rows_good_or_bad(
+            text in r#"([ -~\n]{0,12}|\{"user":"u","at":5,"v":|\{"user":1,|"\\ud800"\}\n|"x"\}\n|é){0,9}"#,
+            bytes: Vec<u8>,
+        ) {
+            let shape = shape(&["v"], false, ValueType::String);
+            for text in [text.as_bytes(), &bytes] {
+                let lines = text.split(|byte| *byte == b'\n').count();
+                prop_assert!(rows(&shape, text).len() <= lines);
+            }
+        }
     }
 }

@@ -187,6 +187,8 @@ pub fn read_entry(key: &str, revision: u64, record: &[u8]) -> Result<HistoryEntr
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"description":"d","owner":"o","labels":{"k":"v"},
@@ -245,6 +247,19 @@ mod tests {
         assert!(read_entry("user\0f", 1, entry.as_bytes()).is_ok());
         for (good, bad) in [("\"x\"", "\"\""), ("create_feature", "created"), ("null", "\"#\"")] {
             assert!(read_entry("user\0f", 1, entry.replacen(good, bad, 1).as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_record_is_refused_or_means_what_it_says(at in 0..FEATURE.len(), byte: u8, cut: bool) {
+            let mut bytes = FEATURE.as_bytes().to_vec();
+            bytes[at] = byte;
+            bytes.truncate(if cut { at } else { bytes.len() });
+            if let Ok(feature) = read_feature("user\0f", &bytes) {
+                let written = write_feature(&feature).unwrap();
+                prop_assert_eq!(read_feature("user\0f", &written).unwrap(), feature);
+            }
         }
     }
 }

@@ -396,6 +396,16 @@ pub const CASES: &[Case] = &[
         let script = Script::new().call((0, 1), create, Outcome::Done).delete((2, 3), Outcome::Done);
         script.call((4, 5), read, Outcome::Ttl(DAY)).forbidden("definitions are linearizable");
     }),
+    ("a_row_that_outlives_a_lengthened_ttl_for_seconds", || {
+        let read_at = |ms: u64| {
+            let script = Script::new().change_ttl((0, 1), 5).add((2, 3), "a@1").change_ttl((4, 5), DAY);
+            script.get((ms, ms + 1), "a@1")
+        };
+        read_at(4_900).allowed();
+        read_at(5_100).forbidden("an expired item is never returned");
+        read_at(7_900).allowed_by(Promises::Quorum);
+        read_at(8_100).forbidden_at_quorum("an expired item is never returned");
+    }),
     ("an_answer_that_is_not_documented", || {
         let request = Request::RemoveAll { list: list() };
         let script = Script::new().call((0, 1), request, Outcome::Forbidden { answer: "500 internal".into() });

@@ -5,7 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::expiry::{Expiry, Sight};
-use crate::history::{Call, History, Item, Key, ListName, Moment, Outcome, Request, ValueType};
+use crate::history::{
+    Call, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Outcome, Promises, Request, ValueType,
+};
+
+/// How much longer than it should a row lives on CQL, at most: its TTL is in whole seconds, rounded
+/// up, with one more for a coordinator that counts from its own second, and the second in which it
+/// ends is counted too. It counts from when the row is written, some time after the add began.
+const ROW_EXPIRY_LATE: Moment = 3 * NANOS_PER_SEC;
 
 /// Something that may have put an item into its list, or taken it out.
 #[derive(Debug, Clone, Copy)]
@@ -175,7 +182,11 @@ impl<'a> Story<'a> {
         let (mut least, mut most) = (u64::MAX, 0);
         for add in adds.iter().filter(|add| add.from <= to) {
             let stored = self.expiry.expiry(version, item.timestamp, add.from, add.latest);
-            (least, most) = (least.min(stored.0), most.max(stored.1));
+            let late = match self.history.promises {
+                Promises::Linearizable => 0,
+                Promises::Quorum => ROW_EXPIRY_LATE.saturating_add(add.latest - add.from),
+            };
+            (least, most) = (least.min(stored.0), most.max(stored.1.saturating_add(late)));
         }
         self.expiry.sight(version, item.timestamp, (least, most.max(least)), from, to)
     }

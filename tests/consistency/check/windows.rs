@@ -127,7 +127,9 @@ fn check_look(
         return Some(Violation::new(promise, told(*place), window.calls().chain([look.call])));
     }
     if promises == Promises::Quorum {
-        return None;
+        let expired = |place: &usize| look.seen[*place] && story.sight(*place, call) == Sight::Hidden;
+        let place = look.covered.clone().find(expired)?;
+        return Some(Violation::new("an expired item is never returned", told(place), [look.call]));
     }
     let used = no_instant_left(&against, call)?;
     let details: Vec<String> = used.iter().map(|(place, _)| told(*place)).collect();
