@@ -16,6 +16,8 @@ use liststore::domain::{
     ValueDigest, VersionLabel,
 };
 use liststore::items::cql::Texts;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
@@ -164,6 +166,12 @@ impl Driver {
     }
 }
 
+/// CPU that this process has used, in microseconds.
+fn cpu_micros() -> i64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
+    usage.user_time().num_microseconds() + usage.system_time().num_microseconds()
+}
+
 fn main() {
     let arguments = Arguments::parse();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -172,6 +180,8 @@ fn main() {
         let driver = Arc::new(Driver::open(arguments).await);
         let callers: Vec<_> =
             (0..driver.arguments.connections).map(|caller| tokio::spawn(Arc::clone(&driver).call(caller))).collect();
+        tokio::time::sleep(Duration::from_secs(driver.arguments.warmup_secs)).await;
+        let cpu_before = cpu_micros();
         let mut latencies: Histogram<u64> = Histogram::new_with_bounds(1_000, 3_600_000_000_000, 3).unwrap();
         for caller in callers {
             latencies.add(caller.await.unwrap()).unwrap();
@@ -180,6 +190,7 @@ fn main() {
         let report = serde_json::json!({
             "requests": latencies.len(),
             "requests_per_sec": latencies.len() as f64 / driver.arguments.duration_secs as f64,
+            "cpu_micros_per_request": (cpu_micros() - cpu_before) as f64 / latencies.len() as f64,
             "latency_ms": {"p50": millis(0.5), "p99": millis(0.99), "p99.9": millis(0.999)},
         });
         println!("{report}");

@@ -29,8 +29,9 @@ pub(super) fn livez(_: Call<'_>) -> Answer {
 
 /// The server can do its work
 ///
-/// `fail`: no live list actor, no catalog yet, or the server is stopping. `warn`: it does its work
-/// with something missing: some list actors, the metadata store, or writing.
+/// `fail`: no live list actor, or one that is still starting; no catalog yet; or the server is
+/// stopping. `warn`: it does its work with something missing: some list actors, the metadata store,
+/// or writing.
 #[utoipa::path(
     get,
     path = "/readyz",

@@ -28,13 +28,12 @@ pub async fn add(core: &Core, op: &Operation, list: &ListKey, items: &[NewItem])
     if rows.is_empty() {
         return Ok(());
     }
-    let statements = std::iter::repeat_with(|| core.prepared.add.clone().into()).take(rows.len()).collect();
-    let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
-    batch.set_consistency(core.write_consistency.of_driver());
-    batch.set_is_idempotent(true);
     core.attempts
         .run(core.request(Statement::Add, op), |route| {
-            let mut batch = batch.clone();
+            let statements = std::iter::repeat_with(|| core.prepared.add.clone().into()).take(rows.len()).collect();
+            let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
+            batch.set_consistency(core.write_consistency.of_driver());
+            batch.set_is_idempotent(true);
             batch.set_load_balancing_policy(Some(route));
             let rows = &rows;
             async move { core.driver.batch(&batch, rows).await }

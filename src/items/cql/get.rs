@@ -28,8 +28,7 @@ pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> 
     let limit = i32::try_from(wanted).unwrap_or(i32::MAX);
     let sampled = core.sampler.is_due();
     let statement = if sampled { &core.prepared.get_with_writetime } else { &core.prepared.get };
-    let key = (list.feature_key.as_str(), list.entity_id.as_str());
-    let bound = statement.clone().bind(&(key.0, key.1, &lower, &upper, limit)).map_err(|_| damaged_row())?;
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
     let (mut state, mut rows_max) = (PagingState::start(), FIRST_ROWS);
     // A page may be cut short, and even be empty, without being the last.
     loop {
@@ -37,16 +36,18 @@ pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> 
         let (result, next) = core
             .attempts
             .run(core.request(Statement::Get, op), |route| {
-                let (mut bound, state) = (bound.clone(), state.clone());
-                bound.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
-                bound.set_load_balancing_policy(Some(route));
-                async move { core.driver.execute_bound_single_page(&bound, state).await }
+                let (mut statement, state) = (statement.clone(), state.clone());
+                statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
+                statement.set_load_balancing_policy(Some(route));
+                let values = (feature_key, entity_id, lower.as_str(), upper.as_str(), limit);
+                async move { core.driver.execute_single_page(&statement, values, state).await }
             })
             .await?;
         let result = result.into_rows_result().map_err(|_| damaged_row())?;
         if result.rows_num() > 0 {
             let row_bytes = (result.rows_bytes_size() / result.rows_num()).max(1);
             rows_max = (PAGE_BYTES / row_bytes).clamp(1, PAGE_ROWS_MAX);
+            page.page.items.reserve(result.rows_num());
         }
         let full = if sampled {
             let mut rows = result.rows::<(&str, Bytes, i64)>().map_err(|_| damaged_row())?;
