@@ -219,7 +219,7 @@ fn kill_and_check(store: &str) {
         lists.iter().map(BTreeSet::len).sum::<usize>()
     );
     assert!(all.operations.iter().sum::<usize>() > 0, "no child ever wrote anything");
-    let enough = rounds < 10 || (all.flushes >= rounds && all.merges >= rounds && at_work > 0);
+    let enough = rounds < 10 || (all.flushes >= rounds / 2 && all.merges >= rounds / 4 && at_work > 0);
     assert!(enough, "the engine had too little to do for this test to mean anything");
     crate::run(async {
         // Items are found by their values, too: the few that come often, and some of the others.
