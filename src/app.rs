@@ -34,6 +34,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
 const ACCEPT_BACKLOG: u32 = 4_096;
+/// How long a stopping server goes on serving, and asks callers to leave with each answer.
+const FAREWELL: Duration = Duration::from_millis(200);
 /// How long the actors may take to finish once no request is left.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -169,6 +171,9 @@ impl Application {
         if tokio::time::timeout(DRAIN_TIMEOUT, backups.stop()).await.is_err() {
             tracing::warn!("a backup was still being made when the server stopped");
         }
+        // A stopping HTTP server closes connections between two requests without a look at what has
+        // arrived on them meanwhile. Until then callers that are busy leave by themselves.
+        tokio::time::sleep(FAREWELL).await;
         handle.stop(true).await;
         if let Ok(Err(error)) = serving.await {
             tracing::error!(%error, "the HTTP server failed");
