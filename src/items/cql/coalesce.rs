@@ -414,7 +414,8 @@ mod tests {
         answer_first.send(Some(Ok(answer(&[], None)))).unwrap();
         first.await.unwrap().unwrap();
         let (op, answer_second) = session.sent.recv().await.unwrap();
-        assert_eq!(op.deadline, began + Duration::from_millis(900), "the one that is left");
+        let left = op.deadline.duration_since(began);
+        assert!((900..5_000).contains(&left.as_millis()), "{left:?} is not the deadline of the one that is left");
 
         let gone = session.read(query("u-1"), NOW, 50).await;
         assert!(gone.await.unwrap().is_err());
