@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// Each answer is a few short-lived allocations, often freed by another thread than made them:
-/// `docs/performance.md` has what this allocator saves.
+/// Each answer is a few short-lived allocations, often freed by another thread than made them. The
+/// system's allocator took an eighth of an add's CPU time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
