@@ -1,15 +1,18 @@
 //! Postgres away, hanging and back. List operations go on, calls get an answer in time, and
 //! everything recovers by itself.
 
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use liststore::actors::ResolveError;
-use liststore::metadata::MetadataError;
+use liststore::metadata::{MetadataError, MetadataStore, News};
+use sqlx::Connection;
 use tokio::time::Instant;
 
 use crate::postgres::{Database, Server, address_of};
 use crate::proxy::Proxy;
-use crate::servers::{Node, run, until};
+use crate::servers::{Node, id, run, store, until};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -173,19 +176,47 @@ fn a_commit_without_an_answer_is_of_unknown_outcome() {
     });
 }
 
-/// Waits until a COMMIT is under way.
+/// The tasks of an arbiter that ends are dropped outside of its runtime, wherever they are.
+#[test]
+fn connections_may_be_dropped_outside_of_their_runtime() {
+    run(async {
+        let database = Database::migrated().await;
+        let store = Arc::new(store(&database.url));
+        assert_eq!(store.news().await, News::Missed, "it listens now");
+
+        let mut locker = database.connect().await;
+        let mut lock = locker.begin().await.unwrap();
+        sqlx::query("LOCK TABLE list_feature").execute(&mut *lock).await.unwrap();
+        let reader = Arc::clone(&store);
+        let mut read = Box::pin(async move { reader.feature(&id("locked")).await });
+        tokio::select! {
+            _ = &mut read => panic!("the table is locked"),
+            () = until_active(&database, "wait_event_type = 'Lock'") => {}
+        }
+        thread::spawn(move || drop(read)).join().unwrap();
+        lock.rollback().await.unwrap();
+        assert!(store.feature(&id("locked")).await.unwrap().is_none());
+
+        let store = Arc::into_inner(store).unwrap();
+        thread::spawn(move || drop(store)).join().unwrap();
+    });
+}
+
 async fn until_committing(database: &Database) {
+    until_active(database, "query = 'COMMIT'").await;
+}
+
+/// Waits until such a statement is under way in this database.
+async fn until_active(database: &Database, which: &'static str) {
     let mut connection = database.connect().await;
     let patience = Instant::now() + Duration::from_secs(10);
+    let active = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND ";
     loop {
-        let row = sqlx::query("SELECT 1 FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'")
-            .fetch_optional(&mut connection)
-            .await
-            .unwrap();
-        if row.is_some() {
+        let statement = sqlx::AssertSqlSafe(format!("{active}{which}"));
+        if sqlx::query(statement).fetch_optional(&mut connection).await.unwrap().is_some() {
             return;
         }
-        assert!(Instant::now() < patience, "nobody commits");
+        assert!(Instant::now() < patience, "no statement has {which}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -19,6 +19,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
+use super::entered::Entered;
 use super::error::{translate, unavailable};
 use super::options::{CONNECT_TIME_MAX, CONNECT_TIME_WHILE_AWAY};
 use super::schema;
@@ -76,7 +77,7 @@ impl Connections {
             }
             Ok(Err(error)) => return Err(translate(&error)),
         };
-        let mut lease = Lease { connection, finished: false, _permit: permit };
+        let mut lease = Lease { connection: Entered::new(connection), finished: false, _permit: permit };
         if !self.schema_known.load(Ordering::Acquire) {
             schema::require_current(&mut lease).await?;
             self.schema_known.store(true, Ordering::Release);
@@ -131,7 +132,7 @@ fn new_pool(options: &PgConnectOptions, count_max: u32) -> PgPool {
 /// A connection in use. Unless its work is [finished](Self::finished), it is closed, with whatever
 /// state it is in.
 pub(super) struct Lease<'a> {
-    connection: PoolConnection<Postgres>,
+    connection: Entered<PoolConnection<Postgres>>,
     finished: bool,
     _permit: SemaphorePermit<'a>,
 }

@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connections::Connections;
+use super::entered::Entered;
 use super::error::{Failure, translate, unavailable};
 use super::options::CONNECT_TIME_MAX;
 use super::queries;
@@ -31,7 +32,7 @@ pub(super) struct Listener {
 
 struct State {
     /// None before the first connection, and after one was lost.
-    listener: Option<PgListener>,
+    listener: Option<Entered<PgListener>>,
     next_poll: Instant,
 }
 
@@ -107,7 +108,7 @@ impl Listener {
     }
 
     /// Connects and listens, however long that takes.
-    async fn connect(&self, connections: &Connections) -> PgListener {
+    async fn connect(&self, connections: &Connections) -> Entered<PgListener> {
         let mut delay = RETRY_DELAY_MIN;
         loop {
             let error = match timeout(CONNECT_TIME_MAX * 2, self.try_connect()).await {
@@ -126,7 +127,7 @@ impl Listener {
         }
     }
 
-    async fn try_connect(&self) -> Result<PgListener, MetadataError> {
+    async fn try_connect(&self) -> Result<Entered<PgListener>, MetadataError> {
         // A plain connection first: the driver's pool, through which its listener connects, would
         // try again and again while connections are refused, and never say that they are.
         let probe = PgConnection::connect_with(&self.options).await.map_err(|error| translate(&error))?;
@@ -139,7 +140,7 @@ impl Listener {
             .max_lifetime(None)
             .idle_timeout(None)
             .connect_lazy_with(self.options.clone());
-        let mut listener = PgListener::connect_with(&pool).await.map_err(|error| translate(&error))?;
+        let mut listener = Entered::new(PgListener::connect_with(&pool).await.map_err(|error| translate(&error))?);
         listener.eager_reconnect(false);
         listener.listen(CHANNEL).await.map_err(|error| translate(&error))?;
         Ok(listener)

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `options` | what the store is opened with, and all time limits |
 //! | `connections` | the bounded set of connections, and the end of those that hang |
+//! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
 //! | `transaction` | one change in one transaction |
 //! | `listener` | hearing of other servers' changes |
@@ -13,6 +14,7 @@
 //! No other module names the driver. List operations never come here: they read the catalog.
 
 mod connections;
+mod entered;
 mod error;
 mod listener;
 pub mod migrate;
