@@ -70,12 +70,12 @@ impl Desk {
     async fn read(&self, since: Option<Revision>, synced_at: Timestamp) -> Result<(), MetadataError> {
         if let Some(since) = since
             && let Some(changes) = self.store.changes(since).await?
+            && self.catalog.publish_changes(&changes, synced_at)
         {
-            self.catalog.publish_changes(&changes, synced_at);
-        } else {
-            let definitions = self.store.definitions().await?;
-            self.catalog.publish(&definitions, synced_at);
+            return Ok(());
         }
+        let definitions = self.store.definitions().await?;
+        self.catalog.publish(&definitions, synced_at);
         Ok(())
     }
 }

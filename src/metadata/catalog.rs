@@ -73,6 +73,13 @@ struct Publisher {
     replaced: Vec<Arc<Snapshot>>,
 }
 
+impl Publisher {
+    /// Whether a store with this revision lacks a change that the reading under way should have seen.
+    fn has_lost(&self, revision: Revision) -> bool {
+        self.ahead.values().any(|ahead| ahead.readings < self.readings && ahead.revision > revision)
+    }
+}
+
 /// A change that this server has made.
 #[derive(Debug)]
 struct Ahead {
@@ -123,13 +130,20 @@ impl Catalog {
         self.publish_read(Snapshot { revision: definitions.revision, synced_at, table });
     }
 
-    /// Publishes what was changed since the revision that [`Self::begin_reading`] returned.
-    pub fn publish_changes(&self, changes: &Changes, synced_at: Timestamp) {
+    /// Publishes what was changed since the revision that [`Self::begin_reading`] returned; or does
+    /// not, and returns false, if the store has lost a change of this server's: then all definitions
+    /// are to be read.
+    #[must_use]
+    pub fn publish_changes(&self, changes: &Changes, synced_at: Timestamp) -> bool {
+        if self.publisher().has_lost(changes.revision) {
+            return false;
+        }
         let mut snapshot = self.present();
         for (id, feature) in &changes.features {
             snapshot.table.set(id, feature.as_ref());
         }
         self.publish_read(Snapshot { revision: changes.revision, synced_at, ..snapshot });
+        true
     }
 
     /// Publishes a change that this server has made.
@@ -251,7 +265,7 @@ mod tests {
         own(&catalog, "seen", 6, 6);
         assert_eq!((ttl(&catalog, "seen"), catalog.begin_reading()), (Ok(6), Some(Revision(4))));
         let changed = vec![(id("other"), Some(feature("other", 5, 5))), (id("seen"), Some(feature("seen", 6, 6)))];
-        catalog.publish_changes(&Changes { revision: Revision(6), features: changed }, Timestamp::MIN);
+        assert!(catalog.publish_changes(&Changes { revision: Revision(6), features: changed }, Timestamp::MIN));
         assert_eq!((ttl(&catalog, "other"), ttl(&catalog, "seen"), revision(&catalog)), (Ok(5), Ok(6), 6));
     }
 
@@ -280,6 +294,21 @@ mod tests {
         assert_eq!(ttl(&catalog, "seen"), Ok(5));
         catalog.begin_reading();
         catalog.publish(&definitions(3, &[]), Timestamp::MIN);
+        assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
+    }
+
+    /// What is lost cannot be told from the changes that are left.
+    #[test]
+    fn a_store_that_went_back_is_to_be_read_as_a_whole() {
+        let nothing = Changes { revision: Revision(4), features: Vec::new() };
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(4, &[]), Timestamp::MIN);
+        catalog.begin_reading();
+        own(&catalog, "seen", 5, 5);
+        assert!(catalog.publish_changes(&nothing, Timestamp::MIN), "it was read before the change");
+        assert_eq!((ttl(&catalog, "seen"), catalog.begin_reading()), (Ok(5), Some(Revision(4))));
+        assert!(!catalog.publish_changes(&nothing, Timestamp::MIN));
+        catalog.publish(&definitions(4, &[]), Timestamp::MIN);
         assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
     }
 
