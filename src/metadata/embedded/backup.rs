@@ -1,14 +1,13 @@
 //! Copies the journal's file while it is in use, and checks one that is not.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use redb::{
     Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Value, WriteTransaction,
 };
 
-use super::journal::{FEATURES, GENERATIONS, HISTORY, META, read_state};
+use super::journal::{FEATURES, GENERATIONS, HISTORY, META, mistrusting, read_state};
 use super::overlay::Overlay;
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, records};
 use crate::metadata::MetadataError;
@@ -61,12 +60,7 @@ pub struct Verified {
 pub fn verify(dir: &Path) -> Result<Option<Verified>, OpenError> {
     let path = dir.join(FILE_NAME);
     match Overlay::open(&path) {
-        // redb trusts some pages that have a checksum only where it looks at all of them, and panics
-        // where they make no sense.
-        Ok(Some(overlay)) => match catch_unwind(AssertUnwindSafe(|| check(overlay))) {
-            Ok(checked) => checked.map(Some).map_err(|error| error.at(&path)),
-            Err(_) => Err(OpenError::Damaged { path, reason: "its pages make no sense".to_owned() }),
-        },
+        Ok(Some(overlay)) => mistrusting(|| check(overlay)).map(Some).map_err(|error| error.at(&path)),
         Ok(None) => Err(OpenError::Locked { path }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(OpenError::Io { path, source }),

@@ -3,6 +3,8 @@
 //! redb refuses everything after an I/O error until it is opened again (its `PreviousIo`); so the
 //! journal lets go of a database that has failed, and [`Journal::mend`] opens it anew.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 
 use super::{JournalError, Opener, records};
@@ -144,13 +146,23 @@ fn write(
 }
 
 fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
-    let mut database = opener()?;
-    // By itself redb looks at its checksums only after a crash; damage must not be believed.
-    if !database.check_integrity()? {
-        tracing::warn!("the metadata file was repaired: no change that had been acknowledged is lost");
-    }
-    let state = read_state(&database)?;
-    Ok((state, database))
+    mistrusting(|| {
+        let mut database = opener()?;
+        // By itself redb looks at its checksums only after a crash; damage must not be believed.
+        if !database.check_integrity()? {
+            tracing::warn!("the metadata file was repaired: no change that had been acknowledged is lost");
+        }
+        let state = read_state(&database)?;
+        Ok((state, database))
+    })
+}
+
+/// Opens and reads a file that may be damaged: redb trusts some pages that have a checksum only where
+/// it looks at all of them, and panics where they make no sense.
+pub(super) fn mistrusting<T>(read: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
+    // Nothing of what was being opened outlives the panic.
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(JournalError::Storage(redb::Error::Corrupted("its pages make no sense".to_owned()))))
 }
 
 pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {

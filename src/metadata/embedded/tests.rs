@@ -233,6 +233,7 @@ async fn a_damaged_file_is_found_out_or_reads_as_it_was() {
         set_ttl(&store, secs).await.unwrap();
     }
     assert!(matches!(verify(dir.path()), Err(OpenError::Locked { .. })));
+    let truth = told(&store).await;
     drop(store);
     assert!(verify(tempfile::tempdir().unwrap().path()).unwrap().is_none());
     let whole = fs::read(&file).unwrap();
@@ -250,6 +251,9 @@ async fn a_damaged_file_is_found_out_or_reads_as_it_was() {
             Err(other) => panic!("byte {at}: {other}"),
         }
         assert_eq!(fs::read(&file).unwrap(), bytes, "looking has changed the file");
+        if let Ok(told) = opened_with(&bytes).await {
+            assert_eq!(told, truth, "byte {at}");
+        }
     }
     assert!(found_out > 3, "{found_out}");
 }
