@@ -62,10 +62,6 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
             _ = ticks.tick(), if live.is_seen() => live.show(&band.gather()?),
         }
     }
-    // The threads may be done before we got to it.
-    if cpu_end.is_none() {
-        cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));
-    }
     live.clear();
     // The threads may have been done first, at the same moment.
     if cpu_begin.is_some() && cpu_end.is_none() {
