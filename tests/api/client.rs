@@ -5,16 +5,19 @@ use std::sync::Once;
 use liststore::domain::{Clock, SystemClock};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::contract::Contract;
-use super::support::{TestServer, settings, spawn_server};
+use super::support::{self, TestServer, spawn_server};
 
 /// A server and the way to it.
 pub struct Api {
     pub server: TestServer,
     http: reqwest::Client,
+    /// Where the server's embedded stores are, if it has some.
+    _dir: Option<TempDir>,
 }
 
 #[derive(Debug, Clone)]
@@ -24,13 +27,18 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// A fresh server with the stores in memory.
+/// A fresh server with the embedded stores.
 pub async fn api() -> Api {
     api_with(&[]).await
 }
 
 pub async fn api_with(given: &[(&'static str, &str)]) -> Api {
-    Api::of(spawn_server(settings(given)).await).await
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap().to_owned();
+    let mut settings =
+        [("items.store", "embedded"), ("metadata.store", "embedded"), ("items.embedded.dir", &path)].to_vec();
+    settings.extend(given);
+    Api { _dir: Some(dir), ..Api::of(spawn_server(support::settings(&settings)).await).await }
 }
 
 /// The path of a list's items; the entity ID is encoded.
@@ -54,7 +62,7 @@ impl Api {
         // Nothing here speaks TLS, but the client is not built without a provider of it.
         static TLS_PROVIDER: Once = Once::new();
         TLS_PROVIDER.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
-        let api = Self { server, http: reqwest::Client::new() };
+        let api = Self { server, http: reqwest::Client::new(), _dir: None };
         if Contract::known().is_none() {
             let document = api.http.get(format!("{}/openapi.json", api.server.url)).send().await.unwrap();
             let document = document.json().await.unwrap();
