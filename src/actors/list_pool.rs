@@ -18,7 +18,7 @@ use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
 use super::slot::Slot;
 pub use super::slot::SlotState;
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
-use crate::items::{ItemPage, ItemStore, Operation, Peeked, Range, RenderedPage, StoreError};
+use crate::items::{ItemPage, ItemStore, Operation, Range, RenderedPage, StoreError};
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
@@ -145,30 +145,30 @@ impl ListPool {
     }
 
     /// Get List Items: from memory if the store can, else through the list's actor. `render` makes the
-    /// answer of a page; what it made may be kept for the next one who asks the same.
+    /// answer of a page. If it is `reusable`, it is an answer to anyone with the same range, and kept
+    /// for the next one.
     pub async fn get<E: From<ListError>>(
         &self,
         list: &ListKey,
         ttl: Ttl,
         range: Range,
         deadline: Instant,
+        reusable: bool,
         render: impl FnOnce(&ItemPage) -> Result<RenderedPage, E>,
     ) -> Result<RenderedPage, E> {
         let (store, op) = (&self.inner.store, Operation { now: self.inner.clock.now(), ttl, deadline });
-        match store.peek(&op, list, &range) {
-            Some(Peeked::Rendered(rendered)) => Ok(rendered),
-            Some(Peeked::Page(page, from)) => {
-                let rendered = render(&page)?;
-                if let Some(from) = from {
-                    store.keep(&op, list, &range, from, &rendered);
-                }
-                Ok(rendered)
-            }
-            None => {
-                let message = |envelope| Get { envelope, range };
-                render(&self.send(list.clone(), ttl, deadline, false, message).await?)
-            }
+        if reusable && let Some(rendered) = store.recall(&op, list, &range) {
+            return Ok(rendered);
         }
+        let Some((page, from)) = store.peek(&op, list, &range) else {
+            let message = |envelope| Get { envelope, range };
+            return render(&self.send(list.clone(), ttl, deadline, false, message).await?);
+        };
+        let rendered = render(&page)?;
+        if reusable {
+            store.keep(&op, list, &range, from, &rendered);
+        }
+        Ok(rendered)
     }
 
     /// Add List Items: all or none.

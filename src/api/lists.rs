@@ -70,8 +70,10 @@ pub(super) async fn get_items(call: Call<'_>) -> Answer {
         // have fitted the answer.
         value_bytes_max: bytes_max,
     };
+    // A token is bound to the bounds as they were given: where all are given, it is another one.
+    let reusable = min_timestamp.is_none() && max_timestamp.is_none() && after.is_none();
     let render = |page: &ItemPage| render::page(page, found.value_type, &walk, bytes_max);
-    let page = call.state.lists.get(&list, found.ttl, range, deadline, render).await?;
+    let page = call.state.lists.get(&list, found.ttl, range, deadline, reusable, render).await?;
     call.state.metrics.items_read.inc_by(page.items as u64);
     Ok(json_text(HttpResponse::Ok(), page.text))
 }

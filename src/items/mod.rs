@@ -82,14 +82,6 @@ pub struct RenderedPage {
     pub items: usize,
 }
 
-/// What a store has in memory for a get.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Peeked {
-    Page(ItemPage, Option<Provenance>),
-    /// What [`ItemStore::keep`] was given for a get that had this same page as its answer.
-    Rendered(RenderedPage),
-}
-
 /// What a page was read from: a store tells by it whether that still is the list's present state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
@@ -114,12 +106,18 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Answers a get on the calling thread, without a session, if it can do so at once from memory
     /// and as rightly as a session would: all that was acknowledged before is in the answer, and
     /// nothing that a crash could still take back. `None` sends the caller to the list's session.
-    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<Peeked> {
+    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<(ItemPage, Provenance)> {
         None
     }
 
-    /// Offers a page that [`ItemStore::peek`] gave for this get, as it was rendered: a store may keep
-    /// it for gets with the same range and TTL, for as long as their answer would be the same.
+    /// What [`ItemStore::keep`] was given for a get with this range and TTL, if [`ItemStore::peek`] would
+    /// still answer with the same page.
+    fn recall(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<RenderedPage> {
+        None
+    }
+
+    /// Offers a page that [`ItemStore::peek`] gave for this get, as it was rendered. A store keeps one
+    /// for each list at most.
     fn keep(&self, _op: &Operation, _list: &ListKey, _range: &Range, _from: Provenance, _rendered: &RenderedPage) {}
 
     /// Persists all that was acknowledged and releases what the store holds. No session may be

@@ -69,7 +69,7 @@ async fn get(pool: &ListPool, list: &ListKey, deadline: Instant) -> Result<ItemP
         read = Some(page.clone());
         Ok::<_, ListError>(RenderedPage { text: "rendered".into(), items: page.items.len() })
     };
-    let rendered = pool.get(list, ttl(), everything(), deadline, render).await?;
+    let rendered = pool.get(list, ttl(), everything(), deadline, true, render).await?;
     let page = read.expect("it was rendered");
     assert_eq!(rendered, RenderedPage { text: "rendered".into(), items: page.items.len() });
     Ok(page)

@@ -97,3 +97,22 @@ async fn a_page_ends_before_its_answer_is_too_large() {
     let sizes: Vec<_> = pages.iter().map(Vec::len).collect();
     assert_eq!(sizes, [1, 2, 2, 2]);
 }
+
+/// Answers that were sent once may be sent again, but a token holds only for the bounds as written.
+#[tokio::test]
+async fn a_token_is_the_askers_own_however_often_the_page_was_asked_for() {
+    let api = api().await;
+    let (list, start) = numbered(&api, 9).await;
+    let askers = ["limit=4", "limit=4&min_timestamp=0", "limit=4&max_timestamp=9223372036854775807"];
+    for (round, first) in askers.iter().enumerate() {
+        // The list changes, so that nothing of the round before is the answer.
+        api.add(&list, &[(start + 100, Value::from(100 + round))]).await;
+        for then in askers {
+            for _ in 0..4 {
+                api.get(&format!("{list}?{first}")).await.expect(200);
+            }
+            let pages = walk(&api, &format!("{list}?{then}")).await;
+            assert_eq!(pages.concat().len(), 10 + round, "{first}, then {then}");
+        }
+    }
+}

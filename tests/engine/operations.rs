@@ -3,7 +3,7 @@
 
 use liststore::domain::{ItemKey, Timestamp, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, Operation, Peeked, Range, RenderedPage};
+use liststore::items::{ItemStore, Operation, Range, RenderedPage};
 use proptest::prelude::*;
 
 use crate::harness::{
@@ -86,18 +86,16 @@ impl Run {
     async fn get(&mut self) {
         let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
         let key = list(list_number);
-        let peeked = self.opened().store.peek(&op, &key, &range);
+        let store = &self.opened().store;
+        let (recalled, peeked) = (store.recall(&op, &key, &range), store.peek(&op, &key, &range));
         let page = self.opened().session.get(&op, &key, &range).await.unwrap();
         let rendered = RenderedPage { text: format!("{page:?}").into(), items: page.items.len() };
-        match peeked {
-            None => {}
-            Some(Peeked::Rendered(kept)) => assert_eq!(kept, rendered, "a kept page and the session differ"),
-            Some(Peeked::Page(peeked, from)) => {
-                assert_eq!(peeked, page, "a head and the session differ");
-                if let Some(from) = from {
-                    self.opened().store.keep(&op, &key, &range, from, &rendered);
-                }
-            }
+        if let Some(recalled) = recalled {
+            assert_eq!(recalled, rendered, "a kept page and the session differ");
+        }
+        if let Some((peeked, from)) = peeked {
+            assert_eq!(peeked, page, "a head and the session differ");
+            store.keep(&op, &key, &range, from, &rendered);
         }
         if self.now >= self.latest {
             assert_eq!(page, self.model.page(list_number, &op, &range), "{range:?}");

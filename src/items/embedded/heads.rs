@@ -18,7 +18,7 @@ use super::page;
 use super::pending::Change;
 use super::row::{self, RowBuilder};
 use crate::domain::{Timestamp, Ttl};
-use crate::items::{ItemPage, Operation, Peeked, Provenance, Range, RenderedPage};
+use crate::items::{ItemPage, Operation, Provenance, Range, RenderedPage};
 
 /// Bytes of a row of head items, at most. Longer ones end earlier.
 const BYTES_MAX: usize = 64 << 10;
@@ -116,15 +116,17 @@ impl Heads {
         head.page(op, range)
     }
 
-    /// The page as it was kept, or else as it is.
-    pub fn peek(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<Peeked> {
+    /// The same, with what it was read from.
+    pub fn peek(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<(ItemPage, Provenance)> {
         let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
-        if let Some(kept) = head.kept.filter(|kept| kept.answers(op, range)) {
-            return Some(Peeked::Rendered(kept.rendered.clone()));
-        }
         let (page, holds_until) = page::from_row(op, range, head.row.clone(), head.complete)?;
-        let from = Provenance { source: head.row, read_at: op.now, holds_until };
-        Some(Peeked::Page(page, is_whole(range).then_some(from)))
+        Some((page, Provenance { source: head.row, read_at: op.now, holds_until }))
+    }
+
+    /// The page as it was rendered, if that is kept and still the answer.
+    pub fn recall(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<RenderedPage> {
+        let kept = self.cache.get(&list)?.kept?;
+        kept.answers(op, range).then(|| kept.rendered.clone())
     }
 
     /// Keeps a page that was rendered, unless the list has changed since it was read. Heads come
@@ -239,9 +241,7 @@ impl Head {
         }
         Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete, kept: None }))
     }
-}
 
-impl Head {
     /// The head with a row in front of it, if the row only adds items that are newer than all of its,
     /// and there is room: what most adds are.
     fn joined(&self, row: &Bytes) -> Option<Self> {
@@ -257,12 +257,6 @@ impl Head {
     fn has_outgrown(&self) -> bool {
         self.count > self.wanted + self.wanted / 2
     }
-}
-
-/// Whether a get asks for a list's newest items, whatever their time.
-fn is_whole(range: &Range) -> bool {
-    let Range { min_timestamp, max_timestamp, after, .. } = range;
-    *min_timestamp == Timestamp::MIN && *max_timestamp == Timestamp::MAX && after.is_none()
 }
 
 fn is_full(builder: &RowBuilder, items_max: usize, next_value_len: usize) -> bool {

@@ -29,7 +29,7 @@ use super::tables::{Files, Tables, View};
 use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
 use crate::items::{
-    ItemBackup, ItemSession, ItemStore, Operation, Peeked, Provenance, Range, RenderedPage, StoreError,
+    ItemBackup, ItemPage, ItemSession, ItemStore, Operation, Provenance, Range, RenderedPage, StoreError,
 };
 
 /// Lists in a directory of this machine.
@@ -209,12 +209,20 @@ impl ItemStore for EmbeddedStore {
         Ok(Rc::new(EmbeddedSession::new(self.engine.clone())))
     }
 
-    fn peek(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<Peeked> {
+    fn peek(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<(ItemPage, Provenance)> {
         let mut buffer = Vec::new();
         let list = BorrowedListId::of(list, self.engine.options.list_hash, &mut buffer);
         let peeked = self.engine.heads.peek(list, op, range)?;
         self.engine.metrics.head_hits.inc();
         Some(peeked)
+    }
+
+    fn recall(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<RenderedPage> {
+        let mut buffer = Vec::new();
+        let list = BorrowedListId::of(list, self.engine.options.list_hash, &mut buffer);
+        let rendered = self.engine.heads.recall(list, op, range)?;
+        self.engine.metrics.head_hits.inc();
+        Some(rendered)
     }
 
     fn keep(&self, op: &Operation, list: &ListKey, range: &Range, from: Provenance, rendered: &RenderedPage) {
