@@ -7,6 +7,8 @@ mod error;
 mod maintain;
 mod open_files;
 mod options;
+#[cfg(target_os = "linux")]
+mod scheduling;
 mod stores;
 
 use std::net::SocketAddr;
@@ -70,6 +72,8 @@ pub fn run_with(
     on_ready: impl FnOnce(Ready) + 'static,
 ) -> Result<(), StartError> {
     open_files::raise_limit(settings.http.connections_max);
+    #[cfg(target_os = "linux")]
+    scheduling::take_turns();
     actix::System::new().block_on(async move {
         let stores = Stores::open(&settings, &clock).await?;
         let application = Application::build(&settings, stores, clock).await?;

@@ -23,7 +23,7 @@ fn ten_thousand_idle_connections_are_harmless() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
     let count = 10_000.min(hard.saturating_sub(OF_OTHERS) / 2);
-    let server = Server::start_with_open_files(256);
+    let server = Server::start_after("ulimit -Sn 256");
     let idle: Vec<TcpStream> = (0..count)
         .map(|number| {
             let mut stream = TcpStream::connect(server.address()).unwrap();

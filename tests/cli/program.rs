@@ -86,11 +86,11 @@ impl Server {
         Self::launch(command, dir)
     }
 
-    /// A fresh server whose soft limit of open files was lowered by whoever started it.
-    pub fn start_with_open_files(soft_limit: u32) -> Self {
+    /// A fresh server in a process of which a shell command has set something.
+    pub fn start_after(shell: &str) -> Self {
         let server = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -Sn {soft_limit} && exec \"$0\" \"$@\"")]);
+        command.args(["-c", &format!("{shell} && exec \"$0\" \"$@\"")]);
         command.arg(server.get_program()).args(server.get_args()).stdin(Stdio::null());
         for (name, _) in server.get_envs() {
             command.env_remove(name);

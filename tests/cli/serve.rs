@@ -31,6 +31,28 @@ fn ctrl_c_stops_it_as_a_sigterm_does() {
     assert_eq!(status, Some(0), "{log}");
 }
 
+/// The scheduling policy and the nice value of each thread: fields 41 and 19 of proc_pid_stat(5).
+fn scheduling_of(server: &Server) -> Vec<(u32, i32)> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+    let of_task = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        // The name of a thread, which comes second, may hold spaces.
+        let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        (fields[41 - 3].parse().unwrap(), fields[19 - 3].parse().unwrap())
+    };
+    tasks.map(of_task).collect()
+}
+
+#[test]
+fn its_threads_take_turns_unless_an_operator_has_said_how_they_run() {
+    const SCHED_OTHER: u32 = 0;
+    const SCHED_BATCH: u32 = 3;
+    let threads = scheduling_of(&Server::start());
+    assert!(threads.len() > 5 && threads.iter().all(|found| *found == (SCHED_BATCH, 0)), "{threads:?}");
+    let threads = scheduling_of(&Server::start_after("renice -n 5 -p $$ > /dev/null"));
+    assert!(threads.len() > 5 && threads.iter().all(|found| *found == (SCHED_OTHER, 5)), "{threads:?}");
+}
+
 /// The message is the last thing on standard error, after the log.
 fn last_line(said: &crate::program::Said) -> &str {
     said.err.lines().last().unwrap_or_default()
