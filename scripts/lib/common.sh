@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# What the scripts share: messages, help, free ports, and installing Debian packages.
-# Source it; it starts nothing by itself and writes nothing outside of the package manager.
+# What the scripts share: messages, help, free ports, and installing Debian and Python packages.
+# Source it; it starts nothing by itself and writes nothing outside of the package managers and
+# ${LISTSTORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/liststore}.
 
 # note TEXT…: says something to a person. Standard output is for answers only.
 note() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -50,6 +51,28 @@ apt_install() {
     rm -f "$log"
     die "apt-get could not install $*: see above"
   fi
+}
+
+# python_package NAME==VERSION: sees to it that the package is in a virtual environment of its own, and
+# sets venv to that. It appears whole or not at all.
+python_package() {
+  local cache=${LISTSTORE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or LISTSTORE_CACHE}/.cache}/liststore}
+  venv=$cache/${1/==/-}
+  [ ! -e "$venv/installed" ] || return 0
+  mkdir -p "$cache" || die "cannot make $cache: set LISTSTORE_CACHE to a folder that can be written"
+  command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv
+  # Its programs name its place, so it is made where it stays, by one process at a time.
+  exec 9>"$venv.lock"
+  flock 9
+  if [ ! -e "$venv/installed" ]; then
+    note "installing $1 into $venv"
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$1" ||
+      die "cannot install $1: see above"
+    touch "$venv/installed"
+  fi
+  exec 9>&-
 }
 
 # port_is_free PORT: true if no socket of this machine has it as its local port, on any address.

@@ -8,7 +8,9 @@ use super::features::{find, items_expire_by};
 use super::headers::{asked_timeout, author, etag, if_match};
 use super::object::Object;
 use super::openapi::bodies;
-use super::openapi::parameters::{ChangeHeaders, ConditionHeaders, FeaturePath, RequestHeaders, VersionPath};
+use super::openapi::parameters::{
+    ChangeHeaders, ConditionHeaders, FeaturePath, RequestIdHeader, TimeoutHeader, VersionPath,
+};
 use crate::domain::{Description, FeatureVersion, Ttl, VersionLabel};
 use crate::metadata::{MetadataError, NewVersion, VersionPatch};
 
@@ -26,7 +28,7 @@ const FIXED: [(&str, &str); 2] = [
     path = "/v1/features/{entity_type}/{name}/versions",
     operation_id = "create_version",
     tag = "versions",
-    params(FeaturePath, ChangeHeaders, RequestHeaders),
+    params(FeaturePath, ChangeHeaders, RequestIdHeader, TimeoutHeader),
     request_body = bodies::NewVersion,
     responses((status = 201, description = "Created.", body = bodies::FeatureVersion, headers(
         ("Location" = String, description = "The version's path."),
@@ -60,7 +62,7 @@ pub(super) async fn create_version(mut call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}/versions/{version}",
     operation_id = "get_version",
     tag = "versions",
-    params(VersionPath, RequestHeaders),
+    params(VersionPath, RequestIdHeader, TimeoutHeader),
     responses((status = 200, description = "The version.", body = bodies::FeatureVersion, headers(
         ("ETag" = String, description = "The version's entity tag.")
     ))),
@@ -82,7 +84,7 @@ pub(super) async fn get_version(call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}/versions/{version}",
     operation_id = "update_version",
     tag = "versions",
-    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestHeaders),
+    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestIdHeader, TimeoutHeader),
     request_body = bodies::VersionPatch,
     responses((status = 200, description = "The version as it is now.", body = bodies::FeatureVersion, headers(
         ("ETag" = String, description = "The version's entity tag.")
@@ -113,7 +115,7 @@ pub(super) async fn update_version(mut call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}/versions/{version}",
     operation_id = "delete_version",
     tag = "versions",
-    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestHeaders),
+    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestIdHeader, TimeoutHeader),
     responses((status = 200, description = "Deleted.", body = bodies::Deleted)),
 )]
 pub(super) async fn delete_version(call: Call<'_>) -> Answer {

@@ -46,7 +46,7 @@ impl EmbeddedOptions {
             dir: dir.into(),
             fsync: Fsync::Group,
             cache_bytes: 256 << 20,
-            log_segment_bytes: 32 << 20,
+            log_segment_bytes: 8 << 20,
             background_bytes_per_sec: 64 << 20,
             read_threads: 4,
             list_hash: murmur3,
