@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use actix_web::HttpResponse;
 
 use super::call::{Answer, Call, json};
+use super::headers::asked_timeout;
 use super::object::Object;
 use super::openapi::bodies;
-use super::openapi::parameters::RequestIdHeader;
+use super::openapi::parameters::RequestHeaders;
 use super::problem::{ErrorCode, Problem};
 use crate::domain::Invalid;
 
@@ -26,16 +27,18 @@ const NOT_OF_THE_CALLER: [&str; 4] = ["Forwarded", "X-Forwarded-For", "Via", "Or
     path = "/v1/backups",
     operation_id = "create_backup",
     tag = "operations",
-    params(RequestIdHeader),
+    params(RequestHeaders),
     request_body = bodies::NewBackup,
     responses((status = 201, description = "The backup is there.", body = bodies::Backup)),
 )]
 pub(super) async fn create_backup(mut call: Call<'_>) -> Answer {
-    check_local(&call)?;
     let [] = call.query([])?;
+    // It does not end a backup, but is to be well-formed as everywhere.
+    asked_timeout(call.headers())?;
     let body = call.body().await?;
     let object = Object::read(&body, &["dir"], &[])?;
     let dir = object.required("dir", absolute)?;
+    check_local(&call)?;
     let made = call.state.backups.make(dir).await?;
     let items = made.items;
     let answer = bodies::Backup {

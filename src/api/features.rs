@@ -9,7 +9,7 @@ use super::headers::{asked_timeout, author, etag, if_match};
 use super::object::Object;
 use super::openapi::bodies;
 use super::openapi::parameters::{
-    ChangeHeaders, ConditionHeaders, FeaturePath, ListFeaturesQuery, PageQuery, RequestIdHeader, TimeoutHeader,
+    ChangeHeaders, ConditionHeaders, FeaturePath, ListFeaturesQuery, PageQuery, RequestHeaders,
 };
 use super::problem::Problem;
 use super::query::{PAGE_SIZE, PAGE_TOKEN, Parameter, count};
@@ -40,7 +40,7 @@ const FIXED: [(&str, &str); 3] = [
     path = "/v1/features",
     operation_id = "create_feature",
     tag = "features",
-    params(ChangeHeaders, RequestIdHeader, TimeoutHeader),
+    params(ChangeHeaders, RequestHeaders),
     request_body = bodies::NewFeature,
     responses((status = 201, description = "Created.", body = bodies::Feature, headers(
         ("Location" = String, description = "The feature's path."),
@@ -80,7 +80,7 @@ pub(super) async fn create_feature(mut call: Call<'_>) -> Answer {
     path = "/v1/features",
     operation_id = "list_features",
     tag = "features",
-    params(ListFeaturesQuery, PageQuery, RequestIdHeader, TimeoutHeader),
+    params(ListFeaturesQuery, PageQuery, RequestHeaders),
     responses((status = 200, description = "A page of features.", body = bodies::FeaturePage)),
 )]
 pub(super) async fn list_features(call: Call<'_>) -> Answer {
@@ -106,7 +106,7 @@ pub(super) async fn list_features(call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}",
     operation_id = "get_feature",
     tag = "features",
-    params(FeaturePath, RequestIdHeader, TimeoutHeader),
+    params(FeaturePath, RequestHeaders),
     responses((status = 200, description = "The feature.", body = bodies::Feature, headers(
         ("ETag" = String, description = "The feature's entity tag.")
     ))),
@@ -127,7 +127,7 @@ pub(super) async fn get_feature(call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}",
     operation_id = "update_feature",
     tag = "features",
-    params(FeaturePath, ConditionHeaders, ChangeHeaders, RequestIdHeader, TimeoutHeader),
+    params(FeaturePath, ConditionHeaders, ChangeHeaders, RequestHeaders),
     request_body = bodies::FeaturePatch,
     responses((status = 200, description = "The feature as it is now.", body = bodies::Feature, headers(
         ("ETag" = String, description = "The feature's entity tag.")
@@ -160,7 +160,7 @@ pub(super) async fn update_feature(mut call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}",
     operation_id = "delete_feature",
     tag = "features",
-    params(FeaturePath, ConditionHeaders, ChangeHeaders, RequestIdHeader, TimeoutHeader),
+    params(FeaturePath, ConditionHeaders, ChangeHeaders, RequestHeaders),
     responses((status = 200, description = "Deleted.", body = bodies::Deleted)),
 )]
 pub(super) async fn delete_feature(call: Call<'_>) -> Answer {
@@ -181,7 +181,7 @@ pub(super) async fn delete_feature(call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}/history",
     operation_id = "get_history",
     tag = "features",
-    params(FeaturePath, PageQuery, RequestIdHeader, TimeoutHeader),
+    params(FeaturePath, PageQuery, RequestHeaders),
     responses((status = 200, description = "A page of changes.", body = bodies::HistoryPage)),
 )]
 pub(super) async fn get_history(call: Call<'_>) -> Answer {

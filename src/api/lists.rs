@@ -10,7 +10,7 @@ use super::add_body;
 use super::call::{Answer, Call, deadline, feature_id, json, json_text, version_label};
 use super::object::Object;
 use super::openapi::bodies;
-use super::openapi::parameters::{GetItemsQuery, ListPath, RequestIdHeader, TimeoutHeader, VersionQuery};
+use super::openapi::parameters::{GetItemsQuery, ListPath, RequestHeaders, VersionQuery};
 use super::problem::{ErrorCode, Problem};
 use super::query::{PAGE_TOKEN, Parameter, VERSION, count};
 use super::render;
@@ -33,7 +33,7 @@ const LIMIT: Parameter = Parameter::new("limit");
     path = "/v1/lists/{entity_type}/{feature}/{entity_id}/items",
     operation_id = "get_items",
     tag = "lists",
-    params(ListPath, GetItemsQuery, RequestIdHeader, TimeoutHeader),
+    params(ListPath, GetItemsQuery, RequestHeaders),
     responses((status = 200, description = "A page of items.", body = bodies::ItemPage)),
 )]
 pub(super) async fn get_items(call: Call<'_>) -> Answer {
@@ -87,7 +87,7 @@ pub(super) async fn get_items(call: Call<'_>) -> Answer {
     path = "/v1/lists/{entity_type}/{feature}/{entity_id}/items",
     operation_id = "add_items",
     tag = "lists",
-    params(ListPath, VersionQuery, RequestIdHeader, TimeoutHeader),
+    params(ListPath, VersionQuery, RequestHeaders),
     request_body = bodies::AddItems,
     responses((status = 200, description = "Added.", body = bodies::Added)),
 )]
@@ -122,7 +122,7 @@ pub(super) async fn add_items(mut call: Call<'_>) -> Answer {
     path = "/v1/lists/{entity_type}/{feature}/{entity_id}/items:remove",
     operation_id = "remove_items_with_value",
     tag = "lists",
-    params(ListPath, VersionQuery, RequestIdHeader, TimeoutHeader),
+    params(ListPath, VersionQuery, RequestHeaders),
     request_body = bodies::RemoveItems,
     responses((status = 200, description = "Removed.", body = bodies::Removed)),
 )]
@@ -148,7 +148,7 @@ pub(super) async fn remove_items_with_value(mut call: Call<'_>) -> Answer {
     path = "/v1/lists/{entity_type}/{feature}/{entity_id}/items",
     operation_id = "remove_all_items",
     tag = "lists",
-    params(ListPath, VersionQuery, RequestIdHeader, TimeoutHeader),
+    params(ListPath, VersionQuery, RequestHeaders),
     responses((status = 204, description = "The list is empty.")),
 )]
 pub(super) async fn remove_all_items(call: Call<'_>) -> Answer {

@@ -8,9 +8,7 @@ use super::features::{find, items_expire_by};
 use super::headers::{asked_timeout, author, etag, if_match};
 use super::object::Object;
 use super::openapi::bodies;
-use super::openapi::parameters::{
-    ChangeHeaders, ConditionHeaders, FeaturePath, RequestIdHeader, TimeoutHeader, VersionPath,
-};
+use super::openapi::parameters::{ChangeHeaders, ConditionHeaders, FeaturePath, RequestHeaders, VersionPath};
 use crate::domain::{Description, FeatureVersion, Ttl, VersionLabel};
 use crate::metadata::{MetadataError, NewVersion, VersionPatch};
 
@@ -28,7 +26,7 @@ const FIXED: [(&str, &str); 2] = [
     path = "/v1/features/{entity_type}/{name}/versions",
     operation_id = "create_version",
     tag = "versions",
-    params(FeaturePath, ChangeHeaders, RequestIdHeader, TimeoutHeader),
+    params(FeaturePath, ChangeHeaders, RequestHeaders),
     request_body = bodies::NewVersion,
     responses((status = 201, description = "Created.", body = bodies::FeatureVersion, headers(
         ("Location" = String, description = "The version's path."),
@@ -62,7 +60,7 @@ pub(super) async fn create_version(mut call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}/versions/{version}",
     operation_id = "get_version",
     tag = "versions",
-    params(VersionPath, RequestIdHeader, TimeoutHeader),
+    params(VersionPath, RequestHeaders),
     responses((status = 200, description = "The version.", body = bodies::FeatureVersion, headers(
         ("ETag" = String, description = "The version's entity tag.")
     ))),
@@ -84,7 +82,7 @@ pub(super) async fn get_version(call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}/versions/{version}",
     operation_id = "update_version",
     tag = "versions",
-    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestIdHeader, TimeoutHeader),
+    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestHeaders),
     request_body = bodies::VersionPatch,
     responses((status = 200, description = "The version as it is now.", body = bodies::FeatureVersion, headers(
         ("ETag" = String, description = "The version's entity tag.")
@@ -115,7 +113,7 @@ pub(super) async fn update_version(mut call: Call<'_>) -> Answer {
     path = "/v1/features/{entity_type}/{name}/versions/{version}",
     operation_id = "delete_version",
     tag = "versions",
-    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestIdHeader, TimeoutHeader),
+    params(VersionPath, ConditionHeaders, ChangeHeaders, RequestHeaders),
     responses((status = 200, description = "Deleted.", body = bodies::Deleted)),
 )]
 pub(super) async fn delete_version(call: Call<'_>) -> Answer {

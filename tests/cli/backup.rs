@@ -271,6 +271,8 @@ fn only_who_is_on_the_machine_may_ask() {
     assert!(!to.exists());
     assert_eq!(ask("", text(&to)), (201, String::new()));
     assert!(to.join("metadata.redb").exists());
+    // The last one on this connection: its body is left unread.
+    assert_eq!(ask("Liststore-Timeout-Ms: 0\r\n", text(&to)), (400, "invalid_argument".to_owned()));
 }
 
 #[test]

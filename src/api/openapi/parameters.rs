@@ -103,17 +103,11 @@ pub struct PageQuery {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes headers")]
-pub struct RequestIdHeader {
+pub struct RequestHeaders {
     /// 1 to 128 visible ASCII characters; else a new one is made. Returned with the answer, and on
     /// every line that the log has of the request.
     #[param(rename = "X-Request-Id", required = false)]
     request_id: String,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes headers")]
-pub struct TimeoutHeader {
     /// Shortens the operation's deadline, in milliseconds; never lengthens it.
     #[param(rename = "Liststore-Timeout-Ms", inline, required = false, example = 500)]
     timeout_ms: Millis,

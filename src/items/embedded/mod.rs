@@ -4,7 +4,8 @@
 //! hands it to `commit`, whose one thread appends it to the `log`, and then to what is `pending` in
 //! memory and to the list's head in `heads`. `flush` writes what is pending to data files (`file`),
 //! `compaction` merges those, and the `manifest` says which of them count. `tables` is what readers
-//! see of all this. `backup` copies a running store, and `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and rule.
+//! see of all this. `backup` copies a running store, and `verify` checks one at rest. `docs/engine.md`
+//! tells it in prose, with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 
