@@ -18,7 +18,7 @@ use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
 use super::slot::Slot;
 pub use super::slot::SlotState;
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
-use crate::items::{ItemPage, ItemStore, Operation, Range, RenderedPage, StoreError};
+use crate::items::{ItemPage, ItemStore, Operation, Peeked, Range, RenderedPage, StoreError};
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
@@ -157,18 +157,20 @@ impl ListPool {
         render: impl FnOnce(&ItemPage) -> Result<RenderedPage, E>,
     ) -> Result<RenderedPage, E> {
         let (store, op) = (&self.inner.store, Operation { now: self.inner.clock.now(), ttl, deadline });
-        if reusable && let Some(rendered) = store.recall(&op, list, &range) {
-            return Ok(rendered);
+        match store.peek(&op, list, &range, reusable) {
+            Some(Peeked::Rendered(rendered)) => Ok(rendered),
+            Some(Peeked::Page(page, from)) => {
+                let rendered = render(&page)?;
+                if reusable {
+                    store.keep(&op, list, &range, from, &rendered);
+                }
+                Ok(rendered)
+            }
+            None => {
+                let message = |envelope| Get { envelope, range };
+                render(&self.send(list.clone(), ttl, deadline, false, message).await?)
+            }
         }
-        let Some((page, from)) = store.peek(&op, list, &range) else {
-            let message = |envelope| Get { envelope, range };
-            return render(&self.send(list.clone(), ttl, deadline, false, message).await?);
-        };
-        let rendered = render(&page)?;
-        if reusable {
-            store.keep(&op, list, &range, from, &rendered);
-        }
-        Ok(rendered)
     }
 
     /// Add List Items: all or none.

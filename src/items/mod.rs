@@ -82,6 +82,15 @@ pub struct RenderedPage {
     pub items: usize,
 }
 
+/// What a store has in memory for a get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peeked {
+    Page(ItemPage, Provenance),
+    /// What [`ItemStore::keep`] was given for a get with the same range and TTL, whose page would still
+    /// be the same.
+    Rendered(RenderedPage),
+}
+
 /// What a page was read from: a store tells by it whether that still is the list's present state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
@@ -106,13 +115,8 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Answers a get on the calling thread, without a session, if it can do so at once from memory
     /// and as rightly as a session would: all that was acknowledged before is in the answer, and
     /// nothing that a crash could still take back. `None` sends the caller to the list's session.
-    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<(ItemPage, Provenance)> {
-        None
-    }
-
-    /// What [`ItemStore::keep`] was given for a get with this range and TTL, if [`ItemStore::peek`] would
-    /// still answer with the same page.
-    fn recall(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<RenderedPage> {
+    /// Only if it is `reusable` may the answer be a page as it was rendered for another get.
+    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range, _reusable: bool) -> Option<Peeked> {
         None
     }
 

@@ -2,7 +2,7 @@
 //! moment longer.
 
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemStore, Operation, Range, RenderedPage};
+use liststore::items::{ItemStore, Operation, Peeked, Provenance, Range, RenderedPage};
 
 use crate::harness::{Opened, SECOND, START, item, list, newest, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
@@ -12,15 +12,28 @@ fn text() -> RenderedPage {
 }
 
 fn is_kept(opened: &Opened, op: &Operation, range: &Range) -> bool {
-    let recalled = opened.store.recall(op, &list(0), range);
-    assert!(recalled.is_none() || recalled == Some(text()));
-    recalled.is_some()
+    match opened.store.peek(op, &list(0), range, true) {
+        Some(Peeked::Rendered(kept)) => {
+            assert_eq!(kept, text());
+            // Who cannot use it is not given it.
+            assert!(matches!(opened.store.peek(op, &list(0), range, false), Some(Peeked::Page(..))));
+            true
+        }
+        _ => false,
+    }
+}
+
+fn provenance(opened: &Opened, op: &Operation, range: &Range) -> Provenance {
+    let Some(Peeked::Page(_, from)) = opened.store.peek(op, &list(0), range, false) else {
+        panic!("the head is not in memory");
+    };
+    from
 }
 
 /// Reads the list's head into memory, and keeps what a get of it is rendered to.
 async fn keep(opened: &Opened, op: &Operation, range: &Range) {
     opened.session.get(op, &list(0), range).await.unwrap();
-    let (_, from) = opened.store.peek(op, &list(0), range).expect("the head is in memory");
+    let from = provenance(opened, op, range);
     opened.store.keep(op, &list(0), range, from, &text());
 }
 
@@ -89,7 +102,7 @@ fn what_was_rendered_of_an_older_state_is_not_kept() {
         let opened = ten_items().await;
         let (op, range) = (operation(START, 100), newest(3));
         opened.session.get(&op, &list(0), &range).await.unwrap();
-        let (_, from) = opened.store.peek(&op, &list(0), &range).unwrap();
+        let from = provenance(&opened, &op, &range);
         opened.session.add(&op, &list(0), vec![item(START + 1, b"new", 100)]).await.unwrap();
         opened.store.keep(&op, &list(0), &range, from, &text());
         assert!(!is_kept(&opened, &op, &range));

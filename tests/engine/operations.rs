@@ -3,7 +3,7 @@
 
 use liststore::domain::{ItemKey, Timestamp, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, Operation, Range, RenderedPage};
+use liststore::items::{ItemStore, Operation, Peeked, Range, RenderedPage};
 use proptest::prelude::*;
 
 use crate::harness::{
@@ -87,15 +87,17 @@ impl Run {
         let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
         let key = list(list_number);
         let store = &self.opened().store;
-        let (recalled, peeked) = (store.recall(&op, &key, &range), store.peek(&op, &key, &range));
+        let peeked = [true, false].map(|reusable| store.peek(&op, &key, &range, reusable));
         let page = self.opened().session.get(&op, &key, &range).await.unwrap();
         let rendered = RenderedPage { text: format!("{page:?}").into(), items: page.items.len() };
-        if let Some(recalled) = recalled {
-            assert_eq!(recalled, rendered, "a kept page and the session differ");
-        }
-        if let Some((peeked, from)) = peeked {
-            assert_eq!(peeked, page, "a head and the session differ");
-            store.keep(&op, &key, &range, from, &rendered);
+        for peeked in peeked.into_iter().flatten() {
+            match peeked {
+                Peeked::Rendered(kept) => assert_eq!(kept, rendered, "a kept page and the session differ"),
+                Peeked::Page(peeked, from) => {
+                    assert_eq!(peeked, page, "a head and the session differ");
+                    store.keep(&op, &key, &range, from, &rendered);
+                }
+            }
         }
         if self.now >= self.latest {
             assert_eq!(page, self.model.page(list_number, &op, &range), "{range:?}");

@@ -18,7 +18,7 @@ use super::page;
 use super::pending::Change;
 use super::row::{self, RowBuilder};
 use crate::domain::{Timestamp, Ttl};
-use crate::items::{ItemPage, Operation, Provenance, Range, RenderedPage};
+use crate::items::{ItemPage, Operation, Peeked, Provenance, Range, RenderedPage};
 
 /// Bytes of a row of head items, at most. Longer ones end earlier.
 const BYTES_MAX: usize = 64 << 10;
@@ -116,17 +116,14 @@ impl Heads {
         head.page(op, range)
     }
 
-    /// The same, with what it was read from.
-    pub fn peek(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<(ItemPage, Provenance)> {
+    /// The page as it was kept, if it is `reusable`, or else as it is.
+    pub fn peek(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range, reusable: bool) -> Option<Peeked> {
         let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
+        if reusable && let Some(kept) = head.kept.filter(|kept| kept.answers(op, range)) {
+            return Some(Peeked::Rendered(kept.rendered.clone()));
+        }
         let (page, holds_until) = page::from_row(op, range, head.row.clone(), head.complete)?;
-        Some((page, Provenance { source: head.row, read_at: op.now, holds_until }))
-    }
-
-    /// The page as it was rendered, if that is kept and still the answer.
-    pub fn recall(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<RenderedPage> {
-        let kept = self.cache.get(&list)?.kept?;
-        kept.answers(op, range).then(|| kept.rendered.clone())
+        Some(Peeked::Page(page, Provenance { source: head.row, read_at: op.now, holds_until }))
     }
 
     /// Keeps a page that was rendered, unless the list has changed since it was read. Heads come

@@ -29,7 +29,7 @@ use super::tables::{Files, Tables, View};
 use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
 use crate::items::{
-    ItemBackup, ItemPage, ItemSession, ItemStore, Operation, Provenance, Range, RenderedPage, StoreError,
+    ItemBackup, ItemSession, ItemStore, Operation, Peeked, Provenance, Range, RenderedPage, StoreError,
 };
 
 /// Lists in a directory of this machine.
@@ -209,20 +209,12 @@ impl ItemStore for EmbeddedStore {
         Ok(Rc::new(EmbeddedSession::new(self.engine.clone())))
     }
 
-    fn peek(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<(ItemPage, Provenance)> {
+    fn peek(&self, op: &Operation, list: &ListKey, range: &Range, reusable: bool) -> Option<Peeked> {
         let mut buffer = Vec::new();
         let list = BorrowedListId::of(list, self.engine.options.list_hash, &mut buffer);
-        let peeked = self.engine.heads.peek(list, op, range)?;
+        let peeked = self.engine.heads.peek(list, op, range, reusable)?;
         self.engine.metrics.head_hits.inc();
         Some(peeked)
-    }
-
-    fn recall(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<RenderedPage> {
-        let mut buffer = Vec::new();
-        let list = BorrowedListId::of(list, self.engine.options.list_hash, &mut buffer);
-        let rendered = self.engine.heads.recall(list, op, range)?;
-        self.engine.metrics.head_hits.inc();
-        Some(rendered)
     }
 
     fn keep(&self, op: &Operation, list: &ListKey, range: &Range, from: Provenance, rendered: &RenderedPage) {

@@ -11,7 +11,7 @@ use liststore::domain::{
     Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, NewItem,
     SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, RenderedPage, StoreError};
+use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Peeked, Range, RenderedPage, StoreError};
 use tokio::time::Instant;
 
 use super::Backend;
@@ -138,16 +138,16 @@ impl Probe {
     /// Reads a page through the session. Where the store answers without one, that answer has to
     /// be the same, before and after, also as somebody rendered it earlier.
     pub async fn page(&self, op: &Operation, range: &Range) -> ItemPage {
-        let look = || (self.store.recall(op, &self.list, range), self.store.peek(op, &self.list, range));
+        let look = || [true, false].map(|reusable| self.store.peek(op, &self.list, range, reusable));
         let before = look();
         let page = self.session.get(op, &self.list, range).await.unwrap();
-        for (recalled, peeked) in [before, look()] {
-            if let Some(recalled) = recalled {
-                assert_eq!(recalled, rendered(&page), "a kept page and a session disagree");
-            }
-            if let Some((peeked, from)) = peeked {
-                assert_eq!(peeked, page, "a peek and a session disagree");
-                self.store.keep(op, &self.list, range, from, &rendered(&page));
+        for peeked in before.into_iter().chain(look()).flatten() {
+            match peeked {
+                Peeked::Rendered(kept) => assert_eq!(kept, rendered(&page), "a kept page and a session disagree"),
+                Peeked::Page(peeked, from) => {
+                    assert_eq!(peeked, page, "a peek and a session disagree");
+                    self.store.keep(op, &self.list, range, from, &rendered(&page));
+                }
             }
         }
         page
