@@ -16,11 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use actix_web::{App, HttpServer, web};
 use tokio::sync::watch;
 
 use crate::actors::{ListPool, MetadataHandle, MetadataOptions, PoolOptions};
-use crate::api::{self, ApiOptions, ApiState};
+use crate::api::{self, ApiOptions, ApiState, ListenOptions, Listening};
 use crate::backup::Backups;
 use crate::config::Settings;
 use crate::domain::{Clock, SystemClock};
@@ -30,12 +29,6 @@ pub use stores::Stores;
 
 /// How often the start looks whether everything is ready.
 const READY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// Idle connections are kept this long: callers are services that come back.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// How long a connection may take to send the head of a request, its first one included.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections that wait in the kernel's queue while all workers have as many as they may.
-const ACCEPT_BACKLOG: u32 = 4_096;
 /// How long a stopping server goes on serving, and asks callers to leave with each answer.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// How long the actors may take to finish once no request is left.
@@ -112,7 +105,7 @@ impl Application {
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let draining = Arc::new(AtomicBool::new(false));
-        let state = web::Data::new(
+        let state = Arc::new(
             ApiState::new(
                 lists.clone(),
                 metadata.clone(),
@@ -130,25 +123,15 @@ impl Application {
             )
             .map_err(StartError::Metrics)?,
         );
-        let (workers, listen) = (settings.http.workers, settings.http.listen.to_string());
-        let connections = state.connections();
-        let server = HttpServer::new(move || App::new().configure(api::configure(state.clone())))
-            .on_connect(move |_, extensions| connections.opened(extensions))
-            .workers(workers)
-            .max_connections(settings.http.connections_max.div_ceil(workers))
-            .keep_alive(KEEP_ALIVE)
-            .client_request_timeout(HEAD_TIMEOUT)
-            // Work for a client that has gone is not begun. A client that only ends its own side
-            // looks the same, and no HTTP client does that before it has its answer.
-            .h1_allow_half_closed(false)
-            .shutdown_timeout(settings.http.shutdown_grace_secs)
-            .disable_signals()
-            .backlog(ACCEPT_BACKLOG)
-            .bind(&listen)
-            .map_err(|source| StartError::Bind { address: listen, source })?;
-        let address = server.addrs().first().copied().ok_or(StartError::NoAddress)?;
-        let server = server.run();
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
+        let options = ListenOptions {
+            workers: settings.http.workers,
+            connections_max: settings.http.connections_max,
+            shutdown_grace: grace,
+        };
+        let listen = settings.http.listen.to_string();
+        let Listening { server, address } =
+            api::listen(state, &listen, options).map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
         Ok(Self { address, server, lists, metadata, items, backups, draining, stopper, grace })
     }

@@ -34,7 +34,7 @@ const NOT_OF_THE_CALLER: [&str; 4] = ["Forwarded", "X-Forwarded-For", "Via", "Or
 pub(super) async fn create_backup(mut call: Call<'_>) -> Answer {
     let [] = call.query([])?;
     // It does not end a backup, but is to be well-formed as everywhere.
-    asked_timeout(call.headers())?;
+    asked_timeout(call.headers)?;
     let body = call.body().await?;
     let object = Object::read(&body, &["dir"], &[])?;
     let dir = object.required("dir", absolute)?;
@@ -63,8 +63,8 @@ fn absolute(text: &str) -> Result<PathBuf, Invalid> {
 }
 
 fn check_local(call: &Call<'_>) -> Result<(), Problem> {
-    let local = call.request.peer_addr().is_some_and(|peer| peer.ip().to_canonical().is_loopback());
-    let direct = NOT_OF_THE_CALLER.iter().all(|header| !call.headers().contains_key(*header));
+    let local = call.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
+    let direct = NOT_OF_THE_CALLER.iter().all(|header| !call.headers.contains_key(*header));
     if local && direct {
         return Ok(());
     }

@@ -16,60 +16,75 @@ use tokio::time::timeout;
 
 use super::problem::{ErrorCode, Problem};
 
-/// A request's body, as it arrives.
-pub(super) struct RequestBody {
-    payload: Payload,
-    ended: bool,
+/// A request's body.
+pub(super) enum RequestBody {
+    /// It is read when a handler asks for it.
+    Arriving { payload: Payload, ended: bool },
+    /// It was there before the handler.
+    Whole(Bytes),
+    /// It did not come in time.
+    Late,
 }
 
 impl RequestBody {
-    pub fn new(payload: Payload) -> Self {
+    pub fn arriving(payload: Payload) -> Self {
         let ended = matches!(payload, Payload::None);
-        Self { payload, ended }
+        Self::Arriving { payload, ended }
     }
 
     /// Reads a JSON body of at most `bytes_max` bytes; no more than that is held, however it is
     /// sent.
     pub async fn read(&mut self, headers: &HeaderMap, bytes_max: usize, at_most: Duration) -> Result<Bytes, Problem> {
         check_media_type(headers)?;
-        let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > bytes_max as u64) {
-            return Err(too_large(bytes_max));
-        }
-        timeout(at_most, self.collect(bytes_max)).await.unwrap_or_else(|_| {
+        let late = || {
             let detail = format!("the body did not arrive within {} s", at_most.as_secs());
-            Err(Problem::new(ErrorCode::DeadlineExceeded, detail))
-        })
-    }
-
-    async fn collect(&mut self, bytes_max: usize) -> Result<Bytes, Problem> {
-        let mut body = Bytes::new();
-        let mut joined = BytesMut::new();
-        while let Some(chunk) = self.payload.next().await {
-            let chunk = chunk.map_err(cut_off)?;
-            if body.len() + joined.len() + chunk.len() > bytes_max {
-                return Err(too_large(bytes_max));
+            Problem::new(ErrorCode::DeadlineExceeded, detail)
+        };
+        match self {
+            Self::Arriving { payload, ended } => {
+                let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+                if announced.is_some_and(|length| length > bytes_max as u64) {
+                    return Err(too_large(bytes_max));
+                }
+                let body = timeout(at_most, collect(payload, bytes_max)).await.map_err(|_| late())??;
+                *ended = true;
+                Ok(body)
             }
-            // Most bodies arrive as one chunk, which needs no copy.
-            if body.is_empty() && joined.is_empty() {
-                body = chunk;
-            } else {
-                joined.extend_from_slice(&std::mem::take(&mut body));
-                joined.extend_from_slice(&chunk);
-            }
+            Self::Whole(body) if body.len() > bytes_max => Err(too_large(bytes_max)),
+            Self::Whole(body) => Ok(std::mem::take(body)),
+            Self::Late => Err(late()),
         }
-        self.ended = true;
-        Ok(if joined.is_empty() { body } else { joined.freeze() })
     }
 
     /// The answer to the request that had this body. If some of it was left unread, the connection
     /// ends with the answer.
     pub fn answered_by(self, response: HttpResponse) -> HttpResponse {
-        if self.ended {
-            return response;
+        match self {
+            Self::Arriving { payload, ended: false } => {
+                response.map_body(|_, body| BoxBody::new(WithUnread { body, _unread: payload }))
+            }
+            Self::Arriving { .. } | Self::Whole(_) | Self::Late => response,
         }
-        response.map_body(|_, body| BoxBody::new(WithUnread { body, _unread: self.payload }))
     }
+}
+
+async fn collect(payload: &mut Payload, bytes_max: usize) -> Result<Bytes, Problem> {
+    let mut body = Bytes::new();
+    let mut joined = BytesMut::new();
+    while let Some(chunk) = payload.next().await {
+        let chunk = chunk.map_err(cut_off)?;
+        if body.len() + joined.len() + chunk.len() > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        // Most bodies arrive as one chunk, which needs no copy.
+        if body.is_empty() && joined.is_empty() {
+            body = chunk;
+        } else {
+            joined.extend_from_slice(&std::mem::take(&mut body));
+            joined.extend_from_slice(&chunk);
+        }
+    }
+    Ok(if joined.is_empty() { body } else { joined.freeze() })
 }
 
 /// An answer's body that keeps what was not read of the request: actix-web reads on and on when a

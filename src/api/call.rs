@@ -1,11 +1,12 @@
 //! A call: one request with its operation found, and what its handler needs to answer it.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use actix_web::http::header::HeaderValue;
 use actix_web::http::header::{CONTENT_TYPE, HeaderMap};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
@@ -25,28 +26,26 @@ pub(super) type Answer = Result<HttpResponse, Problem>;
 
 pub(super) struct Call<'c> {
     pub state: &'c ApiState,
-    pub request: &'c HttpRequest,
     pub segments: Segments<'c>,
+    pub query: Option<&'c str>,
+    pub headers: &'c HeaderMap,
+    pub peer: Option<SocketAddr>,
     pub body: &'c mut RequestBody,
 }
 
 impl<'c> Call<'c> {
-    pub fn headers(&self) -> &'c HeaderMap {
-        self.request.headers()
-    }
-
     pub fn query<const N: usize>(&self, parameters: [Parameter; N]) -> Result<[Option<Cow<'c, str>>; N], Problem> {
-        query::parse(self.request.uri().query(), parameters)
+        query::parse(self.query, parameters)
     }
 
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
         let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
-        self.body.read(self.request.headers(), body_bytes_max, body_timeout).await
+        self.body.read(self.headers, body_bytes_max, body_timeout).await
     }
 
     /// When the caller of a list operation stops waiting.
     pub fn timeout(&self) -> Result<Duration, Problem> {
-        headers::timeout(self.headers(), self.state.options.operation_timeout)
+        headers::timeout(self.headers, self.state.options.operation_timeout)
     }
 
     /// The feature that the path of a control-plane call names.

@@ -49,8 +49,8 @@ const FIXED: [(&str, &str); 3] = [
 )]
 pub(super) async fn create_feature(mut call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
-    let by = author(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
+    let by = author(call.headers)?;
     let body = call.body().await?;
     let known = ["entity_type", "name", "value_type", "ttl", "description", "owner", "labels"];
     let object = Object::read(&body, &known, &[])?;
@@ -85,7 +85,7 @@ pub(super) async fn create_feature(mut call: Call<'_>) -> Answer {
 )]
 pub(super) async fn list_features(call: Call<'_>) -> Answer {
     let [entity_type, text, page_size, page_token] = call.query([ENTITY_TYPE, TEXT, PAGE_SIZE, PAGE_TOKEN])?;
-    let timeout = asked_timeout(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
     let page_size = limit(page_size.as_deref())?;
     let entity_type = entity_type
         .map(|text| EntityType::new(&text))
@@ -113,7 +113,7 @@ pub(super) async fn list_features(call: Call<'_>) -> Answer {
 )]
 pub(super) async fn get_feature(call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
     let feature = find(&call, timeout).await?;
     tagged(&feature)
 }
@@ -135,9 +135,9 @@ pub(super) async fn get_feature(call: Call<'_>) -> Answer {
 )]
 pub(super) async fn update_feature(mut call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
-    let by = author(call.headers())?;
-    let condition = if_match(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
+    let by = author(call.headers)?;
+    let condition = if_match(call.headers)?;
     let id = call.feature_id()?;
     let body = call.body().await?;
     let object = Object::read(&body, &["ttl", "description", "owner", "labels"], &FIXED)?;
@@ -165,9 +165,9 @@ pub(super) async fn update_feature(mut call: Call<'_>) -> Answer {
 )]
 pub(super) async fn delete_feature(call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
-    let by = author(call.headers())?;
-    let condition = if_match(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
+    let by = author(call.headers)?;
+    let condition = if_match(call.headers)?;
     let id = call.feature_id()?;
     let ttl_max = Call::within(timeout, true, call.state.metadata.delete_feature(id, condition, by)).await?;
     json(HttpResponse::Ok(), &bodies::Deleted { items_expire_by: items_expire_by(&call, ttl_max).to_string() })
@@ -186,7 +186,7 @@ pub(super) async fn delete_feature(call: Call<'_>) -> Answer {
 )]
 pub(super) async fn get_history(call: Call<'_>) -> Answer {
     let [page_size, page_token] = call.query([PAGE_SIZE, PAGE_TOKEN])?;
-    let timeout = asked_timeout(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
     let page_size = limit(page_size.as_deref())?;
     let id = call.feature_id()?;
     let walk = HistoryWalk(&id);

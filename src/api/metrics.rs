@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use actix_web::dev::Extensions;
 use actix_web::http::StatusCode;
 use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
@@ -109,26 +108,14 @@ impl ApiMetrics {
         self.catalog_age_seconds.set(Duration::from_nanos(age_nanos).as_secs_f64());
     }
 
-    pub fn connections(&self) -> Connections {
-        Connections { open: self.connections.clone() }
+    /// Counts a connection until what is returned is dropped.
+    pub fn connection(&self) -> OpenConnection {
+        self.connections.inc();
+        OpenConnection { open: self.connections.clone() }
     }
 }
 
-/// Counts connections as they open and close.
-#[derive(Clone)]
-pub struct Connections {
-    open: IntGauge,
-}
-
-impl Connections {
-    /// Counts a connection until its `extensions` are dropped with it.
-    pub fn opened(&self, extensions: &mut Extensions) {
-        self.open.inc();
-        extensions.insert(OpenConnection { open: self.open.clone() });
-    }
-}
-
-struct OpenConnection {
+pub(super) struct OpenConnection {
     open: IntGauge,
 }
 

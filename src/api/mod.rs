@@ -3,15 +3,10 @@
 //! It holds handles and never an actor's address, reads no settings, and decides nothing about
 //! lists or definitions. `docs/api.md` is its guide; `GET /openapi.json` its exact form.
 //!
-//! # Wiring
-//! The composition root makes one [`ApiState`], and each HTTP worker an `App` of it:
-//!
-//! ```ignore
-//! let state = web::Data::new(ApiState::new(lists, metadata, backups, clock, registry, draining, options)?);
-//! let connections = state.connections();
-//! HttpServer::new(move || App::new().configure(api::configure(state.clone())))
-//!     .on_connect(move |_, extensions| connections.opened(extensions))
-//! ```
+//! # Ways in
+//! [`listen`] serves an [`ApiState`] on an address. A connection begins on the fast path
+//! (`fast_path`), which knows plain HTTP/1.1 requests, and goes over to actix-web at the first that
+//! is not plain. Both call [`server::serve`], so that what is told of the API holds for both.
 //!
 //! No middleware is needed: request ids, metrics and the log are kept by the API itself. Setting
 //! `draining` takes readiness off and asks callers to leave their connections; requests that still
@@ -21,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use actix_web::{HttpRequest, web};
 use prometheus::Registry;
 
 use crate::actors::{ListPool, MetadataHandle};
@@ -32,9 +26,11 @@ mod add_body;
 mod backups;
 mod body;
 mod call;
+mod fast_path;
 mod features;
 mod headers;
 mod health;
+mod listen;
 mod lists;
 mod metrics;
 mod object;
@@ -49,7 +45,7 @@ mod server;
 mod versions;
 
 pub use health::is_ready;
-pub use metrics::Connections;
+pub use listen::{ListenOptions, Listening, listen};
 
 #[derive(Debug, Clone, Copy)]
 pub struct ApiOptions {
@@ -102,23 +98,5 @@ impl ApiState {
             request_ids: headers::RequestIds::new(),
             request_log: request_log::RequestLog::default(),
         })
-    }
-
-    /// Counts open connections, for `HttpServer::on_connect`.
-    pub fn connections(&self) -> Connections {
-        self.metrics.connections()
-    }
-}
-
-/// Puts the whole API under an `App`.
-pub fn configure(state: web::Data<ApiState>) -> impl FnOnce(&mut web::ServiceConfig) {
-    // One handler behind all paths: finding routes by ourselves keeps decoding strict, every refusal
-    // a problem, and the way to a list short.
-    let serve = move |request: HttpRequest, payload: web::Payload| {
-        let state = state.clone();
-        async move { server::serve(&state, request, payload.into_inner()).await }
-    };
-    |config| {
-        config.default_service(web::to(serve));
     }
 }

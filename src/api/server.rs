@@ -1,11 +1,12 @@
 //! Serves one request: finds its operation, lets the handler answer, and keeps the books.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use actix_web::dev::Payload;
-use actix_web::http::header::{ALLOW, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
+use actix_web::http::Method;
+use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
 
 use super::body::RequestBody;
 use super::call::{Answer, Call};
@@ -14,13 +15,25 @@ use super::problem::Problem;
 use super::routes::{Found, Operation, find};
 use super::{ApiState, backups, features, health, lists, openapi, versions};
 
-pub(super) async fn serve(state: &ApiState, request: HttpRequest, payload: Payload) -> HttpResponse {
+/// A request, whichever way it came in.
+pub(super) struct Request<'r> {
+    pub method: &'r Method,
+    /// As it was sent, still encoded.
+    pub path: &'r str,
+    pub query: Option<&'r str>,
+    pub headers: &'r HeaderMap,
+    /// Who is at the other end of the connection.
+    pub peer: Option<SocketAddr>,
+    pub body: RequestBody,
+}
+
+pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
     let started = Instant::now();
-    let request_id = state.request_ids.of(request.headers());
-    let mut body = RequestBody::new(payload);
-    let (operation, answer) = match find(request.method(), request.uri().path()) {
+    let Request { method, path, query, headers, peer, mut body } = request;
+    let request_id = state.request_ids.of(headers);
+    let (operation, answer) = match find(method, path) {
         Ok(Found::Operation(operation, segments)) => {
-            let call = Call { state, request: &request, segments, body: &mut body };
+            let call = Call { state, segments, query, headers, peer, body: &mut body };
             (operation, answer(operation, call).await)
         }
         Ok(Found::Options(allow)) => {
@@ -41,7 +54,7 @@ pub(super) async fn serve(state: &ApiState, request: HttpRequest, payload: Paylo
     finish(state, &mut response, &request_id);
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);
-    state.request_log.answered(&request_id, &request, operation, response.status(), took);
+    state.request_log.answered(&request_id, method, path, operation, response.status(), took);
     body.answered_by(response)
 }
 

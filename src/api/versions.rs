@@ -35,8 +35,8 @@ const FIXED: [(&str, &str); 2] = [
 )]
 pub(super) async fn create_version(mut call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
-    let by = author(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
+    let by = author(call.headers)?;
     let id = call.feature_id()?;
     let body = call.body().await?;
     let object = Object::read(&body, &["version", "ttl", "description"], &FIXED[1..])?;
@@ -67,7 +67,7 @@ pub(super) async fn create_version(mut call: Call<'_>) -> Answer {
 )]
 pub(super) async fn get_version(call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
     let label = call.version_label()?;
     let feature = find(&call, timeout).await?;
     let version = feature.version(&label).ok_or_else(|| MetadataError::VersionNotFound(feature.id.clone(), label))?;
@@ -90,9 +90,9 @@ pub(super) async fn get_version(call: Call<'_>) -> Answer {
 )]
 pub(super) async fn update_version(mut call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
-    let by = author(call.headers())?;
-    let condition = if_match(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
+    let by = author(call.headers)?;
+    let condition = if_match(call.headers)?;
     let (id, label) = (call.feature_id()?, call.version_label()?);
     let body = call.body().await?;
     let object = Object::read(&body, &["ttl", "description"], &FIXED)?;
@@ -118,9 +118,9 @@ pub(super) async fn update_version(mut call: Call<'_>) -> Answer {
 )]
 pub(super) async fn delete_version(call: Call<'_>) -> Answer {
     let [] = call.query([])?;
-    let timeout = asked_timeout(call.headers())?;
-    let by = author(call.headers())?;
-    let condition = if_match(call.headers())?;
+    let timeout = asked_timeout(call.headers)?;
+    let by = author(call.headers)?;
+    let condition = if_match(call.headers)?;
     let (id, label) = (call.feature_id()?, call.version_label()?);
     let deleted = call.state.metadata.delete_version(id, label, condition, by);
     let ttl_max = Call::within(timeout, true, deleted).await?;

@@ -4,8 +4,6 @@
 pub enum StartError {
     #[error("cannot listen on {address}: {source}; choose another address with http.listen")]
     Bind { address: String, source: std::io::Error },
-    #[error("http.listen names no address")]
-    NoAddress,
     #[error("cannot open the item store: {0}")]
     Items(String),
     #[error("cannot open the metadata store: {0}")]

@@ -1,12 +1,14 @@
 //! Clients that are slow, endless, or many: they end by a bound or a time, and bother nobody else.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::client::{Api, ago, api, api_with, items, one};
+use super::client::{Answer, Api, ago, api, api_with, items, one};
 use super::faults::faulty;
 
 /// Far more than any of this takes, and less than a hanging test should.
@@ -104,16 +106,23 @@ async fn bodies_that_never_end_are_ended() {
     let list = items("seen", "u");
     let head = |framing: &str| format!("POST {list} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n").into_bytes();
 
-    let mut waiting = connect(&api).await;
-    waiting.write_all(&head("Content-Length: 90000")).await.unwrap();
+    let mut waiting = Vec::new();
+    for length in ["90", "90000"] {
+        let mut stream = connect(&api).await;
+        stream.write_all(&head(&format!("Content-Length: {length}"))).await.unwrap();
+        stream.write_all(b"{").await.unwrap();
+        waiting.push(stream);
+    }
     let mut dripping = connect(&api).await;
     dripping.write_all(&head("Transfer-Encoding: chunked")).await.unwrap();
     // Others are served meanwhile.
     api.post(&list, one(ago(1), "x")).await.expect(200);
     let dripped = drip(dripping, b"1\r\n \r\n").await;
     assert!(dripped.starts_with("HTTP/1.1 504 ") && dripped.contains("deadline_exceeded"), "{dripped}");
-    let waited = until_closed(&mut waiting).await;
-    assert!(waited.starts_with("HTTP/1.1 504 ") && waited.contains("did not arrive within 1 s"), "{waited}");
+    for mut stream in waiting {
+        let waited = until_closed(&mut stream).await;
+        assert!(waited.starts_with("HTTP/1.1 504 ") && waited.contains("did not arrive within 1 s"), "{waited}");
+    }
 
     // As fast as it can be sent: refused at the bound, long before the time is over.
     let endless = connect(&api).await;
@@ -142,6 +151,102 @@ async fn bodies_that_never_end_are_ended() {
         assert!(answer.starts_with("HTTP/1.1 20") || answer.starts_with("HTTP/1.1 404"), "{answer}");
     }
     assert_eq!(api.values(&list).await, ["x"]);
+}
+
+/// A request of one client, to be put together with others.
+fn request(line: &str, framing: &str, body: &str) -> String {
+    format!("{line} HTTP/1.1\r\nHost: x\r\n{framing}\r\n{body}")
+}
+
+fn add_request(list: &str, value: &str) -> String {
+    let body = one(ago(1), value).to_string();
+    request(&format!("POST {list}"), &format!("Content-Length: {}\r\n", body.len()), &body)
+}
+
+#[tokio::test]
+async fn requests_that_come_together_are_answered_in_their_order() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let rounds = 200;
+    let mut all = String::new();
+    for number in 0..rounds {
+        all += &add_request(&list, &format!("v{number}"));
+        all += &request(&format!("GET {list}?limit=1"), "", "");
+        all += &request("GET /nowhere", "", "");
+    }
+    let (mut from, mut to) = connect(&api).await.into_split();
+    let sending = tokio::spawn(async move { to.write_all(all.as_bytes()).await.map(|()| to) });
+    for number in 0..rounds {
+        let added = timeout(PATIENCE, Answer::read(&mut from, false)).await.unwrap();
+        assert_eq!(added.expect(200)["added"], 1);
+        let got = timeout(PATIENCE, Answer::read(&mut from, false)).await.unwrap();
+        assert_eq!(got.values(), [format!("v{number}")]);
+        timeout(PATIENCE, Answer::read(&mut from, false)).await.unwrap().refused("not_found", "");
+    }
+    sending.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_request_in_pieces_is_one_request() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let whole = add_request(&list, "x");
+    for cut in 1..whole.len() {
+        let mut stream = connect(&api).await;
+        stream.set_nodelay(true).unwrap();
+        let (begin, end) = whole.as_bytes().split_at(cut);
+        stream.write_all(begin).await.unwrap();
+        // The server has the first piece when it answers a request that came later.
+        api.get("/livez").await.expect(200);
+        stream.write_all(end).await.unwrap();
+        let answer = timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap();
+        assert_eq!(answer.expect(200)["added"], 1, "cut at {cut}");
+    }
+    assert_eq!(api.values(&list).await, ["x"]);
+}
+
+#[tokio::test]
+async fn a_connection_goes_on_after_requests_of_every_kind() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let mut stream = connect(&api).await;
+    let chunked = {
+        let body = one(ago(1), "chunked").to_string();
+        let framing = "Transfer-Encoding: chunked\r\n";
+        request(&format!("POST {list}"), framing, &format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()))
+    };
+    let large = {
+        let items: Vec<_> = (0..500).map(|at| json!({"timestamp": ago(60) + at, "value": "x".repeat(200)})).collect();
+        let body = json!({ "items": items }).to_string();
+        request(&format!("POST {list}"), &format!("Content-Length: {}\r\n", body.len()), &body)
+    };
+    let together = [
+        add_request(&list, "plain"),
+        chunked,
+        add_request(&list, "after it"),
+        large,
+        request(&format!("GET {list}?limit=9"), "Connection: keep-alive\r\n", ""),
+    ]
+    .concat();
+    stream.write_all(together.as_bytes()).await.unwrap();
+    for added in [1, 1, 1, 500] {
+        let answer = timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap();
+        assert_eq!(answer.expect(200)["added"], added);
+    }
+    let got = timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap();
+    let newest: HashSet<_> = got.values()[..3].iter().map(|value| value.as_str().unwrap().to_owned()).collect();
+    assert_eq!(newest, HashSet::from(["plain", "chunked", "after it"].map(str::to_owned)));
+    stream.write_all(request(&format!("HEAD {list}"), "", "").as_bytes()).await.unwrap();
+    let head = timeout(PATIENCE, Answer::read(&mut stream, true)).await.unwrap();
+    assert_eq!(head.status, 200);
+    // It is one connection all the time, and is counted as one.
+    let before = metric(&api, "liststore_http_connections").await;
+    drop(stream);
+    let ended = async { while metric(&api, "liststore_http_connections").await >= before {} };
+    timeout(PATIENCE, ended).await.expect("the connection is counted until it ends");
 }
 
 #[tokio::test]
