@@ -18,7 +18,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::ApiState;
 use super::body::RequestBody;
-use super::fast_path::{self, HEAD_TIMEOUT, HandedOver, KEEP_ALIVE};
+use super::fast_path::{self, HEAD_TIMEOUT, HandedOver, KEEP_ALIVE, LINGER};
 use super::metrics::OpenConnection;
 use super::server::{self, Request};
 
@@ -82,8 +82,9 @@ pub fn listen(state: Arc<ApiState>, host_port: &str, options: ListenOptions) -> 
                             let peer = stream.peer_addr().ok();
                             // Answers are written whole: nothing is gained by waiting to fill a packet.
                             stream.set_nodelay(true).map_err(drop)?;
-                            let rest = fast_path::serve(stream, peer, &state, &worker, stopping.notified()).await;
-                            let Some(HandedOver { stream, read }) = rest else { return Ok(()) };
+                            // On the heap, so that its state is gone once the connection is the framework's.
+                            let served = Box::pin(fast_path::serve(stream, peer, &state, &worker, stopping.notified()));
+                            let Some(HandedOver { stream, read }) = served.await else { return Ok(()) };
                             let stream = Rewound { read, stream, _open: open };
                             std::future::poll_fn(|context| framework.poll_ready(context)).await.map_err(drop)?;
                             framework.call((stream, Protocol::Http1, peer)).await.map_err(drop)
@@ -129,8 +130,9 @@ where
     HttpService::build()
         .keep_alive(KEEP_ALIVE)
         .client_request_timeout(HEAD_TIMEOUT)
-        // Work for a client that has gone is not begun. A client that only ends its own side
-        // looks the same, and no HTTP client does that before it has its answer.
+        .client_disconnect_timeout(LINGER)
+        // Work for a client that has gone is not begun. A client that only ends its own side looks the
+        // same.
         .h1_allow_half_closed(false)
         .graceful_shutdown_signal(stopping)
         .finish(map_config(App::new().default_service(web::to(serve)), |()| AppConfig::default()))
@@ -152,6 +154,10 @@ impl AsyncRead for Rewound {
         let bytes = this.read.len().min(buffer.remaining());
         buffer.put_slice(&this.read[..bytes]);
         this.read.advance(bytes);
+        if this.read.is_empty() {
+            // Its memory is not needed for as long as the connection lives.
+            this.read = Bytes::new();
+        }
         Poll::Ready(Ok(()))
     }
 }

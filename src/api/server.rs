@@ -51,10 +51,10 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
             (problem.to_response(), Some(problem.code))
         }
     };
-    finish(state, &mut response, &request_id);
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);
     state.request_log.answered(&request_id, method, path, operation, response.status(), took);
+    finish(state, &mut response, request_id);
     body.answered_by(response)
 }
 
@@ -83,8 +83,8 @@ async fn answer(operation: Operation, call: Call<'_>) -> Answer {
     }
 }
 
-fn finish(state: &ApiState, response: &mut HttpResponse, request_id: &HeaderValue) {
-    response.headers_mut().insert(REQUEST_ID, request_id.clone());
+fn finish(state: &ApiState, response: &mut HttpResponse, request_id: HeaderValue) {
+    response.headers_mut().insert(REQUEST_ID, request_id);
     if state.draining.load(Ordering::Relaxed) {
         // Callers move on to another server before this one's sockets close.
         response.head_mut().set_connection_type(actix_web::http::ConnectionType::Close);

@@ -30,7 +30,8 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
 
 fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.listen", &mut http.listen, host_port(None));
-    reader.read("http.workers", &mut http.workers, number(1..=1_024));
+    // More than these the HTTP server does not take.
+    reader.read("http.workers", &mut http.workers, number(1..=512));
     reader.read("http.body_bytes_max", &mut http.body_bytes_max, bytes(1 << 10..=1 << 30));
     reader.read("http.response_bytes_max", &mut http.response_bytes_max, bytes(1 << 10..=1 << 30));
     reader.read("http.connections_max", &mut http.connections_max, number(1..=1_000_000));

@@ -16,6 +16,9 @@ use super::support::{self, TestServer, spawn_server};
 /// it over to the framework; without one all that these tests send takes the fast way.
 const BY_THE_FRAMEWORK: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"api_framework");
 
+/// A line of a head that makes a request take the way that is tested.
+pub const MARK: &str = if BY_THE_FRAMEWORK { "TE: trailers\r\n" } else { "" };
+
 /// A server and the way to it.
 pub struct Api {
     pub server: TestServer,
@@ -115,8 +118,7 @@ impl Api {
 
     /// Sends a request as it stands, for what a client library would change or refuse.
     pub async fn raw(&self, head: &str, body: &[u8]) -> Answer {
-        let way = if BY_THE_FRAMEWORK { "\r\nConnection: close" } else { "" };
-        let mut request = format!("{head}\r\nHost: test{way}\r\n").into_bytes();
+        let mut request = format!("{head}\r\nHost: test\r\n").into_bytes();
         if !body.is_empty() && !head.contains("Transfer-Encoding") {
             request.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
         }
@@ -132,7 +134,8 @@ impl Api {
     /// Sends bytes and reads the answer.
     pub async fn exchange(&self, request: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.server.address()).await.unwrap();
-        stream.write_all(request).await.unwrap();
+        let end = request.windows(2).position(|w| w == b"\r\n").expect("a request line") + 2;
+        stream.write_all(&[&request[..end], MARK.as_bytes(), &request[end..]].concat()).await.unwrap();
         let without_body = request.starts_with(b"HEAD ");
         Answer::read(&mut stream, without_body).await
     }

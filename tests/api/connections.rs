@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::client::{Answer, Api, ago, api, api_with, items, one};
+use super::client::{Answer, Api, MARK, ago, api, api_with, items, one};
 use super::faults::faulty;
 
 /// Far more than any of this takes, and less than a hanging test should.
@@ -104,7 +104,7 @@ async fn bodies_that_never_end_are_ended() {
     let api = api_with(&[("http.body_timeout_secs", "1"), ("http.body_bytes_max", "100000")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
-    let head = |framing: &str| format!("POST {list} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n").into_bytes();
+    let head = |framing: &str| format!("POST {list} HTTP/1.1\r\nHost: x\r\n{MARK}{framing}\r\n\r\n").into_bytes();
 
     let mut waiting = Vec::new();
     for length in ["90", "90000"] {
@@ -122,6 +122,7 @@ async fn bodies_that_never_end_are_ended() {
     for mut stream in waiting {
         let waited = until_closed(&mut stream).await;
         assert!(waited.starts_with("HTTP/1.1 504 ") && waited.contains("did not arrive within 1 s"), "{waited}");
+        assert!(waited.contains("connection: close"), "{waited}");
     }
 
     // As fast as it can be sent: refused at the bound, long before the time is over.
@@ -155,7 +156,7 @@ async fn bodies_that_never_end_are_ended() {
 
 /// A request of one client, to be put together with others.
 fn request(line: &str, framing: &str, body: &str) -> String {
-    format!("{line} HTTP/1.1\r\nHost: x\r\n{framing}\r\n{body}")
+    format!("{line} HTTP/1.1\r\nHost: x\r\n{MARK}{framing}\r\n{body}")
 }
 
 fn add_request(list: &str, value: &str) -> String {
@@ -250,6 +251,73 @@ async fn a_connection_goes_on_after_requests_of_every_kind() {
 }
 
 #[tokio::test]
+async fn an_answer_does_not_wait_for_the_next_one() {
+    let (api, faults) = faulty(&[("items.operation_timeout_ms", "30000")]).await;
+    api.feature("seen", "string", "30d").await;
+    faults.stall(true);
+    let mut stream = connect(&api).await;
+    let both = request("GET /livez", "", "") + &add_request(&items("seen", "u"), "x");
+    stream.write_all(both.as_bytes()).await.unwrap();
+    timeout(PATIENCE, Answer::read(&mut stream, false)).await.expect("the first answer comes").expect(200);
+    faults.stall(false);
+    timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().expect(200);
+}
+
+#[tokio::test]
+async fn an_older_client_ends_no_connection_but_its_own() {
+    let api = api_with(&[("http.workers", "1")]).await;
+    for _ in 0..3 {
+        let mut old = connect(&api).await;
+        old.write_all(b"GET /livez HTTP/1.0\r\n\r\n").await.unwrap();
+        let answer = until_closed(&mut old).await;
+        assert!(answer.starts_with("HTTP/1.0 200 ") || answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    let mut stream = connect(&api).await;
+    for _ in 0..5 {
+        stream.write_all(request("GET /livez", "", "").as_bytes()).await.unwrap();
+        let answer = timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap();
+        assert_eq!((answer.status, answer.header("connection")), (200, None));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_heard_by_a_client_that_still_sends() {
+    let api = api_with(&[("http.body_bytes_max", "100000")]).await;
+    api.feature("seen", "string", "30d").await;
+    let body = vec![b' '; 8 << 20];
+    let mut stream = connect(&api).await;
+    let head = request(&format!("POST {}", items("seen", "u")), &format!("Content-Length: {}\r\n", body.len()), "");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // It listens only when all is sent, as simple clients do.
+    stream.write_all(&body).await.expect("the server takes in what it has refused, for a while");
+    timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().refused("payload_too_large", "");
+}
+
+#[tokio::test]
+async fn empty_lines_between_requests_are_no_requests() {
+    let api = api().await;
+    let mut stream = connect(&api).await;
+    for _ in 0..3 {
+        let text = request("GET /livez", "", "") + "\r\n";
+        stream.write_all(text.as_bytes()).await.unwrap();
+        timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().expect(200);
+    }
+    // Longer than the head of a request may take, and far less than a connection may be idle.
+    let mut byte = [0];
+    let more = timeout(Duration::from_secs(7), stream.read(&mut byte)).await;
+    assert!(more.is_err(), "the server says something, or ends the connection: {more:?}");
+}
+
+#[tokio::test]
+async fn a_request_names_one_host() {
+    let api = api().await;
+    for hosts in ["", "Host: a\r\nHost: a\r\n"] {
+        let answer = api.exchange(format!("GET /livez HTTP/1.1\r\n{hosts}\r\n").as_bytes()).await;
+        assert_eq!(answer.status, 400, "{hosts:?}");
+    }
+}
+
+#[tokio::test]
 async fn work_whose_client_has_gone_is_not_done() {
     let given = [
         ("items.actors", "1"),
@@ -259,10 +327,7 @@ async fn work_whose_client_has_gone_is_not_done() {
     ];
     let (api, faults) = faulty(&given).await;
     api.feature("seen", "string", "30d").await;
-    let add = |entity_id: &str| {
-        let (path, body) = (items("seen", entity_id), one(ago(1), "x").to_string());
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
-    };
+    let add = |entity_id: &str| add_request(&items("seen", entity_id), "x").into_bytes();
     faults.stall(true);
     let mut stays = connect(&api).await;
     stays.write_all(&add("stays")).await.unwrap();

@@ -11,9 +11,10 @@
 //! all bytes that were read of it, and stays there.
 //!
 //! Times and bounds: a connection's first bytes must come within [`HEAD_TIMEOUT`], those of the next
-//! request within [`KEEP_ALIVE`], a body within `http.body_timeout_secs`; an answer must be taken
-//! within [`KEEP_ALIVE`]. What a client sends ahead of its turn waits in the kernel but for
-//! [`AHEAD_BYTES`]. A client that leaves ends the work for it.
+//! request within [`KEEP_ALIVE`], a body within `http.body_timeout_secs` and before its handler is
+//! called; an answer must be taken within [`KEEP_ALIVE`]. What a client sends ahead of its turn waits
+//! in the kernel but for [`AHEAD_BYTES`]. A client that leaves, or ends its own side, ends the work
+//! for it.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,8 +23,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use actix_web::http::{ConnectionType, Version};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 
@@ -42,9 +44,12 @@ mod response;
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long a connection may take to send the head of a request, its first one included.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Read at once, at least.
+/// How long what a client still sends is taken in after the last answer: closing at once would reset
+/// the connection, and the client could lose that answer (RFC 9112, section 9.6).
+pub(super) const LINGER: Duration = Duration::from_secs(1);
+/// Room for a read, at least.
 const READ_BYTES: usize = 4 << 10;
-/// What is read of the requests behind the one that is being answered.
+/// What is held of requests that wait for their turn.
 const AHEAD_BYTES: usize = 16 << 10;
 /// Answers to requests that came together are sent together, up to this.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -83,16 +88,15 @@ pub(super) async fn serve(
     };
     let (mut timer, mut stopping) = (pin!(sleep_until(connection.idle_until)), pin!(stopping));
     loop {
+        connection.skip_empty_lines();
         match request::parse(&connection.input) {
             Parsed::Nothing => {
                 connection.flush().await.ok()?;
                 connection.next_bytes(timer.as_mut(), stopping.as_mut()).await?;
             }
             Parsed::Simple(head) => {
-                let kept = connection.answer(head).await?;
-                if !kept {
-                    connection.flush().await.ok()?;
-                    connection.stream.shutdown().await.ok()?;
+                if !connection.answer(head).await? {
+                    connection.end().await.ok()?;
                     return None;
                 }
                 connection.idle_until = Instant::now() + KEEP_ALIVE;
@@ -119,6 +123,12 @@ struct Connection<'w> {
 }
 
 impl Connection<'_> {
+    /// Some clients put an empty line behind a body (RFC 9112, section 2.2).
+    fn skip_empty_lines(&mut self) {
+        let empty = self.input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        self.input.advance(empty);
+    }
+
     /// Waits for the next bytes; `None` at the end of the connection.
     async fn next_bytes(
         &mut self,
@@ -157,13 +167,16 @@ impl Connection<'_> {
         let target = std::str::from_utf8(text.get(head.target)?).ok()?;
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         let request = Request { method: &head.method, path, query, headers: &head.headers, peer: self.peer, body };
-        let response = self.unless_gone(server::serve(self.state, request)).await?;
-        let kept = whole && !response::closes(&response);
+        let mut response = self.unless_gone(server::serve(self.state, request)).await?;
+        // Heads are used again: this one may have answered an older client on a connection of the
+        // framework's, whose version says by itself that the connection ends.
+        response.head_mut().version = Version::HTTP_11;
+        let kept = whole && response.head().connection_type() != ConnectionType::Close;
         if self.output.capacity() == 0 {
             self.output = self.worker.buffers.take();
         }
         let date = self.worker.dates.at(self.state.clock.now());
-        response::write(response, &date, &mut self.output).await?;
+        response::write(response, kept, &date, &mut self.output).await?;
         if self.output.len() >= OUTPUT_BYTES {
             self.flush().await.ok()?;
         }
@@ -187,13 +200,21 @@ impl Connection<'_> {
         Some(RequestBody::Whole(self.input.split_to(length).freeze()))
     }
 
-    /// Waits for an answer, unless the client leaves first.
+    /// Waits for an answer, unless the client leaves first. Earlier answers are sent meanwhile.
     async fn unless_gone<T>(&mut self, answering: impl Future<Output = T>) -> Option<T> {
-        let Self { stream, input, worker, .. } = self;
+        let Self { stream, input, output, worker, .. } = self;
         let mut answering = pin!(answering);
         poll_fn(|context| {
             if let Poll::Ready(answer) = answering.as_mut().poll(context) {
                 return Poll::Ready(Some(answer));
+            }
+            while !output.is_empty()
+                && let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, output)
+            {
+                match written {
+                    Ok(bytes) if bytes > 0 => output.advance(bytes),
+                    _ => return Poll::Ready(None),
+                }
             }
             while input.len() < AHEAD_BYTES {
                 let read = ready!(poll_read(stream, input, &worker.buffers, context));
@@ -204,6 +225,20 @@ impl Connection<'_> {
             Poll::Pending
         })
         .await
+    }
+
+    /// Ends the connection after its last answer.
+    async fn end(mut self) -> io::Result<()> {
+        self.flush().await?;
+        self.stream.shutdown().await?;
+        let mut rest = self.worker.buffers.take();
+        let until_it_ends = async {
+            while self.stream.read_buf(&mut rest).await? > 0 {
+                rest.clear();
+            }
+            Ok(())
+        };
+        timeout(LINGER, until_it_ends).await?
     }
 
     async fn flush(&mut self) -> io::Result<()> {
@@ -218,7 +253,7 @@ impl Connection<'_> {
     }
 }
 
-/// Reads what is there. The input takes a buffer only for that.
+/// Reads what is there. The input has a buffer only while something is in it.
 fn poll_read(
     stream: &mut TcpStream,
     input: &mut BytesMut,
@@ -230,11 +265,16 @@ fn poll_read(
         *input = buffers.take();
     }
     input.reserve(READ_BYTES);
-    pin!(stream.read_buf(input)).poll(context)
+    let most = AHEAD_BYTES.saturating_sub(input.len());
+    let read = pin!(stream.read_buf(&mut (&mut *input).limit(most))).poll(context);
+    if read.is_pending() && input.is_empty() {
+        buffers.give_back(input);
+    }
+    read
 }
 
-/// Nothing if the client ended its side, or the connection broke off. No HTTP client ends its side
-/// before it has its answer.
+/// Nothing if the client has ended its side, or the connection broke off. To end one's side before
+/// the answer is there means to give it up, here as in the framework.
 fn some_read(read: io::Result<usize>) -> Option<()> {
     read.ok().filter(|bytes| *bytes > 0).map(drop)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use actix_web::HttpResponse;
 use actix_web::body::{MessageBody, to_bytes};
-use actix_web::http::{ConnectionType, StatusCode};
+use actix_web::http::StatusCode;
 use bytes::{BufMut, BytesMut};
 use httpdate::HttpDate;
 
@@ -39,14 +39,9 @@ impl Dates {
     }
 }
 
-/// Whether the connection ends with this answer.
-pub(super) fn closes(response: &HttpResponse) -> bool {
-    response.head().connection_type() == ConnectionType::Close
-}
-
-/// Writes an answer as HTTP/1.1 has it (RFC 9112). `None` if its body cannot be had.
-pub(super) async fn write(response: HttpResponse, date: &Date, out: &mut BytesMut) -> Option<()> {
-    let closes = closes(&response);
+/// Writes an answer as HTTP/1.1 has it (RFC 9112), after which the connection is kept or not. `None` if
+/// its body cannot be had.
+pub(super) async fn write(response: HttpResponse, kept: bool, date: &Date, out: &mut BytesMut) -> Option<()> {
     let (response, body) = response.into_parts();
     let body = match body.try_into_bytes() {
         Ok(bytes) => bytes,
@@ -66,7 +61,7 @@ pub(super) async fn write(response: HttpResponse, date: &Date, out: &mut BytesMu
         // Writing to memory does not fail.
         write!(out, "{}", body.len()).ok()?;
     }
-    if closes {
+    if !kept {
         header(out, "connection", b"close");
     }
     header(out, "date", date);
@@ -86,32 +81,31 @@ fn header(out: &mut BytesMut, name: &str, value: &[u8]) {
 mod tests {
     use super::*;
 
-    fn written(response: HttpResponse) -> String {
+    fn written(response: HttpResponse, kept: bool) -> String {
         let dates = Dates::default();
         let date = dates.at(Timestamp::from_nanos(784_111_777_999_999_999).unwrap());
         let mut out = BytesMut::new();
-        futures_util::FutureExt::now_or_never(write(response, &date, &mut out)).unwrap().unwrap();
+        futures_util::FutureExt::now_or_never(write(response, kept, &date, &mut out)).unwrap().unwrap();
         String::from_utf8(out.to_vec()).unwrap()
     }
 
     #[test]
     fn an_answer_has_a_length_and_a_date() {
-        let answer = written(HttpResponse::Ok().insert_header(("etag", "\"7\"")).body("four"));
+        let answer = written(HttpResponse::Ok().insert_header(("etag", "\"7\"")).body("four"), true);
         let lines = "HTTP/1.1 200 OK\r\netag: \"7\"\r\ncontent-length: 4\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT";
         assert_eq!(answer, format!("{lines}\r\n\r\nfour"));
     }
 
     #[test]
     fn no_content_has_no_length() {
-        let answer = written(HttpResponse::NoContent().finish());
+        let answer = written(HttpResponse::NoContent().finish(), true);
         assert!(answer.starts_with("HTTP/1.1 204 No Content\r\n") && !answer.contains("content-length"), "{answer}");
     }
 
     #[test]
     fn the_last_answer_says_so() {
-        let response = HttpResponse::Ok().force_close().finish();
-        assert!(closes(&response));
-        assert!(written(response).contains("\r\nconnection: close\r\n"));
+        let is_last = |kept| written(HttpResponse::Ok().finish(), kept).contains("\r\nconnection: close\r\n");
+        assert!(is_last(false) && !is_last(true));
     }
 
     #[test]

@@ -31,7 +31,7 @@ const OVERHEAD: usize = 192;
 const STRIPES: usize = 1024;
 
 /// The newest items of one list.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Head {
     row: Bytes,
     count: usize,
@@ -39,7 +39,7 @@ pub struct Head {
     wanted: usize,
     /// Whether the list has no other items than these.
     complete: bool,
-    kept: Option<Arc<Kept>>,
+    kept: Option<Kept>,
 }
 
 /// A page of a head as it was rendered for callers, and for which gets it is the answer.
@@ -62,8 +62,8 @@ impl Kept {
 #[derive(Debug, Clone)]
 struct ByBytes;
 
-impl Weighter<ListId, Head> for ByBytes {
-    fn weight(&self, list: &ListId, head: &Head) -> u64 {
+impl Weighter<ListId, Arc<Head>> for ByBytes {
+    fn weight(&self, list: &ListId, head: &Arc<Head>) -> u64 {
         let kept = head.kept.as_ref().map_or(0, |kept| kept.rendered.text.len() + OVERHEAD);
         (list.bytes().len() + head.row.len() + kept + OVERHEAD) as u64
     }
@@ -75,7 +75,8 @@ pub struct Seen(u64);
 
 #[derive(Debug)]
 pub struct Heads {
-    cache: Cache<ListId, Head, ByBytes>,
+    /// A head is shared with its readers as a whole: taking it out counts once.
+    cache: Cache<ListId, Arc<Head>, ByBytes>,
     /// Counts the changes to the lists of a stripe, and keeps changes and fills of one list apart.
     stripes: Box<[Mutex<u64>]>,
 }
@@ -119,11 +120,11 @@ impl Heads {
     /// The page as it was kept, if it is `reusable`, or else as it is.
     pub fn peek(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range, reusable: bool) -> Option<Peeked> {
         let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
-        if reusable && let Some(kept) = head.kept.filter(|kept| kept.answers(op, range)) {
+        if reusable && let Some(kept) = head.kept.as_ref().filter(|kept| kept.answers(op, range)) {
             return Some(Peeked::Rendered(kept.rendered.clone()));
         }
         let (page, holds_until) = page::from_row(op, range, head.row.clone(), head.complete)?;
-        Some(Peeked::Page(page, Provenance { source: head.row, read_at: op.now, holds_until }))
+        Some(Peeked::Page(page, Provenance { source: head.row.clone(), read_at: op.now, holds_until }))
     }
 
     /// Keeps a page that was rendered, unless the list has changed since it was read. Heads come
@@ -141,7 +142,8 @@ impl Heads {
             until: from.holds_until,
             rendered: rendered.clone(),
         };
-        let _no_longer_there = self.cache.replace(list.clone(), Head { kept: Some(Arc::new(kept)), ..head }, true);
+        let head = Head { row: head.row.clone(), kept: Some(kept), ..*head };
+        let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
     }
 
     /// To be noted before a list is read for its head.
@@ -153,7 +155,7 @@ impl Heads {
     pub fn fill(&self, list: &ListId, seen: Seen, head: Head) {
         let changes = self.stripe(list);
         if *changes == seen.0 {
-            self.cache.insert(list.clone(), head);
+            self.cache.insert(list.clone(), Arc::new(head));
         }
     }
 
@@ -167,7 +169,7 @@ impl Heads {
         match head.after(change) {
             // Not `insert`: a list that is only written to must not look popular.
             Ok(Some(head)) => {
-                let _no_longer_there = self.cache.replace(list.clone(), head, true);
+                let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
             }
             Ok(None) | Err(_) => {
                 self.cache.remove(list);
