@@ -124,6 +124,27 @@ mod tests {
         }
     }
 
+    /// Those above fit one tail. Embedded data files are in the order of these hashes: a list whose
+    /// hash changed would not be found in them again.
+    #[test]
+    fn tokens_of_long_keys_stay_as_they_are() {
+        let bytes: Vec<u8> = (0..48_u8).map(|i| i.wrapping_mul(37).wrapping_add(101)).collect();
+        for (len, token) in [
+            (15, -6_909_840_963_060_900_700),
+            (16, -199_550_643_256_857_073),
+            (17, 1_534_405_514_945_781_128),
+            (24, 577_755_535_932_161_049),
+            (31, 8_734_630_268_248_576_706),
+            (32, 180_340_039_470_416_528),
+            (33, -3_581_579_353_033_086_660),
+            (48, -5_096_632_538_298_712_058),
+        ] {
+            assert_eq!(Token::of_bytes(&bytes[..len]).as_i64(), token, "{len} bytes");
+        }
+        let list = Token::of_partition_key(&[b"user#story_presented|", b"u-123"]);
+        assert_eq!(list.as_i64(), -8_687_278_386_125_132_742);
+    }
+
     #[test]
     fn a_partition_key_is_serialised_as_a_composite() {
         assert_eq!(Token::of_partition_key(&[b"ab", b"c"]), Token::of_bytes(b"\x00\x02ab\x00\x00\x01c\x00"));
@@ -136,6 +157,15 @@ mod tests {
             prop_assert!(before < buckets);
             prop_assert!(after == before || after == buckets);
         }
+    }
+
+    /// Vectors that other implementations of the paper's algorithm are tested with.
+    #[test]
+    fn buckets_are_those_of_jump_consistent_hashing() {
+        for (token, buckets, bucket) in [(1, 1, 0), (42, 57, 43), (0xdead_10cc, 666, 361), (256, 1_024, 520)] {
+            assert_eq!(Token(token).bucket(buckets), bucket, "{token} of {buckets}");
+        }
+        assert_eq!(Token(42).bucket(0), 0);
     }
 
     #[test]

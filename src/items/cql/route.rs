@@ -154,7 +154,18 @@ impl LoadBalancingPolicy for AttemptRoute {
 
 #[cfg(test)]
 mod tests {
+    use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
+
     use super::*;
+
+    proptest::proptest! {
+        /// The domain has a Murmur3 of its own, which names no driver.
+        #[test]
+        fn the_tokens_of_the_domain_are_the_drivers(key: Vec<u8>) {
+            let token = Murmur3Partitioner.hash_one(&key);
+            proptest::prop_assert_eq!(crate::domain::Token::of_bytes(&key).as_i64(), token.value());
+        }
+    }
 
     #[test]
     fn a_node_that_hangs_is_asked_once_a_second_until_it_answers() {
