@@ -233,6 +233,21 @@ mod tests {
         }
     }
 
+    /// Leap days and the ends of centuries are few: drawing days at random misses them.
+    #[test]
+    fn every_day_has_its_date() {
+        let mut writer = Rfc3339Writer::default();
+        let mut date = time::macros::date!(1970 - 01 - 01);
+        while date <= time::macros::date!(2286 - 11 - 20) {
+            let days = (date - time::macros::date!(1970 - 01 - 01)).whole_days() as u64;
+            let midnight = Timestamp::from_nanos(days * 86_400_000_000_000).unwrap();
+            let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+            let expected = format!("{year:04}-{month:02}-{day:02}T00:00:00.000000000Z");
+            assert_eq!(String::from_utf8_lossy(writer.text(midnight)), expected);
+            date = date.next_day().unwrap();
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_refused_or_reads_back(
