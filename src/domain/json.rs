@@ -189,6 +189,14 @@ mod tests {
     }
 
     #[test]
+    fn negative_numbers_stay_negative() {
+        assert_eq!(
+            canonical(r#"{"b":[-1,-2.5,-9007199254740992],"a":-0}"#).as_deref(),
+            Ok(r#"{"a":0,"b":[-1,-2.5,-9007199254740992]}"#)
+        );
+    }
+
+    #[test]
     fn integers_that_a_double_would_change_are_refused() {
         for good in ["0", "-0", "9007199254740992", "-9007199254740992", "100000000000000000000", "9007199254740993.5"]
         {
