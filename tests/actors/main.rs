@@ -1,7 +1,10 @@
 //! The pool under faults that a real store will not produce on demand: operations that panic, an
-//! actor that dies, a store that stalls, sessions that do not open.
+//! actor that dies, a store that stalls, sessions that do not open. In `definitions`, the metadata
+//! actor under such faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod definitions;
+mod elsewhere;
 mod faulty;
 
 use std::sync::Arc;
@@ -172,6 +175,17 @@ async fn work_whose_deadline_has_passed_is_not_begun() {
     assert!(matches!(late, Err(ListError::DeadlineExceeded { .. })), "{late:?}");
     assert!(pool.stop(Duration::from_secs(5)).await);
     assert_eq!(faults.adds_done(), 0);
+}
+
+#[actix::test]
+async fn stopping_says_when_work_was_cut_off() {
+    let faults = Arc::new(Faults::default());
+    let pool = started(&faults, OPTIONS).await;
+    faults.stall(true);
+    let left = pool.add(list("a"), ttl(), one_item(), Instant::now() + Duration::from_millis(10)).await;
+    assert!(matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: true })), "{left:?}");
+    assert!(!pool.stop(Duration::from_millis(50)).await);
+    assert_eq!(faults.sessions_alive(), 0);
 }
 
 #[actix::test]

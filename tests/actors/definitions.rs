@@ -1,0 +1,191 @@
+//! The metadata actor and its catalog on a store that other servers share, which changes, stalls and
+//! fails on demand. `--test postgres` has the same on a real database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use liststore::actors::{MetadataHandle, MetadataOptions, ResolveError};
+use liststore::domain::{Author, EntityType, FeatureId, FeatureName, Ttl, ValueType};
+use liststore::metadata::{MetadataError, NewFeature, News};
+use tokio::time::Instant;
+
+use crate::elsewhere::SharedStore;
+use crate::faulty::Faults;
+use crate::until;
+
+fn id(name: &str) -> FeatureId {
+    FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
+}
+
+fn new_feature(name: &str) -> NewFeature {
+    NewFeature {
+        id: id(name),
+        value_type: ValueType::String,
+        ttl: Ttl::MIN,
+        description: Default::default(),
+        owner: Default::default(),
+        labels: Default::default(),
+    }
+}
+
+/// A handle whose catalog has been read once.
+async fn started(store: &Arc<SharedStore>) -> MetadataHandle {
+    let clock = Arc::new(Faults::default());
+    let handle = MetadataHandle::start(Arc::clone(store) as Arc<_>, clock, MetadataOptions::default()).await.unwrap();
+    until("the catalog is loaded", || handle.catalog().snapshot().is_some()).await;
+    handle
+}
+
+async fn resolve(handle: &MetadataHandle, name: &str) -> Result<(), ResolveError> {
+    handle.resolve("user", name, "", Instant::now() + Duration::from_secs(5)).await.map(|_| ())
+}
+
+fn knows(handle: &MetadataHandle, name: &str) -> bool {
+    handle.catalog().version("user", name, "").is_ok()
+}
+
+#[actix::test]
+async fn a_feature_that_was_made_elsewhere_is_found_without_news_of_it() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    for number in 0..3 {
+        let name = format!("f{number}");
+        assert_eq!(resolve(&handle, &name).await, Err(ResolveError::FeatureNotFound));
+        store.create_elsewhere(new_feature(&name)).await;
+        assert_eq!(resolve(&handle, &name).await, Ok(()), "{name}");
+    }
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[actix::test]
+async fn what_is_known_and_what_nobody_else_can_make_is_not_looked_up() {
+    for shared in [true, false] {
+        let store = Arc::new(SharedStore::new(shared));
+        let handle = started(&store).await;
+        handle.create_feature(new_feature("seen"), Author::anonymous()).await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(resolve(&handle, "seen").await, Ok(()));
+            if !shared {
+                assert_eq!(resolve(&handle, "nowhere").await, Err(ResolveError::FeatureNotFound));
+            }
+        }
+        assert_eq!((store.full_readings(), store.readings_of_changes()), (1, 0), "shared: {shared}");
+        handle.stop(Duration::from_secs(5)).await;
+    }
+}
+
+/// Five at once and then five a second, whoever asks: each finds out for itself all the same.
+#[actix::test]
+async fn look_ups_for_unknown_features_are_spread_out() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    let began = Instant::now();
+    for _ in 0..8 {
+        assert_eq!(resolve(&handle, "nowhere").await, Err(ResolveError::FeatureNotFound));
+    }
+    assert!(began.elapsed() >= Duration::from_millis(3 * 200), "{:?}", began.elapsed());
+    assert_eq!(store.readings_of_changes(), 8);
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[actix::test]
+async fn a_crowd_is_answered_by_few_look_ups() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    let began = Instant::now();
+    for _ in 0..3 {
+        let answers = futures_util::future::join_all((0..1_000).map(|_| resolve(&handle, "nowhere"))).await;
+        assert!(answers.iter().all(|answer| *answer == Err(ResolveError::FeatureNotFound)));
+    }
+    let looked_up = store.readings_of_changes();
+    assert!(looked_up as u128 <= 5 + began.elapsed().as_millis() / 200, "{looked_up} in {:?}", began.elapsed());
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[actix::test]
+async fn what_cannot_be_looked_up_is_not_said_to_be_missing() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    store.be_unreadable(true);
+    let answer = resolve(&handle, "nowhere").await;
+    assert_eq!(answer, Err(ResolveError::Unavailable { reason: "unreadable".into() }));
+    store.be_unreadable(false);
+    assert_eq!(resolve(&handle, "nowhere").await, Err(ResolveError::FeatureNotFound));
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[actix::test]
+async fn news_are_followed_by_reading_changes_and_missed_ones_by_reading_everything() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    store.create_elsewhere(new_feature("told")).await;
+    store.tell(News::Changed).await;
+    until("the change is known", || knows(&handle, "told")).await;
+    assert_eq!((store.full_readings(), store.readings_of_changes()), (1, 1));
+    store.create_elsewhere(new_feature("missed")).await;
+    store.tell(News::Missed).await;
+    until("everything is known", || knows(&handle, "missed")).await;
+    assert_eq!((store.full_readings(), store.readings_of_changes()), (2, 1));
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+/// Else what was missed would stay missed.
+#[actix::test]
+async fn a_full_reading_that_failed_is_made_good_by_a_full_one() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    store.be_unreadable(true);
+    store.tell(News::Missed).await;
+    until("it was tried again and again", || store.full_readings() >= 3).await;
+    assert_eq!(handle.trouble().as_deref().map(String::as_str), Some("unreadable"));
+    store.be_unreadable(false);
+    until("it can be read again", || handle.trouble().is_none()).await;
+    assert_eq!(store.readings_of_changes(), 0);
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[actix::test]
+async fn a_call_that_succeeds_does_not_hide_that_the_catalog_is_behind() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    store.be_unreadable(true);
+    store.tell(News::Changed).await;
+    until("the trouble shows", || handle.trouble().is_some()).await;
+    assert_eq!(handle.feature(id("seen")).await.unwrap(), None);
+    assert!(handle.trouble().is_some());
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[actix::test]
+async fn a_change_waits_for_those_before_it() {
+    let store = Arc::new(SharedStore::new(false));
+    let handle = started(&store).await;
+    store.stall(true);
+    let first = handle.create_feature(new_feature("first"), Author::anonymous());
+    let second = async {
+        until("the first is being made", || store.creations_begun() == 1).await;
+        let second = handle.create_feature(new_feature("second"), Author::anonymous());
+        let release = async {
+            // Long enough for the second to have come to the first's lock; it only must not be refused.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(store.creations_begun(), 1, "changes are made one after another");
+            store.stall(false);
+        };
+        tokio::join!(second, release).0
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert!(first.is_ok() && second.is_ok(), "{first:?}, {second:?}");
+    assert!(knows(&handle, "first") && knows(&handle, "second"));
+    handle.stop(Duration::from_secs(5)).await;
+}
+
+#[actix::test]
+async fn stopping_closes_the_store_and_refuses_what_comes_later() {
+    let store = Arc::new(SharedStore::new(false));
+    let handle = started(&store).await;
+    handle.stop(Duration::from_secs(5)).await;
+    assert!(store.is_closed());
+    let refused = handle.create_feature(new_feature("late"), Author::anonymous()).await;
+    assert!(matches!(refused, Err(MetadataError::Unavailable { outcome_unknown: false, .. })), "{refused:?}");
+    assert_eq!(store.creations_begun(), 0);
+}

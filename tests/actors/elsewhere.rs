@@ -1,0 +1,210 @@
+//! The memory store of definitions as if other servers shared it: they change it, tell of it or do
+//! not, and it can be away.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use async_trait::async_trait;
+use liststore::domain::{Author, Feature, FeatureId, Limit, Revision, Timestamp, VersionLabel};
+use liststore::metadata::local::LocalStore;
+use liststore::metadata::memory::{MemoryJournal, memory_store};
+use liststore::metadata::{
+    ChangeContext, Changes, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError,
+    MetadataStore, NewFeature, NewVersion, News, Page, Precondition, VersionChanged, VersionPatch,
+};
+use tokio::sync::{Mutex as Turns, Notify, watch};
+
+pub struct SharedStore {
+    inner: LocalStore<MemoryJournal>,
+    shared: bool,
+    /// Whether definitions cannot be read; all else works.
+    unreadable: AtomicBool,
+    /// Whether creations wait until this is over.
+    stalled: watch::Sender<bool>,
+    creations_begun: AtomicUsize,
+    news: Turns<Vec<News>>,
+    told: Notify,
+    /// What was changed elsewhere and is not in the revision that a reader knows.
+    changed: Mutex<Vec<(FeatureId, Option<Feature>)>>,
+    full_readings: AtomicUsize,
+    readings_of_changes: AtomicUsize,
+    closed: AtomicBool,
+}
+
+impl SharedStore {
+    pub fn new(shared: bool) -> Self {
+        Self {
+            inner: memory_store(),
+            shared,
+            unreadable: AtomicBool::default(),
+            stalled: watch::Sender::new(false),
+            creations_begun: AtomicUsize::default(),
+            news: Turns::default(),
+            told: Notify::new(),
+            changed: Mutex::default(),
+            full_readings: AtomicUsize::default(),
+            readings_of_changes: AtomicUsize::default(),
+            closed: AtomicBool::default(),
+        }
+    }
+
+    /// Another server creates a feature.
+    pub async fn create_elsewhere(&self, new: NewFeature) {
+        let context = ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
+        let feature = self.inner.create_feature(new, context).await.unwrap();
+        self.changed.lock().unwrap().push((feature.id.clone(), Some(feature)));
+    }
+
+    pub async fn tell(&self, news: News) {
+        self.news.lock().await.push(news);
+        self.told.notify_one();
+    }
+
+    pub fn be_unreadable(&self, unreadable: bool) {
+        self.unreadable.store(unreadable, SeqCst);
+    }
+
+    pub fn stall(&self, stalled: bool) {
+        self.stalled.send_replace(stalled);
+    }
+
+    pub fn creations_begun(&self) -> usize {
+        self.creations_begun.load(SeqCst)
+    }
+
+    /// How often all definitions were read, or asked for.
+    pub fn full_readings(&self) -> usize {
+        self.full_readings.load(SeqCst)
+    }
+
+    pub fn readings_of_changes(&self) -> usize {
+        self.readings_of_changes.load(SeqCst)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
+    }
+
+    fn readable(&self) -> Result<(), MetadataError> {
+        if self.unreadable.load(SeqCst) {
+            return Err(MetadataError::Unavailable { reason: "unreadable".into(), outcome_unknown: false });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl MetadataStore for SharedStore {
+    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
+        self.creations_begun.fetch_add(1, SeqCst);
+        self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
+        self.inner.create_feature(new, context).await
+    }
+
+    async fn update_feature(
+        &self,
+        id: &FeatureId,
+        patch: FeaturePatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Feature, MetadataError> {
+        self.inner.update_feature(id, patch, condition, context).await
+    }
+
+    async fn delete_feature(
+        &self,
+        id: &FeatureId,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        self.inner.delete_feature(id, condition, context).await
+    }
+
+    async fn create_version(
+        &self,
+        id: &FeatureId,
+        new: NewVersion,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        self.inner.create_version(id, new, context).await
+    }
+
+    async fn update_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        patch: VersionPatch,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<VersionChanged, MetadataError> {
+        self.inner.update_version(id, version, patch, condition, context).await
+    }
+
+    async fn delete_version(
+        &self,
+        id: &FeatureId,
+        version: &VersionLabel,
+        condition: Precondition,
+        context: ChangeContext,
+    ) -> Result<Deleted, MetadataError> {
+        self.inner.delete_version(id, version, condition, context).await
+    }
+
+    async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
+        self.inner.feature(id).await
+    }
+
+    async fn features(
+        &self,
+        filter: &FeatureFilter,
+        after: Option<&FeatureId>,
+        page_size: Limit,
+    ) -> Result<Page<Feature>, MetadataError> {
+        self.inner.features(filter, after, page_size).await
+    }
+
+    async fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
+        self.inner.history(id, before, page_size).await
+    }
+
+    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+        self.full_readings.fetch_add(1, SeqCst);
+        self.readable()?;
+        self.inner.definitions().await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    async fn news(&self) -> News {
+        loop {
+            if let Some(news) = self.news.lock().await.pop() {
+                return news;
+            }
+            self.told.notified().await;
+        }
+    }
+
+    async fn changes(&self, _since: Revision) -> Result<Option<Changes>, MetadataError> {
+        self.readings_of_changes.fetch_add(1, SeqCst);
+        self.readable()?;
+        let revision = self.inner.definitions().await?.revision;
+        // What was told before is told again: a change that is known already changes nothing.
+        Ok(Some(Changes { revision, features: self.changed.lock().unwrap().clone() }))
+    }
+
+    fn backup(&self, dir: &Path) -> Result<(), MetadataError> {
+        self.inner.backup(dir)
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, SeqCst);
+    }
+}
