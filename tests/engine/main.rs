@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod faults;
 mod harness;
+mod heads;
 mod kept;
 mod lists;
 mod merging;

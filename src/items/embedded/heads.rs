@@ -261,3 +261,58 @@ impl Head {
 fn is_full(builder: &RowBuilder, items_max: usize, next_value_len: usize) -> bool {
     builder.count() >= items_max as u64 || builder.body_len().saturating_add(next_value_len) > BYTES_MAX
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::super::options::ListHash;
+    use super::*;
+
+    const HASH: ListHash = |bytes| bytes.len() as u64;
+
+    fn row(times: &[u64]) -> Bytes {
+        let mut builder = RowBuilder::default();
+        times.iter().for_each(|time| builder.push(*time, u64::MAX, false, b"value"));
+        builder.finish()
+    }
+
+    fn head(times: &[u64]) -> Head {
+        let source: Box<dyn Source> = Box::new(MemorySource::new(row(times)).unwrap());
+        Head::read(&mut Merge::new(vec![source]), ITEMS_MIN).unwrap()
+    }
+
+    /// The timestamps that a get sees, if the list's head is known.
+    fn seen_times(heads: &Heads, list: &ListId) -> Option<Vec<u64>> {
+        let op = Operation { now: Timestamp::MIN, ttl: Ttl::MAX, deadline: Instant::now() + Duration::from_secs(9) };
+        let head = heads.cache.peek(list)?;
+        let range = Range {
+            min_timestamp: Timestamp::MIN,
+            max_timestamp: Timestamp::MAX,
+            after: None,
+            limit: 10,
+            value_bytes_max: usize::MAX,
+        };
+        Some(head.page(&op, &range)?.items.iter().map(|item| item.timestamp.as_nanos()).collect())
+    }
+
+    /// Else an acknowledged add would be missing from all gets until the list changes again.
+    #[test]
+    fn what_was_read_before_a_change_does_not_become_the_head() {
+        let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
+        let before = heads.seen(&list);
+        let mut applied = false;
+        heads.change(&list, &Change::Row(row(&[20])), || applied = true);
+        assert!(applied);
+        heads.fill(&list, before, head(&[10]));
+        assert_eq!(seen_times(&heads, &list), None);
+        heads.fill(&list, heads.seen(&list), head(&[20, 10]));
+        assert_eq!(seen_times(&heads, &list), Some(vec![20, 10]));
+        heads.change(&list, &Change::Row(row(&[30])), || {});
+        assert_eq!(seen_times(&heads, &list), Some(vec![30, 20, 10]));
+        heads.change(&list, &Change::Clear, || {});
+        assert_eq!(seen_times(&heads, &list), Some(vec![]));
+    }
+}
