@@ -249,3 +249,76 @@ fn record(body: &[u8], at: &mut usize, hash: ListHash) -> Option<Record> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::row::RowBuilder;
+    use super::*;
+
+    const SALT: u64 = 0x0123_4567_89ab_cdef;
+    const HASH: ListHash = |bytes| bytes.len() as u64;
+
+    fn row(times: &[u64]) -> Bytes {
+        let mut builder = RowBuilder::default();
+        times.iter().for_each(|time| builder.push(*time, time + 9, false, b"value"));
+        builder.finish()
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What an earlier version wrote is read by every later one.
+    #[test]
+    fn the_format_stays_as_it_is() {
+        let durable = Position::new(1, 4_096);
+        let header = SegmentHeader { number: 7, salt: SALT, durable };
+        let expected = "4c4953544c4f47010700000000000000efcdab89674523010010000001000000\
+                        00000000000000000000000000000000000000000000000000000000e67184e7";
+        assert_eq!(hex(&header.encode()), expected);
+        assert_eq!(SegmentHeader::decode(&header.encode()), Some(header));
+        let mut frame = FrameBuffer::default();
+        frame.push(&ListId::from_bytes(b"k\0u-1", HASH), &Change::Clear);
+        let expected = "67452301080000000010000001000000b54b1a8b30894dd501056b00752d3102";
+        assert_eq!(hex(frame.seal(SALT, 64, durable)), expected);
+    }
+
+    #[test]
+    fn a_frame_holds_all_changes_of_its_group_in_order() {
+        let lists = [b"a\0first".as_slice(), b"b\0second", b"a\0first"].map(|bytes| ListId::from_bytes(bytes, HASH));
+        let changes = [Change::Row(row(&[30, 20])), Change::Clear, Change::Row(row(&[10]))];
+        let mut frame = FrameBuffer::default();
+        lists.iter().zip(&changes).for_each(|(list, change)| frame.push(list, change));
+        let mut segment = vec![0; 64];
+        segment.extend_from_slice(frame.seal(SALT, 64, Position::new(0, 64)));
+        let found = frame_at(&segment, SALT, 64).unwrap();
+        assert_eq!((found.kind, found.end), (Kind::Changes, segment.len()));
+        let records: Vec<_> = records(found.body, HASH).map(|record| record.unwrap()).collect();
+        assert_eq!(records.iter().map(|record| &record.list).collect::<Vec<_>>(), lists.iter().collect::<Vec<_>>());
+        assert_eq!(records.iter().map(|record| record.oldest).collect::<Vec<_>>(), [20, 0, 10]);
+        for (record, change) in records.iter().zip(&changes) {
+            match (&record.change, change) {
+                (Change::Row(read), Change::Row(written)) => assert_eq!(read, written),
+                (Change::Clear, Change::Clear) => {}
+                (read, written) => panic!("{written:?} was read as {read:?}"),
+            }
+        }
+    }
+
+    /// A segment is used again without being wiped.
+    #[test]
+    fn a_frame_of_another_segment_or_place_is_none() {
+        let mut frame = FrameBuffer::of(Kind::Seal);
+        let bytes = frame.seal(SALT, 64, Position::new(0, 64)).to_vec();
+        let at = |place: usize| [vec![0; place], bytes.clone()].concat();
+        assert!(frame_at(&at(64), SALT, 64).is_some());
+        assert!(frame_at(&at(72), SALT, 72).is_none());
+        // One that begins alike, and one that does not.
+        for other in [SALT ^ 1, SALT ^ (1 << 40)] {
+            assert!(frame_at(&at(64), other, 64).is_none());
+            assert_eq!(durable_after(&at(64), other, 0), None);
+        }
+        assert_ne!(new_salt(), new_salt());
+        assert_ne!(frame.seal(0, 64, Position::new(0, 64))[..4], [0; 4], "unused space looks like no frame");
+    }
+}
