@@ -152,3 +152,27 @@ proptest! {
         runtime().block_on(run_together(seed));
     }
 }
+
+/// What a start finds in the log is shown to readers, synced or not by the process before.
+#[test]
+fn what_was_recovered_after_a_kill_outlives_a_loss_of_power() {
+    runtime().block_on(async {
+        // Nothing is synced by itself within the test, nor written to data files.
+        let interval = small_options(Fsync::Interval(Duration::from_secs(3_600)));
+        let op = operation(START, 600);
+        let disk = SimDisk::default();
+        let opened = open(&disk, interval).await;
+        for n in 0..45 {
+            opened.session.add(&op, &list(0), vec![item(START - n, &[b'v'; 100], 600)]).await.unwrap();
+        }
+        let killed = disk.killed();
+        drop(opened);
+        let options = small_options(Fsync::Group);
+        let opened = open(&killed, options.clone()).await;
+        opened.session.add(&op, &list(0), vec![item(START + 1, b"later", 600)]).await.unwrap();
+        for seed in 0..20 {
+            let crashed = killed.crashed(&mut Rng(seed));
+            assert_eq!(contents(&crashed, &options).await[0].len(), 46, "seed {seed}");
+        }
+    });
+}
