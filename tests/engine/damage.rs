@@ -214,6 +214,29 @@ fn a_missing_data_file_and_a_missing_or_damaged_manifest_are_refused() {
     });
 }
 
+/// Else the store would begin anew over what the log holds.
+#[test]
+fn a_missing_manifest_is_refused_where_only_the_log_has_items() {
+    runtime().block_on(async {
+        let manifest = Path::new(DIR).join("MANIFEST");
+        // A start goes on in a segment of its own: the first one says only that it is complete.
+        for missing in [0..0, 0..1, 1..2] {
+            let disk = SimDisk::default();
+            fill(&disk, 60, false).await;
+            assert_eq!(data_files(&disk), [] as [PathBuf; 0]);
+            let logs = logs(&disk);
+            assert_eq!(logs.len(), 2);
+            for path in logs[missing].iter().chain([&manifest]) {
+                liststore::items::embedded::Disk::remove(&disk, path).unwrap();
+            }
+            let files = disk.files();
+            let error = try_open(&disk, options()).await.err().expect("refused");
+            assert!(matches!(&error, OpenError::Damaged(damage) if damage.file == manifest), "{error}");
+            assert_eq!(disk.files(), files);
+        }
+    });
+}
+
 #[test]
 fn foreign_and_newer_directories_are_refused_untouched() {
     runtime().block_on(async {
