@@ -153,6 +153,25 @@ proptest! {
     }
 }
 
+/// What is older than the interval is not taken back.
+#[test]
+fn interval_mode_makes_writes_durable_by_itself() {
+    runtime().block_on(async {
+        let options = small_options(Fsync::Interval(Duration::from_millis(1)));
+        let disk = SimDisk::default();
+        let opened = open(&disk, options.clone()).await;
+        opened.session.add(&operation(START, 600), &list(0), vec![item(START, b"v", 600)]).await.unwrap();
+        let patience = tokio::time::Instant::now() + Duration::from_secs(10);
+        for seed in 0..8 {
+            // Of what is not synced, some seeds keep nothing.
+            while contents(&disk.crashed(&mut Rng(seed)), &options).await[0].is_empty() {
+                assert!(tokio::time::Instant::now() < patience, "it was never synced");
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+    });
+}
+
 /// What a start finds in the log is shown to readers, synced or not by the process before.
 #[test]
 fn what_was_recovered_after_a_kill_outlives_a_loss_of_power() {
