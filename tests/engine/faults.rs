@@ -10,7 +10,7 @@ use crate::harness::{
     Change, Model, START, carry_out, everything, item, list, newest, open, operation, random_change, runtime,
     small_options,
 };
-use crate::sim_disk::{Rng, SimDisk};
+use crate::sim_disk::{Rng, SimDisk, WriteFault};
 
 async fn until(mut condition: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(Duration::from_secs(20), async {
@@ -118,6 +118,65 @@ fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
         assert!(page.items.iter().any(|item| *item.value == *b"before"));
         carry_out(&*opened.session, &op, 0, &add(b"again")).await.unwrap();
+    });
+}
+
+#[test]
+fn a_write_to_the_log_that_fails_is_undone_or_its_outcome_is_unknown() {
+    runtime().block_on(async {
+        let cases = [
+            // All of it may be there, and is made void.
+            (WriteFault::Fails { lost: 0 }, true),
+            // It cannot be made void, and is not whole.
+            (WriteFault::FailsForGood { lost: 16 }, true),
+            // It cannot be made void, and counts.
+            (WriteFault::FailsForGood { lost: 0 }, false),
+        ];
+        for (fault, known) in cases {
+            let disk = SimDisk::default();
+            let opened = open(&disk, small_options(Fsync::Group)).await;
+            let op = operation(START, 600);
+            let add = |value: &'static [u8]| Change::Add(vec![item(START, value, 60)]);
+            carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
+            disk.fail_write_of(b"during", fault);
+            let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
+            assert_eq!(error.outcome_unknown(), !known, "{fault:?}: {error}");
+            let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
+            assert_eq!(page.items.len(), 1, "{fault:?}");
+            disk.heal_writes();
+            if known {
+                until(|| opened.store.read_only().is_none()).await;
+                carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap();
+            } else {
+                let error = carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap_err();
+                assert!(!error.outcome_unknown(), "{error}");
+                assert!(opened.store.read_only().unwrap().contains("start the server again"));
+            }
+            drop(opened);
+            let opened = open(&disk.killed(), small_options(Fsync::Group)).await;
+            let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
+            let has = |value: &[u8]| page.items.iter().any(|item| *item.value == *value);
+            assert_eq!((has(b"before"), has(b"during"), has(b"after")), (true, !known, known), "{fault:?}");
+        }
+    });
+}
+
+#[test]
+fn a_panic_of_the_logs_thread_ends_writing_and_not_reading() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let op = operation(START, 600);
+        let add = |value: &'static [u8]| Change::Add(vec![item(START, value, 60)]);
+        carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
+        disk.fail_write_of(b"during", WriteFault::Panics);
+        let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
+        assert!(error.outcome_unknown(), "{error}");
+        until(|| opened.store.read_only().is_some_and(|why| why.contains("start the server again"))).await;
+        let error = carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { outcome_unknown: false, .. }), "{error}");
+        let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
+        assert_eq!(page.items.len(), 1);
     });
 }
 

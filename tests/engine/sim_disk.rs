@@ -1,5 +1,5 @@
 //! A disk in memory that forgets what was not synced, tears what it keeps of it, stops at any
-//! operation, fills up, and fails to sync.
+//! operation, fills up, fails to sync, and fails in the middle of a write.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -24,6 +24,17 @@ enum NameChange {
     Remove(PathBuf),
 }
 
+/// What becomes of the next write that holds certain bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteFault {
+    /// It fails when all but so many of its last bytes are written.
+    Fails { lost: usize },
+    /// The same, and so does every write after it.
+    FailsForGood { lost: usize },
+    /// Whoever writes panics.
+    Panics,
+}
+
 #[derive(Clone, Default)]
 struct State {
     inodes: HashMap<u64, Inode>,
@@ -35,6 +46,8 @@ struct State {
     stop_at: Option<u64>,
     bytes_max: Option<usize>,
     syncs_fail: bool,
+    write_fault: Option<(Vec<u8>, WriteFault)>,
+    writes_fail: bool,
     data_files_held: bool,
     links_fail: bool,
     locked: bool,
@@ -114,7 +127,15 @@ impl SimDisk {
     }
 
     fn other(state: State) -> Self {
-        let state = State { stop_at: None, syncs_fail: false, data_files_held: false, locked: false, ..state };
+        let state = State {
+            stop_at: None,
+            syncs_fail: false,
+            write_fault: None,
+            writes_fail: false,
+            data_files_held: false,
+            locked: false,
+            ..state
+        };
         Self(Arc::new(Mutex::new(state)), Arc::default())
     }
 
@@ -167,6 +188,17 @@ impl SimDisk {
 
     pub fn fail_syncs(&self) {
         self.state().syncs_fail = true;
+    }
+
+    /// Lets the next write that holds these bytes go wrong.
+    pub fn fail_write_of(&self, holding: &[u8], fault: WriteFault) {
+        self.state().write_fault = Some((holding.to_vec(), fault));
+    }
+
+    /// Lets writes succeed again.
+    pub fn heal_writes(&self) {
+        let mut state = self.state();
+        (state.write_fault, state.writes_fail) = (None, false);
     }
 
     /// Lets no data file be created until it is told otherwise: whoever tries waits.
@@ -311,6 +343,25 @@ impl DiskFile for SimFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut state = self.disk.state();
         let offset = usize::try_from(offset).unwrap();
+        if state.writes_fail {
+            return Err(io::Error::other("the write failed"));
+        }
+        let holds = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        if let Some((_, fault)) = state.write_fault.take_if(|(part, _)| holds(part)) {
+            let lost = match fault {
+                WriteFault::Fails { lost } | WriteFault::FailsForGood { lost } => lost,
+                WriteFault::Panics => {
+                    drop(state);
+                    panic!("a panic that is wanted");
+                }
+            };
+            state.writes_fail = matches!(fault, WriteFault::FailsForGood { .. });
+            let written = &bytes[..bytes.len() - lost];
+            let inode = state.inodes.get_mut(&self.inode).unwrap();
+            write(&mut inode.present, offset, written);
+            inode.unsynced.push((offset, written.to_vec()));
+            return Err(io::Error::other("the write failed"));
+        }
         let stopped = state.step();
         let grows_by = (offset + bytes.len()).saturating_sub(state.inodes[&self.inode].present.len());
         let full = grows_by > 0 && state.bytes_max.is_some_and(|max| state.used() + grows_by > max);

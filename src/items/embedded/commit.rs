@@ -320,7 +320,7 @@ impl Committer {
                 Err(unavailable(&reason))
             }
             Err(WriteError::Unknown(error)) => {
-                let reason = cannot_write(&error);
+                let reason = format!("{}; start the server again", cannot_write(&error));
                 self.engine.health.fail(reason.clone());
                 Err(StoreError::Unavailable { reason: format!("read-only: {reason}"), outcome_unknown: true })
             }
@@ -431,7 +431,7 @@ struct Unattended(Arc<Engine>);
 impl Drop for Unattended {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.health.fail("the log's thread panicked".into());
+            self.0.health.fail("the log's thread panicked; start the server again".into());
         }
         let mut queued = self.0.queue.queued();
         queued.closed = true;

@@ -34,7 +34,7 @@ pub fn run(engine: &Arc<Engine>) {
             Err(OutputError::Stopped) => return,
             Err(OutputError::Write(error)) => Err(error),
             Err(OutputError::Read(error)) => {
-                engine.health.fail(error.to_string());
+                engine.health.fail(format!("{error}; start the server again"));
                 continue;
             }
         };
