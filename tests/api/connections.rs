@@ -122,7 +122,8 @@ async fn bodies_that_never_end_are_ended() {
     for mut stream in waiting {
         let waited = until_closed(&mut stream).await;
         assert!(waited.starts_with("HTTP/1.1 504 ") && waited.contains("did not arrive within 1 s"), "{waited}");
-        assert!(waited.contains("connection: close"), "{waited}");
+        let (head, _) = waited.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("connection: close"), "{waited}");
     }
 
     // As fast as it can be sent: refused at the bound, long before the time is over.
@@ -297,11 +298,9 @@ async fn a_refusal_is_heard_by_a_client_that_still_sends() {
 async fn empty_lines_between_requests_are_no_requests() {
     let api = api().await;
     let mut stream = connect(&api).await;
-    for _ in 0..3 {
-        let text = request("GET /livez", "", "") + "\r\n";
-        stream.write_all(text.as_bytes()).await.unwrap();
-        timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().expect(200);
-    }
+    let text = request("GET /livez", "", "") + "\r\n";
+    stream.write_all(text.as_bytes()).await.unwrap();
+    timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().expect(200);
     // Longer than the head of a request may take, and far less than a connection may be idle.
     let mut byte = [0];
     let more = timeout(Duration::from_secs(7), stream.read(&mut byte)).await;

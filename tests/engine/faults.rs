@@ -21,6 +21,10 @@ async fn until(mut condition: impl FnMut() -> bool) {
     waited.await.expect("it never came true");
 }
 
+fn add(value: &[u8]) -> Change {
+    Change::Add(vec![item(START, value, 60)])
+}
+
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
     runtime().block_on(async {
@@ -67,7 +71,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
                 }
                 disk.leave_free(None);
                 until(|| opened.store.read_only().is_none()).await;
-                let change = Change::Add(vec![item(START, b"room again", 60)]);
+                let change = add(b"room again");
                 carry_out(&*opened.session, &op, 0, &change).await.unwrap();
                 model.apply(0, &change);
             }
@@ -102,7 +106,6 @@ fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let op = operation(START, 600);
-        let add = |value: &'static [u8]| Change::Add(vec![item(START, value, 60)]);
         carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
         disk.fail_syncs();
         let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
@@ -136,7 +139,6 @@ fn a_write_to_the_log_that_fails_is_undone_or_its_outcome_is_unknown() {
             let disk = SimDisk::default();
             let opened = open(&disk, small_options(Fsync::Group)).await;
             let op = operation(START, 600);
-            let add = |value: &'static [u8]| Change::Add(vec![item(START, value, 60)]);
             carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
             disk.fail_write_of(b"during", fault);
             let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
@@ -167,7 +169,6 @@ fn a_panic_of_the_logs_thread_ends_writing_and_not_reading() {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let op = operation(START, 600);
-        let add = |value: &'static [u8]| Change::Add(vec![item(START, value, 60)]);
         carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
         disk.fail_write_of(b"during", WriteFault::Panics);
         let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
@@ -188,7 +189,7 @@ fn a_failed_fsync_stops_interval_mode_too() {
         disk.fail_syncs();
         let op = operation(START, 600);
         // It may be acknowledged before the fsync: that is what this mode promises.
-        let _either = carry_out(&*opened.session, &op, 0, &Change::Add(vec![item(START, b"x", 60)])).await;
+        let _either = carry_out(&*opened.session, &op, 0, &add(b"x")).await;
         until(|| opened.store.read_only().is_some()).await;
         let error = carry_out(&*opened.session, &op, 0, &Change::RemoveAll).await.unwrap_err();
         assert!(!error.outcome_unknown(), "{error}");
@@ -202,7 +203,7 @@ fn a_write_whose_time_is_over_is_not_begun() {
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let mut late = operation(START, 600);
         late.deadline = tokio::time::Instant::now();
-        let error = carry_out(&*opened.session, &late, 0, &Change::Add(vec![item(START, b"late", 60)])).await;
+        let error = carry_out(&*opened.session, &late, 0, &add(b"late")).await;
         assert!(matches!(error, Err(StoreError::Timeout { .. } | StoreError::Overloaded { .. })), "{error:?}");
     });
 }

@@ -23,9 +23,11 @@ const MAY_USE: [(&str, &[&str]); 11] = [
 ];
 
 /// Where a package may be named, by the start of a path below `src/`.
-const CONFINED: [(&str, &[&str]); 5] = [
+const CONFINED: [(&str, &[&str]); 7] = [
     ("actix", &["actors/", "api/", "app.rs"]),
     ("actix_web", &["actors/", "api/", "app.rs"]),
+    ("actix_http", &["api/"]),
+    ("actix_service", &["api/"]),
     ("scylla", &["items/cql/"]),
     ("sqlx", &["metadata/postgres/"]),
     ("redb", &["metadata/embedded/"]),
