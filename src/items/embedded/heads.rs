@@ -244,12 +244,15 @@ impl Head {
     /// The head with a row in front of it, if the row only adds items that are newer than all of its,
     /// and there is room: what most adds are.
     fn joined(&self, row: &Bytes) -> Option<Self> {
-        let (added, oldest) = row::only_adds(row)?;
-        if self.has_outgrown() || self.row.len() + row.len() > BYTES_MAX {
+        let inspected = row::inspect(row).ok().filter(|inspected| inspected.deleted == 0)?;
+        let added = usize::try_from(inspected.count).ok()?;
+        if self.row.len() + row.len() > BYTES_MAX {
             return None;
         }
-        let row = row::join(row, oldest, &self.row)?;
-        Some(Self { row, count: self.count + added, wanted: self.wanted, complete: self.complete, kept: None })
+        let kept = if self.has_outgrown() { self.wanted.checked_sub(added)? } else { self.count };
+        let row = row::join(row, inspected.oldest, &self.row, kept as u64)?;
+        let complete = self.complete && kept == self.count;
+        Some(Self { row, count: added + kept, wanted: self.wanted, complete, kept: None })
     }
 
     /// Whether the next change is to cut it down to what its readers ask for.

@@ -6,17 +6,28 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 
 use super::error::ReadError;
-use super::row::{Entry, Malformed, RowBuilder, RowCursor};
+use super::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 use crate::domain::ValueDigest;
 
 /// Items of one list in the list's order: newest first, equal timestamps by the digest's text,
 /// descending.
 pub trait Source {
-    /// The item that the source stands on; `None` past the end.
-    fn entry(&self) -> Option<&Entry>;
-    fn value(&self) -> &[u8];
-    fn value_bytes(&self) -> Bytes;
+    /// The row that the source stands in; one at its end past the source's end.
+    fn row(&self) -> &RowCursor;
+
     fn advance(&mut self) -> Result<(), ReadError>;
+
+    /// Goes on behind the last item of the row.
+    fn leave_row(&mut self) -> Result<(), ReadError>;
+
+    /// The item that the source stands on; `None` past the end.
+    fn entry(&self) -> Option<&Entry> {
+        self.row().entry()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.row().value()
+    }
 }
 
 /// A row in memory, which is known to be well formed: it was made here, or its checksum held.
@@ -34,20 +45,17 @@ fn broken() -> ReadError {
 }
 
 impl Source for MemorySource {
-    fn entry(&self) -> Option<&Entry> {
-        self.0.entry()
-    }
-
-    fn value(&self) -> &[u8] {
-        self.0.value()
-    }
-
-    fn value_bytes(&self) -> Bytes {
-        self.0.value_bytes()
+    fn row(&self) -> &RowCursor {
+        &self.0
     }
 
     fn advance(&mut self) -> Result<(), ReadError> {
         self.0.advance().map_err(|Malformed| broken())
+    }
+
+    fn leave_row(&mut self) -> Result<(), ReadError> {
+        self.0.leave();
+        Ok(())
     }
 }
 
@@ -84,6 +92,27 @@ impl<'a> Merge<'a> {
             if let Some(source) = self.sources.get_mut(i) {
                 source.advance()?;
             }
+        }
+        self.choose();
+        Ok(())
+    }
+
+    /// The row that begins with the present item, and what it holds, if all items of the other sources
+    /// are older than its last one: it can then be had as it is, up to [`Merge::leave_row`].
+    pub fn whole_row(&self) -> Option<(&Bytes, Inspected)> {
+        let best = self.best?;
+        let row = self.sources.get(best)?.row().whole()?;
+        // A malformed row is refused item by item, by the source, which knows where it stands.
+        let inspected = row::inspect(row).ok()?;
+        let is_older = |source: &dyn Source| source.entry().is_none_or(|entry| entry.timestamp < inspected.oldest);
+        let alone = self.sources.iter().enumerate().all(|(i, source)| i == best || is_older(&**source));
+        alone.then_some((row, inspected))
+    }
+
+    /// Goes on behind the row that [`Merge::whole_row`] gave.
+    pub fn leave_row(&mut self) -> Result<(), ReadError> {
+        if let Some(source) = self.best.and_then(|best| self.sources.get_mut(best)) {
+            source.leave_row()?;
         }
         self.choose();
         Ok(())

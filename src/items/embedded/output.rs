@@ -51,17 +51,31 @@ impl Output<'_> {
             self.writer()?.begin_list(list, true);
             begun = true;
         }
+        let now = self.now;
         while let Some((entry, source)) = merge.current() {
-            let dropped = nothing_older && (entry.deleted || entry.expires_at <= self.now);
-            if !dropped {
-                let writer = self.writer()?;
-                if !begun {
-                    writer.begin_list(list, false);
-                    begun = true;
-                }
-                writer.push(entry, source.value(), pace)?;
+            let whole_row = merge.whole_row().filter(|(_, row)| {
+                let drops = nothing_older && (row.deleted > 0 || row.first_expiry <= now);
+                !drops
+            });
+            let dropped = nothing_older && (entry.deleted || entry.expires_at <= now);
+            if dropped {
+                merge.advance()?;
+                continue;
             }
-            merge.advance()?;
+            let writer = self.writer()?;
+            if !begun {
+                writer.begin_list(list, false);
+                begun = true;
+            }
+            // Most rows of a list lie one behind the other, and are copied without a look at each item.
+            if let Some((row, inspected)) = whole_row
+                && writer.push_row(row, &inspected, entry.timestamp, pace)?
+            {
+                merge.leave_row()?;
+            } else {
+                writer.push(entry, source.value(), pace)?;
+                merge.advance()?;
+            }
         }
         if begun {
             self.writer()?.end_list(pace)?;
@@ -70,11 +84,13 @@ impl Output<'_> {
     }
 
     fn writer(&mut self) -> Result<&mut FileWriter, WriteError> {
-        let writer = match self.writer.take() {
-            Some(writer) => writer,
-            None => FileWriter::create(&*self.disk, self.dir, self.tables.new_file_id(), self.partition)?,
-        };
-        Ok(self.writer.insert(writer))
+        match &mut self.writer {
+            Some(writer) => Ok(writer),
+            none => {
+                let id = self.tables.new_file_id();
+                Ok(none.insert(FileWriter::create(&*self.disk, self.dir, id, self.partition)?))
+            }
+        }
     }
 
     /// Completes the file, if there is one, and makes its content durable.

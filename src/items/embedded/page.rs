@@ -92,7 +92,7 @@ impl<'a> PageBuilder<'a> {
 pub fn from_merge(op: &Operation, range: &Range, mut merge: Merge<'_>) -> Result<ItemPage, ReadError> {
     let mut builder = PageBuilder::new(op, range);
     while let Some((entry, source)) = merge.current() {
-        if builder.offer(entry, source.value(), || source.value_bytes()) == Next::Done {
+        if builder.offer(entry, source.value(), || source.row().value_bytes()) == Next::Done {
             break;
         }
         merge.advance()?;

@@ -142,7 +142,7 @@ impl Pending {
 /// The rows of some runs, oldest first, one after the other, if their times do not overlap.
 fn join(runs: &[Run]) -> Option<Bytes> {
     let (oldest, newer) = runs.split_first()?;
-    newer.iter().try_fold(oldest.row.clone(), |row, run| row::join(&run.row, run.oldest, &row))
+    newer.iter().try_fold(oldest.row.clone(), |row, run| row::join(&run.row, run.oldest, &row, u64::MAX))
 }
 
 impl Run {

@@ -77,6 +77,37 @@ impl RowBuilder {
         self.count += 1;
     }
 
+    /// Appends a whole row, which must follow in the list's order, by copying it. `false` if it cannot
+    /// be had like that, since its base life is another one: then its items are to be pushed.
+    pub fn push_row(&mut self, row: &[u8], inspected: &Inspected) -> bool {
+        let Some(opened) = Opened::of(row) else { return false };
+        // A deleted item has no life.
+        let life = (inspected.deleted < inspected.count).then_some(opened.base_life);
+        if life.is_some() && self.base_life.is_some() && life != self.base_life {
+            return false;
+        }
+        let copied_from = if self.count == 0 {
+            self.base_time = opened.base_time;
+            opened.items
+        } else {
+            put_varint(&mut self.body, opened.first_head);
+            put_varint(&mut self.body, self.last_time.wrapping_sub(opened.base_time));
+            opened.first_rest
+        };
+        let value = &inspected.last_value;
+        self.last_value = if value.start >= copied_from {
+            let moved = |at: usize| at - copied_from + self.body.len();
+            moved(value.start)..moved(value.end)
+        } else {
+            self.body.len()..self.body.len()
+        };
+        self.body.extend_from_slice(&row[copied_from..]);
+        self.base_life = self.base_life.or(life);
+        self.last_time = inspected.oldest;
+        self.count += inspected.count;
+        true
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -104,6 +135,7 @@ impl RowBuilder {
 pub struct RowCursor {
     row: Bytes,
     at: usize,
+    count: u64,
     left: u64,
     base_life: u64,
     entry: Option<Entry>,
@@ -114,9 +146,9 @@ impl RowCursor {
     pub fn new(row: Bytes) -> Result<Self, Malformed> {
         let mut at = 0;
         let mut integer = || take_varint(&row, &mut at).ok_or(Malformed);
-        let (left, base_time, base_life) = (integer()?, integer()?, integer()?);
+        let (count, base_time, base_life) = (integer()?, integer()?, integer()?);
         let start = Entry { timestamp: base_time, expires_at: 0, deleted: false, value: 0..0 };
-        let mut cursor = Self { row, at, left, base_life, entry: Some(start) };
+        let mut cursor = Self { row, at, count, left: count, base_life, entry: Some(start) };
         cursor.advance()?;
         Ok(cursor)
     }
@@ -133,6 +165,16 @@ impl RowCursor {
     /// The same, sharing the row's memory.
     pub fn value_bytes(&self) -> Bytes {
         self.entry.as_ref().map_or_else(Bytes::new, |entry| self.row.slice(entry.value.clone()))
+    }
+
+    /// The whole row, if it stands on the first item of one.
+    pub fn whole(&self) -> Option<&Bytes> {
+        (self.entry.is_some() && self.left + 1 == self.count).then_some(&self.row)
+    }
+
+    /// Goes to the end without a look at what is left.
+    pub fn leave(&mut self) {
+        (self.entry, self.left, self.at) = (None, 0, self.row.len());
     }
 
     #[inline]
@@ -164,53 +206,99 @@ impl RowCursor {
     }
 }
 
-/// Puts a row in front of an older one without walking their items, if no item of the older one is as
-/// new as `newer_oldest`, the timestamp of the newer row's last item, and both have the same base
-/// life, as rows of one feature mostly do. `None` if they have to be merged item by item.
-pub fn join(newer: &[u8], newer_oldest: u64, older: &[u8]) -> Option<Bytes> {
-    let (mut newer_at, mut older_at) = (0, 0);
-    let header = |row, at: &mut usize| Some([take_varint(row, at)?, take_varint(row, at)?, take_varint(row, at)?]);
-    let [newer_count, base_time, base_life] = header(newer, &mut newer_at)?;
-    let [older_count, older_time, older_life] = header(older, &mut older_at)?;
-    let (first_head, first_difference) = (take_varint(older, &mut older_at)?, take_varint(older, &mut older_at)?);
-    let alike = newer_count > 0 && older_count > 0 && base_life == older_life;
-    if !alike || newer_oldest <= older_time || first_difference != 0 || first_head & SAME_VALUE != 0 {
+/// The beginning of a row that has items, taken apart.
+struct Opened {
+    count: u64,
+    base_time: u64,
+    base_life: u64,
+    /// Where the items begin.
+    items: usize,
+    first_head: u64,
+    /// Where the rest of the first item begins, behind its time difference.
+    first_rest: usize,
+}
+
+impl Opened {
+    /// `None` for a row without items, or one that no [`RowBuilder`] made.
+    fn of(row: &[u8]) -> Option<Self> {
+        let mut at = 0;
+        let (count, base_time, base_life) =
+            (take_varint(row, &mut at)?, take_varint(row, &mut at)?, take_varint(row, &mut at)?);
+        let items = at;
+        let (first_head, first_difference) = (take_varint(row, &mut at)?, take_varint(row, &mut at)?);
+        let sound = count > 0 && first_difference == 0 && first_head & SAME_VALUE == 0;
+        sound.then_some(Self { count, base_time, base_life, items, first_head, first_rest: at })
+    }
+}
+
+/// Where the first so many items end of those that begin at `at`.
+fn skip_items(row: &[u8], mut at: usize, count: u64) -> Option<usize> {
+    for _ in 0..count {
+        let head = take_varint(row, &mut at)?;
+        take_varint(row, &mut at)?;
+        if head & OTHER_LIFE != 0 {
+            take_varint(row, &mut at)?;
+        }
+        if head & SAME_VALUE == 0 {
+            at = at.checked_add(usize::try_from(head >> LEN_SHIFT).ok()?)?;
+        }
+    }
+    (at <= row.len()).then_some(at)
+}
+
+/// Puts a row in front of the first `older_max` items of an older one by copying both, if no item of
+/// the older one is as new as `newer_oldest`, the timestamp of the newer row's last item, and both
+/// have the same base life, as rows of one feature mostly do. `None` if they have to be merged item
+/// by item.
+pub fn join(newer: &[u8], newer_oldest: u64, older: &[u8], older_max: u64) -> Option<Bytes> {
+    let (first, second) = (Opened::of(newer)?, Opened::of(older)?);
+    if first.base_life != second.base_life || newer_oldest <= second.base_time || older_max == 0 {
         return None;
     }
-    let mut row = Vec::with_capacity(newer.len() + older.len() + 10);
-    for integer in [newer_count + older_count, base_time, base_life] {
+    let (older_count, older_end) = if older_max < second.count {
+        (older_max, skip_items(older, second.items, older_max)?)
+    } else {
+        (second.count, older.len())
+    };
+    let mut row = Vec::with_capacity(newer.len() + older_end + 10);
+    for integer in [first.count + older_count, first.base_time, first.base_life] {
         put_varint(&mut row, integer);
     }
-    row.extend_from_slice(&newer[newer_at..]);
-    put_varint(&mut row, first_head);
-    put_varint(&mut row, newer_oldest - older_time);
-    row.extend_from_slice(&older[older_at..]);
+    row.extend_from_slice(&newer[first.items..]);
+    put_varint(&mut row, second.first_head);
+    put_varint(&mut row, newer_oldest - second.base_time);
+    row.extend_from_slice(&older[second.first_rest..older_end]);
     Some(Bytes::from(row))
 }
 
-/// The number of items of a row and the oldest timestamp in it, having read all of it.
-pub fn inspect(row: &Bytes) -> Result<(u64, Option<u64>), Malformed> {
-    let mut cursor = RowCursor::new(row.clone())?;
-    let (mut count, mut oldest) = (0, None);
-    while let Some(entry) = cursor.entry() {
-        (count, oldest) = (count + 1, Some(entry.timestamp));
-        cursor.advance()?;
-    }
-    Ok((count, oldest))
+/// What a row holds, as one walk tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    pub count: u64,
+    pub deleted: u64,
+    /// Nanoseconds since the Unix epoch; 0 if there is no item.
+    pub oldest: u64,
+    /// When the first item that is not deleted expires; `u64::MAX` if there is none.
+    pub first_expiry: u64,
+    /// Where the value of the last item stands in the row.
+    last_value: Range<usize>,
 }
 
-/// The number of items of a row and the timestamp of the last one, if none of them is deleted.
-pub fn only_adds(row: &Bytes) -> Option<(usize, u64)> {
-    let mut cursor = RowCursor::new(row.clone()).ok()?;
-    let (mut count, mut last) = (0, None);
+/// Reads all of a row.
+pub fn inspect(row: &Bytes) -> Result<Inspected, Malformed> {
+    let mut cursor = RowCursor::new(row.clone())?;
+    let mut found = Inspected { count: 0, deleted: 0, oldest: 0, first_expiry: u64::MAX, last_value: 0..0 };
     while let Some(entry) = cursor.entry() {
-        if entry.deleted {
-            return None;
+        found.count += 1;
+        found.deleted += u64::from(entry.deleted);
+        found.oldest = entry.timestamp;
+        if !entry.deleted {
+            found.first_expiry = found.first_expiry.min(entry.expires_at);
         }
-        (count, last) = (count + 1, Some(entry.timestamp));
-        cursor.advance().ok()?;
+        found.last_value = entry.value.clone();
+        cursor.advance()?;
     }
-    Some((count, last?))
+    Ok(found)
 }
 
 /// Packs items that come in any order, with the last of equal ones.
@@ -301,35 +389,56 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes: Vec<u8>, others: Vec<u8>) {
-            let _ = join(&bytes, 7, &others);
+            let _ = (join(&bytes, 7, &others, u64::MAX), join(&bytes, 7, &others, 3));
             let _ = unpack(Bytes::from(bytes));
         }
 
         #[test]
-        fn joined_rows_hold_the_items_of_both(
+        fn rows_are_joined_and_appended_as_their_items_would_be(
             mut items in prop::collection::vec((0_u64..1_000, 0_u64..2, any::<bool>(), prop::collection::vec(0_u8..3, 0..3)), 2..40),
             cut in 1_usize..39,
+            older_max in 1_usize..40,
         ) {
             items.sort_by_key(|item| Reverse(item.0));
-            let pack = |items: &[(u64, u64, bool, Vec<u8>)]| {
+            let built = |items: &[(u64, u64, bool, Vec<u8>)]| {
                 let mut builder = RowBuilder::default();
                 items.iter().for_each(|(time, life, deleted, value)| builder.push(*time, time + life, *deleted, value));
-                builder.finish()
+                builder
             };
+            let life = |items: &[(u64, u64, bool, Vec<u8>)]| items.iter().find(|item| !item.2).map(|item| item.1);
             let (newer, older) = items.split_at(cut.min(items.len() - 1));
             let (newest_below, oldest_above) = (older[0].0, newer[newer.len() - 1].0);
-            let rows = (pack(newer), pack(older));
-            match join(&rows.0, oldest_above, &rows.1) {
+            let (newer_row, older_row) = (built(newer).finish(), built(older).finish());
+            let kept = &older[..older_max.min(older.len())];
+            let holds = |row: Bytes, expected: &[(u64, u64, bool, Vec<u8>)]| {
+                let read = unpack(row).unwrap();
+                let same = |(read, item): (&(u64, u64, bool, Bytes), &(u64, u64, bool, Vec<u8>))| {
+                    (read.0, read.2, &*read.3) == (item.0, item.2, &*item.3) && (item.2 || read.1 == item.0 + item.1)
+                };
+                read.len() == expected.len() && read.iter().zip(expected).all(same)
+            };
+            match join(&newer_row, oldest_above, &older_row, older_max as u64) {
                 Some(joined) => {
                     prop_assert!(oldest_above > newest_below);
-                    let both = [unpack(rows.0).unwrap(), unpack(rows.1).unwrap()].concat();
-                    prop_assert_eq!(unpack(joined).unwrap(), both);
+                    prop_assert!(holds(joined, &[newer, kept].concat()));
                 }
-                None => {
-                    let life = |items: &[(u64, u64, bool, Vec<u8>)]| items.iter().find(|item| !item.2).map_or(0, |item| item.1);
-                    prop_assert!(oldest_above <= newest_below || life(newer) != life(older));
-                }
+                None => prop_assert!(oldest_above <= newest_below || life(newer).unwrap_or(0) != life(older).unwrap_or(0)),
             }
+            // Behind a row of either kind, items find what they follow.
+            let mut builder = built(newer);
+            let inspected = inspect(&older_row).unwrap();
+            if builder.push_row(&older_row, &inspected) {
+                let last = older.last().unwrap();
+                builder.push(last.0, last.0 + last.1, last.2, &last.3);
+                builder.push(last.0, last.0 + last.1, last.2, b"another");
+                let another = (last.0, last.1, last.2, b"another".to_vec());
+                prop_assert!(holds(builder.finish(), &[newer, older, &[last.clone(), another]].concat()));
+            } else {
+                prop_assert!(life(newer).is_some() && life(older).is_some() && life(newer) != life(older));
+            }
+            let mut alone = RowBuilder::default();
+            prop_assert!(alone.push_row(&older_row, &inspected));
+            prop_assert_eq!(alone.finish(), older_row);
         }
 
         #[test]

@@ -64,7 +64,7 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
         changes += 1;
         if let Change::Row(row) = &record.change {
             // Whole, since replaying it has read it to its end.
-            items += row::inspect(row).map_or(0, |(count, _)| count);
+            items += row::inspect(row).map_or(0, |inspected| inspected.count);
         }
     });
     (found.log_changes, found.log_items) = (changes, items);

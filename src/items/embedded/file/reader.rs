@@ -197,20 +197,17 @@ impl ListCursor {
 }
 
 impl Source for ListCursor {
-    fn entry(&self) -> Option<&Entry> {
-        self.row.entry()
-    }
-
-    fn value(&self) -> &[u8] {
-        self.row.value()
-    }
-
-    fn value_bytes(&self) -> Bytes {
-        self.row.value_bytes()
+    fn row(&self) -> &RowCursor {
+        &self.row
     }
 
     fn advance(&mut self) -> Result<(), ReadError> {
         self.row.advance().map_err(|_| self.file.malformed(self.block_number))?;
+        self.skip_empty_rows()
+    }
+
+    fn leave_row(&mut self) -> Result<(), ReadError> {
+        self.row.leave();
         self.skip_empty_rows()
     }
 }

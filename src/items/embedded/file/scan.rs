@@ -8,7 +8,7 @@ use super::super::error::ReadError;
 use super::super::list_id::ListId;
 use super::super::merge::Source;
 use super::super::options::ListHash;
-use super::super::row::{Entry, RowCursor};
+use super::super::row::RowCursor;
 use super::DataFile;
 use super::reader::take_entry;
 
@@ -115,20 +115,17 @@ impl<'a> ScanSource<'a> {
 }
 
 impl Source for ScanSource<'_> {
-    fn entry(&self) -> Option<&Entry> {
-        self.row.entry()
-    }
-
-    fn value(&self) -> &[u8] {
-        self.row.value()
-    }
-
-    fn value_bytes(&self) -> Bytes {
-        self.row.value_bytes()
+    fn row(&self) -> &RowCursor {
+        &self.row
     }
 
     fn advance(&mut self) -> Result<(), ReadError> {
         self.row.advance().map_err(|_| self.scan.malformed())?;
+        self.skip_ended_rows()
+    }
+
+    fn leave_row(&mut self) -> Result<(), ReadError> {
+        self.row.leave();
         self.skip_ended_rows()
     }
 }

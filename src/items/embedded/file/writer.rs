@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::super::codec::put_varint;
 use super::super::disk::{Disk, DiskFile};
 use super::super::error::WriteError;
 use super::super::list_id::ListId;
-use super::super::row::{Entry, RowBuilder};
+use super::super::row::{Entry, Inspected, RowBuilder, RowCursor};
 use super::{BLOCK_BYTES, DataFile, FLAG_CLEARED, FileId, Index, MAGIC, ROW_BYTES, Summary, block_checksum, file_path};
 
 /// Bytes that are gathered before they are written.
@@ -101,6 +103,48 @@ impl FileWriter {
             self.sample(entry.expires_at);
         }
         Ok(())
+    }
+
+    /// Appends a whole row of the list by copying it, in the list's order; `newest` is the timestamp
+    /// of its first item. `false` if that cannot be, and its items are to be pushed.
+    pub fn push_row(
+        &mut self,
+        row: &Bytes,
+        inspected: &Inspected,
+        newest: u64,
+        pace: &mut dyn Pace,
+    ) -> Result<bool, WriteError> {
+        if row.len() > ROW_BYTES {
+            return Ok(false);
+        }
+        if self.row.count() > 0 && self.row.body_len() + row.len() > ROW_BYTES {
+            self.end_row(pace)?;
+        }
+        if self.row.count() == 0 {
+            self.row_newest = newest;
+        }
+        if !self.row.push_row(row, inspected) {
+            return Ok(false);
+        }
+        self.summary.deleted += inspected.deleted;
+        let to_next_sample = self.sample_every - self.summary.items % self.sample_every;
+        if inspected.count < to_next_sample {
+            self.summary.items += inspected.count;
+            return Ok(true);
+        }
+        let mut items = RowCursor::new(row.clone()).ok();
+        while let Some(cursor) = &mut items
+            && let Some(entry) = cursor.entry()
+        {
+            self.summary.items += 1;
+            if !entry.deleted {
+                self.sample(entry.expires_at);
+            }
+            if cursor.advance().is_err() {
+                items = None;
+            }
+        }
+        Ok(true)
     }
 
     /// Ends the list. A list without items is written if it was cleared.

@@ -243,8 +243,8 @@ fn record(body: &[u8], at: &mut usize, hash: ListHash) -> Option<Record> {
             let len = usize::try_from(take_varint(body, at)?).ok()?;
             let row = Bytes::copy_from_slice(body.get(*at..at.checked_add(len)?)?);
             *at += len;
-            let (_, oldest) = row::inspect(&row).ok()?;
-            Some(Record { list, change: Change::Row(row), oldest: oldest? })
+            let inspected = row::inspect(&row).ok().filter(|inspected| inspected.count > 0)?;
+            Some(Record { list, change: Change::Row(row), oldest: inspected.oldest })
         }
         _ => None,
     }
