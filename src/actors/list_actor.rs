@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::ListError;
 use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
 use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, Value};
-use crate::items::{ItemPage, ItemSession, Operation};
+use crate::items::{Done, ItemPage, ItemSession, Operation};
 
 pub(super) struct ListActor {
     session: Rc<dyn ItemSession>,
@@ -37,9 +37,7 @@ impl ListActor {
         let op = Operation { now: self.clock.now(), ttl, deadline };
         Box::pin(async move {
             let _permit = permit;
-            if Instant::now() >= deadline {
-                return Err(ListError::DeadlineExceeded { outcome_unknown: false });
-            }
+            in_time(deadline)?;
             body(session, op, &list).await
         })
     }
@@ -63,19 +61,35 @@ impl Handler<Get> for ListActor {
 }
 
 impl Handler<Add> for ListActor {
-    type Result = ResponseFuture<Result<AddOutcome, ListError>>;
+    type Result = ();
 
-    fn handle(&mut self, Add { envelope, items }: Add, _: &mut Self::Context) -> Self::Result {
-        self.run(envelope, async move |session, op, list| {
-            let sent = items.len();
-            let live = admit(&op, items)?;
-            let added = live.len();
-            if added > 0 {
-                session.add(&op, list, live).await?;
+    fn handle(&mut self, Add { envelope, items, reply }: Add, _: &mut Self::Context) {
+        let Envelope { list, ttl, deadline, permit } = envelope;
+        let op = Operation { now: self.clock.now(), ttl, deadline };
+        let sent = items.len();
+        let admitted = in_time(deadline).and_then(|()| admit(&op, items));
+        let added = admitted.as_ref().map_or(0, Vec::len);
+        let finish = move |result: Result<(), ListError>| {
+            drop(permit);
+            // Nobody waits any more if the deadline has passed.
+            let _caller_left = reply.send(result.map(|()| AddOutcome { added, already_expired: sent - added }));
+        };
+        match admitted {
+            Ok(live) if live.is_empty() => finish(Ok(())),
+            Ok(live) => {
+                let done: Done = Box::new(|result| finish(result.map_err(ListError::from)));
+                if let Some(to_await) = Rc::clone(&self.session).start_add(op, list, live, done) {
+                    actix::spawn(to_await);
+                }
             }
-            Ok(AddOutcome { added, already_expired: sent - added })
-        })
+            Err(refused) => finish(Err(refused)),
+        }
     }
+}
+
+/// Refuses what has waited beyond its deadline.
+fn in_time(deadline: Instant) -> Result<(), ListError> {
+    if Instant::now() < deadline { Ok(()) } else { Err(ListError::DeadlineExceeded { outcome_unknown: false }) }
 }
 
 /// The items that are to be stored. One that no store may take refuses them all.

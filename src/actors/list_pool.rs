@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix::dev::ToEnvelope;
-use actix::{Handler, MailboxError, Message};
+use actix::{Addr, Handler, MailboxError, Message};
 use prometheus::{IntCounter, IntGauge, Registry};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::list_actor::ListActor;
@@ -181,7 +182,17 @@ impl ListPool {
         items: Vec<(Timestamp, Value)>,
         deadline: Instant,
     ) -> Result<AddOutcome, ListError> {
-        self.send(list, ttl, deadline, true, |envelope| Add { envelope, items }).await
+        let (slot, address, permit) = self.enter(&list, deadline).await?;
+        let (reply, replied) = oneshot::channel();
+        address.do_send(Add { envelope: Envelope { list, ttl, deadline, permit }, items, reply });
+        match timeout_at(deadline, replied).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_unanswered)) => {
+                slot.look();
+                Err(ListError::Panicked { outcome_unknown: true })
+            }
+            Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: true }),
+        }
     }
 
     /// Remove List Items with Value. Returns how many visible items went.
@@ -214,12 +225,7 @@ impl ListPool {
         ListActor: Handler<M>,
         <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
     {
-        let slot = &self.inner.slots[list.token().bucket(self.inner.slots.len())];
-        let permit = self.permit(slot, deadline).await?;
-        let Some(address) = slot.address() else {
-            slot.look();
-            return Err(ListError::NoSession { reason: reason_of(&slot.state.load()) });
-        };
+        let (slot, address, permit) = self.enter(&list, deadline).await?;
         match timeout_at(deadline, address.send(message(Envelope { list, ttl, deadline, permit }))).await {
             Ok(Ok(result)) => result,
             Ok(Err(MailboxError::Closed | MailboxError::Timeout)) => {
@@ -231,7 +237,22 @@ impl ListPool {
         }
     }
 
-    async fn permit(&self, slot: &Slot, deadline: Instant) -> Result<tokio::sync::OwnedSemaphorePermit, ListError> {
+    /// Finds the list's actor, and takes a permit of it.
+    async fn enter(
+        &self,
+        list: &ListKey,
+        deadline: Instant,
+    ) -> Result<(&Slot, Arc<Addr<ListActor>>, OwnedSemaphorePermit), ListError> {
+        let slot = &self.inner.slots[list.token().bucket(self.inner.slots.len())];
+        let permit = self.permit(slot, deadline).await?;
+        let Some(address) = slot.address() else {
+            slot.look();
+            return Err(ListError::NoSession { reason: reason_of(&slot.state.load()) });
+        };
+        Ok((slot, address, permit))
+    }
+
+    async fn permit(&self, slot: &Slot, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {
         if self.inner.draining.load(Ordering::Acquire) {
             return Err(ListError::Draining);
         }

@@ -1,7 +1,7 @@
 //! What the pool sends to a list actor: one message an operation, each with its permit.
 
 use actix::Message;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::ListError;
@@ -26,11 +26,14 @@ pub(super) struct Get {
     pub range: Range,
 }
 
+/// Answered by whoever finishes it, rather than by way of the actor: the actor
+/// is woken for it only once.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<AddOutcome, ListError>")]
+#[rtype(result = "()")]
 pub(super) struct Add {
     pub envelope: Envelope,
     pub items: Vec<(Timestamp, Value)>,
+    pub reply: oneshot::Sender<Result<AddOutcome, ListError>>,
 }
 
 #[derive(Debug, Message)]

@@ -5,6 +5,7 @@
 //! suite (`tests/conformance`) holds every store to what is written here.
 
 use std::path::Path;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use async_trait::async_trait;
@@ -148,6 +149,11 @@ pub trait ItemStore: Send + Sync + 'static {
     }
 }
 
+/// What is to be done when a write is through, on whatever thread that is: it must not wait.
+pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+/// What an operation still has to wait for, on its session's arbiter.
+pub type ToAwait = Pin<Box<dyn Future<Output = ()>>>;
+
 /// The four list operations. One list is only ever written through one session of a process, and
 /// operations on one list may overlap.
 ///
@@ -162,6 +168,15 @@ pub trait ItemSession {
     /// `expires_at` holds. When this returns `Ok`, the items survive a crash of the process (and of
     /// the machine, as far as the store's settings promise that), and every later read sees them.
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError>;
+
+    /// The same for many adds a second: `done` is called in place of a return, and what has to be awaited
+    /// before the add can begin, if anything, is returned.
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>
+    where
+        Self: 'static,
+    {
+        Some(Box::pin(async move { done(self.add(&op, &list, items).await) }))
+    }
 
     /// Remove List Items with Value: removes every item of the list whose stored value equals
     /// `value` and which was there when the operation began, hidden ones too; an item that is

@@ -19,7 +19,7 @@ use super::log::writer::LogWriter;
 use super::options::Fsync;
 use super::pending::Change;
 use crate::domain::Invalid;
-use crate::items::StoreError;
+use crate::items::{Done, StoreError};
 
 /// Bytes of memory that one permit of the queue stands for.
 const UNIT_BYTES: usize = 256;
@@ -39,16 +39,47 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Log segments that pending items may be spread over before they are frozen: bounds the log.
 const SEGMENTS_MAX: u32 = 4;
 
-type Reply = oneshot::Sender<Result<(), StoreError>>;
-
-struct Write {
+/// A change with its place in the queue, which is given back when this is dropped.
+pub struct Placed {
     list: ListId,
     change: Change,
+    /// The oldest timestamp of the change's row.
     oldest: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What waits for the log's thread.
+struct Write {
+    /// `None` only waits until all that was queued before it is through.
+    placed: Option<Placed>,
     deadline: Instant,
     reply: Reply,
-    /// The write's place in the queue, given back when it is dropped.
-    _place: OwnedSemaphorePermit,
+}
+
+impl Write {
+    fn bytes(&self) -> usize {
+        self.placed.as_ref().map_or(0, |placed| placed.change.bytes())
+    }
+}
+
+/// Whom a write answers. If the thread ends without an answer, that is one.
+struct Reply(Option<Done>);
+
+impl Reply {
+    fn answer(mut self, result: Result<(), StoreError>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            // Nobody knows how far the thread came.
+            done(Err(StoreError::Internal { reason: "the log's thread ended".into(), outcome_unknown: true }));
+        }
+    }
 }
 
 #[derive(Default)]
@@ -91,48 +122,90 @@ impl CommitQueue {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits a change, and returns once it is as durable as the store promises and visible.
-    /// `oldest` is the oldest timestamp of its row.
-    pub async fn commit(
+    /// Waits for a place for a change. `oldest` is the oldest timestamp of its row.
+    pub async fn place(
         &self,
         list: ListId,
         change: Change,
         oldest: u64,
         deadline: tokio::time::Instant,
-    ) -> Result<(), StoreError> {
-        let bytes = match &change {
-            Change::Row(row) => row.len(),
-            Change::Clear => 0,
-        };
+    ) -> Result<Placed, StoreError> {
+        let units = self.units(&list, &change)?;
+        let places = self.places.clone().acquire_many_owned(units);
+        let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
+        let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
+        Ok(Placed { list, change, oldest, _place: place })
+    }
+
+    /// The same if there is a place at once.
+    pub fn try_place(&self, list: &ListId, change: &Change, oldest: u64) -> Option<Placed> {
+        let units = self.units(list, change).ok()?;
+        let place = self.places.clone().try_acquire_many_owned(units).ok()?;
+        Some(Placed { list: list.clone(), change: change.clone(), oldest, _place: place })
+    }
+
+    /// How much of the queue a change takes.
+    fn units(&self, list: &ListId, change: &Change) -> Result<u32, StoreError> {
+        let bytes = change.bytes();
         if bytes > WRITE_BYTES_MAX {
             let text = format!("a single write may have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}");
             return Err(StoreError::Refused(Invalid::argument(text)));
         }
         let units = ((bytes + list.bytes().len() + WRITE_OVERHEAD) / UNIT_BYTES).clamp(1, self.places_max);
-        let places = self.places.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
-        let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
-        let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
+        Ok(u32::try_from(units).unwrap_or(u32::MAX))
+    }
+
+    /// Queues a change. `done` is called once it is as durable as the store promises and visible, or
+    /// has failed.
+    pub fn push(&self, placed: Placed, deadline: tokio::time::Instant, done: Done) {
+        self.push_write(Write { placed: Some(placed), deadline: deadline.into_std(), reply: Reply(Some(done)) });
+    }
+
+    /// The same, as a future. The change is queued when this returns, whether the future is polled
+    /// or not.
+    pub fn commit(
+        &self,
+        placed: Placed,
+        deadline: tokio::time::Instant,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.follow(Some(placed), deadline)
+    }
+
+    /// Waits until all that was queued before is visible, or has failed.
+    pub fn barrier(&self, deadline: tokio::time::Instant) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.follow(None, deadline)
+    }
+
+    fn follow(
+        &self,
+        placed: Option<Placed>,
+        deadline: tokio::time::Instant,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
         let (reply, replied) = oneshot::channel();
-        self.push(Write { list, change, oldest, deadline: deadline.into_std(), reply, _place: place })?;
-        match timeout_at(deadline, replied).await {
-            Ok(Ok(result)) => result,
-            // The thread is gone, and nobody knows how far it came.
-            Ok(Err(_)) => Err(StoreError::Internal { reason: "the log's thread ended".into(), outcome_unknown: true }),
-            Err(_) => Err(StoreError::Timeout { outcome_unknown: true }),
+        let done: Done = Box::new(|result| {
+            // The caller may have left: its write stands all the same.
+            let _caller_left = reply.send(result);
+        });
+        self.push_write(Write { placed, deadline: deadline.into_std(), reply: Reply(Some(done)) });
+        async move {
+            match timeout_at(deadline, replied).await {
+                Ok(answer) => answer.unwrap_or_else(|_| Err(closed())),
+                Err(_) => Err(StoreError::Timeout { outcome_unknown: true }),
+            }
         }
     }
 
-    fn push(&self, write: Write) -> Result<(), StoreError> {
+    fn push_write(&self, write: Write) {
         let mut queued = self.queued();
         if queued.closed {
-            return Err(closed());
+            drop(queued);
+            return write.reply.answer(Err(closed()));
         }
         queued.writes.push_back(write);
         if queued.idle || queued.writes.len() == GROUP_WRITES {
             queued.idle = false;
             self.wake.notify_one();
         }
-        Ok(())
     }
 
     /// Asks for the pending items to be frozen as soon as the ones before them are in files.
@@ -238,10 +311,7 @@ impl Committer {
         while !writes.is_empty() {
             let mut bytes = 0;
             let fits = |write: &&Write| {
-                bytes += match &write.change {
-                    Change::Row(row) => row.len(),
-                    Change::Clear => 0,
-                };
+                bytes += write.bytes();
                 bytes <= GROUP_BYTES
             };
             let count = writes.iter().take(GROUP_WRITES).take_while(fits).count().max(1);
@@ -255,22 +325,22 @@ impl Committer {
         }
         let now = Instant::now();
         for late in group.extract_if(.., |write| write.deadline <= now) {
-            answer(late.reply, Err(StoreError::Timeout { outcome_unknown: false }));
+            late.reply.answer(Err(StoreError::Timeout { outcome_unknown: false }));
         }
-        if group.is_empty() {
-            return;
-        }
-        if let Err(error) = self.write(&group) {
-            return reply_all(group, &error);
-        }
-        self.engine.metrics.commit_groups.inc();
-        self.engine.metrics.commit_group_size.observe(group.len() as f64);
-        let active = self.engine.tables.view().active.clone();
-        for Write { list, change, oldest, .. } in &group {
-            self.engine.heads.change(list, change, || active.apply(list, change, *oldest));
+        let changes = group.iter().filter(|write| write.placed.is_some()).count();
+        if changes > 0 {
+            if let Err(error) = self.write(&group) {
+                return reply_all(group, &error);
+            }
+            self.engine.metrics.commit_groups.inc();
+            self.engine.metrics.commit_group_size.observe(changes as f64);
+            let active = self.engine.tables.view().active.clone();
+            for Placed { list, change, oldest, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
+                self.engine.heads.change(list, change, || active.apply(list, change, *oldest));
+            }
         }
         for write in group {
-            answer(write.reply, Ok(()));
+            write.reply.answer(Ok(()));
         }
         self.freeze_if_full();
     }
@@ -283,7 +353,7 @@ impl Committer {
             return Err(unavailable(&reason));
         }
         self.frame.clear();
-        for Write { list, change, .. } in group {
+        for Placed { list, change, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
             self.frame.push(list, change);
         }
         self.sealed = false;
@@ -414,14 +484,9 @@ fn cannot_write(error: &io::Error) -> String {
     format!("cannot write the log: {error}")
 }
 
-fn answer(reply: Reply, result: Result<(), StoreError>) {
-    // The caller may have left: its write stands all the same.
-    let _caller_left = reply.send(result);
-}
-
 fn reply_all(group: Vec<Write>, error: &StoreError) {
     for write in group {
-        answer(write.reply, Err(error.clone()));
+        write.reply.answer(Err(error.clone()));
     }
 }
 
@@ -435,6 +500,8 @@ impl Drop for Unattended {
         }
         let mut queued = self.0.queue.queued();
         queued.closed = true;
-        queued.writes.clear();
+        let unanswered = std::mem::take(&mut queued.writes);
+        drop(queued);
+        drop(unanswered);
     }
 }

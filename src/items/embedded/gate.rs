@@ -3,8 +3,9 @@
 //! A removal first looks for the items of the value and then deletes them. A write in between
 //! would be lost in part or counted twice: of two removals, both would count the same item, and an
 //! item that was added again would go with the one that was there before. So a removal has its list
-//! to itself, while adds go on side by side. A list has one session that writes it, hence a gate a
-//! session is enough. Reads do not pass here.
+//! to itself from the moment when it passes until it is committed. Other writes only have to be queued
+//! for the log before the next removal passes, which then waits until what is queued is visible. A
+//! list has one session that writes it, hence a gate a session is enough. Reads do not pass here.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,7 +17,8 @@ use tokio::time::{Instant, timeout_at};
 use super::list_id::ListId;
 use crate::items::StoreError;
 
-/// The lists that are being written. Holds no more of them than there are operations in flight.
+/// The lists that removals have to themselves or wait for. Holds no more of them than there are
+/// operations in flight.
 #[derive(Debug, Default)]
 pub struct Gate {
     lists: RefCell<HashMap<ListId, Arc<RwLock<()>>>>,
@@ -29,11 +31,11 @@ struct Place<'a> {
     lock: Arc<RwLock<()>>,
 }
 
-/// A pass for a write that may go on beside others.
+/// A pass for a write that may go on beside others of its kind. To be given back before anything else
+/// is awaited, once the write is queued.
 pub struct Shared<'a> {
     // Dropped in this order: the place looks whether it was the last.
-    _guard: OwnedRwLockReadGuard<()>,
-    _place: Place<'a>,
+    _waited: Option<(OwnedRwLockReadGuard<()>, Place<'a>)>,
 }
 
 /// A pass for a write that is alone.
@@ -43,11 +45,20 @@ pub struct Alone<'a> {
 }
 
 impl Gate {
+    /// Whether a write that only sets down what it carries may pass at once.
+    pub fn is_open(&self, list: &ListId) -> bool {
+        let lists = self.lists.borrow();
+        lists.is_empty() || !lists.contains_key(list)
+    }
+
     /// For a write that only sets down what it carries.
     pub async fn shared<'a>(&'a self, list: &'a ListId, deadline: Instant) -> Result<Shared<'a>, StoreError> {
+        if self.is_open(list) {
+            return Ok(Shared { _waited: None });
+        }
         let place = self.place(list);
         let guard = timeout_at(deadline, place.lock.clone().read_owned()).await.map_err(|_| late())?;
-        Ok(Shared { _guard: guard, _place: place })
+        Ok(Shared { _waited: Some((guard, place)) })
     }
 
     /// For a write that depends on what it has read.
@@ -94,16 +105,28 @@ mod tests {
 
     #[tokio::test]
     async fn a_removal_is_alone_and_adds_are_not() {
-        let (gate, here, there) = (Gate::default(), list("a"), list("b"));
-        let first = gate.shared(&here, soon()).await.unwrap();
-        let second = gate.shared(&here, soon()).await.unwrap();
-        assert!(gate.alone(&here, soon()).await.is_err());
-        let elsewhere = gate.alone(&there, soon()).await.unwrap();
-        drop((first, second));
+        let (gate, here, there) = (Gate::default(), list("a"), list("bb"));
+        drop(gate.shared(&here, soon()).await.unwrap());
+        assert!(gate.is_open(&here));
         let alone = gate.alone(&here, soon()).await.unwrap();
+        assert!(!gate.is_open(&here) && gate.is_open(&there));
         assert!(gate.shared(&here, soon()).await.is_err());
         assert!(gate.alone(&here, soon()).await.is_err());
-        drop((alone, elsewhere));
+        let elsewhere = gate.alone(&there, soon()).await.unwrap();
+        // Whoever waits passes once the removal is through, adds beside each other.
+        let later = Instant::now() + Duration::from_secs(60);
+        let ((), first, second) = tokio::join!(
+            async {
+                tokio::task::yield_now().await;
+                drop(alone);
+            },
+            gate.shared(&here, later),
+            gate.shared(&here, later),
+        );
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert!(!gate.is_open(&here));
+        assert!(gate.alone(&here, soon()).await.is_err());
+        drop((first, second, elsewhere));
         assert!(gate.lists.borrow().is_empty());
     }
 }

@@ -31,6 +31,16 @@ pub enum Change {
     Clear,
 }
 
+impl Change {
+    /// Bytes of the items that it carries.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Row(row) => row.len(),
+            Self::Clear => 0,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Run {
     row: Bytes,

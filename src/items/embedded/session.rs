@@ -1,5 +1,6 @@
 //! A session: the list operations of one arbiter, none of which holds it up.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -14,7 +15,7 @@ use super::pending::Change;
 use super::row::{self, RowBuilder};
 use super::tables::View;
 use crate::domain::{ListKey, NewItem};
-use crate::items::{ItemPage, ItemSession, Operation, Range, StoreError};
+use crate::items::{Done, ItemPage, ItemSession, Operation, Range, StoreError, ToAwait};
 
 /// Bytes of a list in memory that are read on the arbiter itself.
 const INLINE_BYTES_MAX: usize = 256 << 10;
@@ -31,6 +32,17 @@ impl EmbeddedSession {
 
     fn list_id(&self, list: &ListKey) -> ListId {
         ListId::of(list, self.engine.options.list_hash)
+    }
+
+    /// Commits a change that does not depend on what the list holds.
+    async fn write(&self, op: &Operation, list: ListId, change: Change, oldest: u64) -> Result<(), StoreError> {
+        let queue = &self.engine.queue;
+        let placed = queue.place(list.clone(), change, oldest, op.deadline).await?;
+        // Last of all: whoever has passed the gate must be queued before the next one is asked.
+        let pass = self.gate.shared(&list, op.deadline).await?;
+        let committed = queue.commit(placed, op.deadline);
+        drop(pass);
+        committed.await
     }
 }
 
@@ -65,17 +77,30 @@ impl ItemSession for EmbeddedSession {
 
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
         op.begin()?;
-        let Some(oldest) = items.iter().map(|item| item.timestamp.as_nanos()).min() else { return Ok(()) };
+        let oldest = oldest_of(&items);
+        self.write(op, self.list_id(list), Change::Row(row::pack(items)), oldest).await
+    }
+
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        let list = self.list_id(&list);
+        let oldest = oldest_of(&items);
         let change = Change::Row(row::pack(items));
-        let list = self.list_id(list);
-        let _pass = self.gate.shared(&list, op.deadline).await?;
-        self.engine.queue.commit(list.clone(), change, oldest, op.deadline).await
+        if self.gate.is_open(&list)
+            && let Some(placed) = self.engine.queue.try_place(&list, &change, oldest)
+        {
+            // The log's thread looks at the deadline.
+            self.engine.queue.push(placed, op.deadline, done);
+            return None;
+        }
+        Some(Box::pin(async move { done(self.write(&op, list, change, oldest).await) }))
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
         op.begin()?;
-        let list = self.list_id(list);
+        let (list, queue) = (self.list_id(list), &self.engine.queue);
         let _pass = self.gate.alone(&list, op.deadline).await?;
+        // What passed the gate before may still be queued.
+        queue.barrier(op.deadline).await?;
         let (view, operation, value, scanned) = (self.engine.tables.view(), *op, value.to_vec(), list.clone());
         let find = move || find_value(&view, &scanned, &operation, &value);
         let found = self.engine.pool.run(op.deadline, find).await??;
@@ -83,16 +108,19 @@ impl ItemSession for EmbeddedSession {
             return Ok(0);
         }
         let Found { mut deleted, visible, oldest } = found;
-        self.engine.queue.commit(list.clone(), Change::Row(deleted.finish()), oldest, op.deadline).await?;
+        let placed = queue.place(list.clone(), Change::Row(deleted.finish()), oldest, op.deadline).await?;
+        queue.commit(placed, op.deadline).await?;
         Ok(visible)
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
-        let list = self.list_id(list);
-        let _pass = self.gate.shared(&list, op.deadline).await?;
-        self.engine.queue.commit(list.clone(), Change::Clear, 0, op.deadline).await
+        self.write(op, self.list_id(list), Change::Clear, 0).await
     }
+}
+
+fn oldest_of(items: &[NewItem]) -> u64 {
+    items.iter().map(|item| item.timestamp.as_nanos()).min().unwrap_or(0)
 }
 
 /// Reads a page, and the list's head if the page begins at the newest item.

@@ -10,7 +10,7 @@ use super::super::disk::{Disk, DiskFile};
 use super::super::error::{Damage, OpenError, ReadError};
 use super::super::list_id::ListId;
 use super::super::merge::Source;
-use super::super::row::{Entry, RowCursor};
+use super::super::row::RowCursor;
 use super::{CHECKSUM_LEN, FLAG_CLEARED, FileId, Index, MAGIC, Summary, TRAILER_LEN, block_checksum, file_path};
 
 /// An open data file.
