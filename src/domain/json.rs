@@ -1,5 +1,6 @@
 //! JSON values in their canonical form, so that equal values have equal bytes.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
@@ -26,6 +27,18 @@ pub fn canonicalize(raw: &str) -> Result<Vec<u8>, Invalid> {
         .map_err(|e| refused.take().unwrap_or_else(|| Invalid::value_type(format!("no JSON: {e}"))))?;
     number_literals(raw).try_for_each(check_number)?;
     serde_json_canonicalizer::to_vec(&value).map_err(|e| Invalid::value_type(format!("no canonical JSON: {e}")))
+}
+
+/// The text of a raw JSON string; `None` if it is no string.
+pub fn string(raw: &str) -> Option<Cow<'_, str>> {
+    // RFC 8259, section 7: all but the quotation mark, the reverse solidus and control characters
+    // stands for itself. Most strings hold nothing else.
+    let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let plain = |inner: &&str| inner.bytes().fold(true, |all, b| all & (b >= b' ' && b != b'"' && b != b'\\'));
+    if let Some(inner) = inner.filter(plain) {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str::<String>(raw).ok().map(Cow::Owned)
 }
 
 /// Reads a value that is nested no deeper than allowed and repeats no key.
@@ -186,6 +199,17 @@ mod tests {
                         \"string\":\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}";
         assert_eq!(canonical(sample).as_deref(), Ok(expected));
         assert_eq!(canonical(r#"{"\ufb33":1,"\ud83d\ude00":2}"#).as_deref(), Ok("{\"😀\":2,\"\u{fb33}\":1}"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn strings_are_read_as_a_json_parser_reads_them(raw in "(\"|)([a\"\\\\/u0-9é\u{1}\u{7f} \n]{0,6})(\"|)", any: String) {
+            let read = |raw: &str| serde_json::from_str::<String>(raw).ok();
+            let quoted = serde_json::to_string(&any).unwrap();
+            for raw in [&*raw, &*quoted, &*format!("\"{any}\""), &*any] {
+                proptest::prop_assert_eq!(string(raw).map(Cow::into_owned), read(raw));
+            }
+        }
     }
 
     #[test]

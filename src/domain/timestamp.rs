@@ -6,7 +6,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::Invalid;
+use super::{Invalid, json};
 
 /// Nanoseconds since the Unix epoch, from 0 to 9,999,999,999,999,999,999 (19 digits; in the year
 /// 2286), so that item keys have a fixed width.
@@ -59,7 +59,7 @@ impl Timestamp {
     /// Reads the raw JSON of a timestamp: a string in either form, or an integer.
     pub fn from_json(raw: &str) -> Result<Self, Invalid> {
         match raw.as_bytes().first() {
-            Some(b'"') => Self::parse(&serde_json::from_str::<String>(raw).map_err(|_| malformed())?),
+            Some(b'"') => Self::parse(&json::string(raw).ok_or_else(malformed)?),
             Some(b'-') => Err(out_of_range()),
             Some(b'0'..=b'9') if raw.bytes().all(|b| b.is_ascii_digit()) => Self::from_digits(raw),
             Some(b'0'..=b'9') => Err(malformed()),

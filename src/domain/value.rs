@@ -49,7 +49,7 @@ impl ValueType {
             Invalid::value_type(format!("a value of this feature (value_type {self}) must be {expected}"))
         };
         let stored: Vec<u8> = match self {
-            Self::String => serde_json::from_str::<String>(raw).map_err(|_| mismatch("a JSON string"))?.into_bytes(),
+            Self::String => json::string(raw).ok_or_else(|| mismatch("a JSON string"))?.into_owned().into_bytes(),
             Self::Int64 => parse_int64(raw)
                 .ok_or_else(|| mismatch("an integer from -2^63 to 2^63 - 1, as a JSON number or a decimal string"))?
                 .to_be_bytes()
@@ -63,8 +63,8 @@ impl ValueType {
             }
             Self::Bytes => {
                 let expected = || mismatch("a string of standard, padded Base64");
-                let text: String = serde_json::from_str(raw).map_err(|_| expected())?;
-                STANDARD.decode(text).map_err(|_| expected())?
+                let text = json::string(raw).ok_or_else(expected)?;
+                STANDARD.decode(text.as_bytes()).map_err(|_| expected())?
             }
             Self::Json => json::canonicalize(raw)?,
         };

@@ -63,7 +63,7 @@ async fn run(seed: u64, options: EmbeddedOptions) {
             }
             _ => {
                 let (list, change) = (rng.below(LISTS), random_change(&mut rng, START));
-                carry_out(&*opened.session, &operation(START, 60), list, &change).await.unwrap();
+                carry_out(&opened.session, &operation(START, 60), list, &change).await.unwrap();
                 model.apply(list, &change);
             }
         }

@@ -53,7 +53,7 @@ async fn run(seed: u64, options: EmbeddedOptions, crash: Crash, all_must_be_ther
             let (list, change) = (rng.below(LISTS), random_change(&mut rng, START));
             model.apply(list, &change);
             states.push(model.clone());
-            if carry_out(&*opened.session, &operation(START, 600), list, &change).await.is_err() {
+            if carry_out(&opened.session, &operation(START, 600), list, &change).await.is_err() {
                 break;
             }
             match rng.below(30) {
@@ -118,7 +118,7 @@ async fn run_together(seed: u64) {
             })
             .collect();
         let op = operation(START, 600);
-        let done = join_all(adds.iter().map(|(list, change)| carry_out(&*opened.session, &op, *list, change))).await;
+        let done = join_all(adds.iter().map(|(list, change)| carry_out(&opened.session, &op, *list, change))).await;
         for ((list, change), done) in adds.into_iter().zip(done) {
             match done {
                 Ok(_) => model.apply(list, &change),

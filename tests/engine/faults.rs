@@ -39,7 +39,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
                 let mut refused = false;
                 for _ in 0..600 {
                     let (list, change) = (rng.below(3), random_change(&mut rng, START));
-                    match carry_out(&*opened.session, &op, list, &change).await {
+                    match carry_out(&opened.session, &op, list, &change).await {
                         Ok(_) => model.apply(list, &change),
                         Err(StoreError::Unavailable { outcome_unknown, reason }) => {
                             assert!(!outcome_unknown, "{reason}");
@@ -72,7 +72,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
                 disk.leave_free(None);
                 until(|| opened.store.read_only().is_none()).await;
                 let change = add(b"room again");
-                carry_out(&*opened.session, &op, 0, &change).await.unwrap();
+                carry_out(&opened.session, &op, 0, &change).await.unwrap();
                 model.apply(0, &change);
             }
         }
@@ -89,7 +89,7 @@ fn a_full_disk_is_told_by_read_only() {
         let mut n = 0;
         let error = loop {
             let change = Change::Add(vec![item(START - n, &[1; 2_000], 60)]);
-            if let Err(error) = carry_out(&*opened.session, &op, 0, &change).await {
+            if let Err(error) = carry_out(&opened.session, &op, 0, &change).await {
                 break error;
             }
             n += 1;
@@ -106,11 +106,11 @@ fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let op = operation(START, 600);
-        carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
+        carry_out(&opened.session, &op, 0, &add(b"before")).await.unwrap();
         disk.fail_syncs();
-        let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
+        let error = carry_out(&opened.session, &op, 0, &add(b"during")).await.unwrap_err();
         assert!(error.outcome_unknown(), "{error}");
-        let error = carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap_err();
+        let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();
         assert!(!error.outcome_unknown(), "{error}");
         assert!(opened.store.read_only().unwrap().contains("start the server again"));
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
@@ -120,7 +120,7 @@ fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
         let opened = open(&disk.crashed(&mut Rng(1)), small_options(Fsync::Group)).await;
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
         assert!(page.items.iter().any(|item| *item.value == *b"before"));
-        carry_out(&*opened.session, &op, 0, &add(b"again")).await.unwrap();
+        carry_out(&opened.session, &op, 0, &add(b"again")).await.unwrap();
     });
 }
 
@@ -139,18 +139,18 @@ fn a_write_to_the_log_that_fails_is_undone_or_its_outcome_is_unknown() {
             let disk = SimDisk::default();
             let opened = open(&disk, small_options(Fsync::Group)).await;
             let op = operation(START, 600);
-            carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
+            carry_out(&opened.session, &op, 0, &add(b"before")).await.unwrap();
             disk.fail_write_of(b"during", fault);
-            let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
+            let error = carry_out(&opened.session, &op, 0, &add(b"during")).await.unwrap_err();
             assert_eq!(error.outcome_unknown(), !known, "{fault:?}: {error}");
             let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
             assert_eq!(page.items.len(), 1, "{fault:?}");
             disk.heal_writes();
             if known {
                 until(|| opened.store.read_only().is_none()).await;
-                carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap();
+                carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap();
             } else {
-                let error = carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap_err();
+                let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();
                 assert!(!error.outcome_unknown(), "{error}");
                 assert!(opened.store.read_only().unwrap().contains("start the server again"));
             }
@@ -169,12 +169,12 @@ fn a_panic_of_the_logs_thread_ends_writing_and_not_reading() {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let op = operation(START, 600);
-        carry_out(&*opened.session, &op, 0, &add(b"before")).await.unwrap();
+        carry_out(&opened.session, &op, 0, &add(b"before")).await.unwrap();
         disk.fail_write_of(b"during", WriteFault::Panics);
-        let error = carry_out(&*opened.session, &op, 0, &add(b"during")).await.unwrap_err();
+        let error = carry_out(&opened.session, &op, 0, &add(b"during")).await.unwrap_err();
         assert!(error.outcome_unknown(), "{error}");
         until(|| opened.store.read_only().is_some_and(|why| why.contains("start the server again"))).await;
-        let error = carry_out(&*opened.session, &op, 0, &add(b"after")).await.unwrap_err();
+        let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { outcome_unknown: false, .. }), "{error}");
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
         assert_eq!(page.items.len(), 1);
@@ -189,9 +189,9 @@ fn a_failed_fsync_stops_interval_mode_too() {
         disk.fail_syncs();
         let op = operation(START, 600);
         // It may be acknowledged before the fsync: that is what this mode promises.
-        let _either = carry_out(&*opened.session, &op, 0, &add(b"x")).await;
+        let _either = carry_out(&opened.session, &op, 0, &add(b"x")).await;
         until(|| opened.store.read_only().is_some()).await;
-        let error = carry_out(&*opened.session, &op, 0, &Change::RemoveAll).await.unwrap_err();
+        let error = carry_out(&opened.session, &op, 0, &Change::RemoveAll).await.unwrap_err();
         assert!(!error.outcome_unknown(), "{error}");
     });
 }
@@ -203,7 +203,7 @@ fn a_write_whose_time_is_over_is_not_begun() {
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let mut late = operation(START, 600);
         late.deadline = tokio::time::Instant::now();
-        let error = carry_out(&*opened.session, &late, 0, &add(b"late")).await;
+        let error = carry_out(&opened.session, &late, 0, &add(b"late")).await;
         assert!(matches!(error, Err(StoreError::Timeout { .. } | StoreError::Overloaded { .. })), "{error:?}");
     });
 }
@@ -214,7 +214,7 @@ fn a_closed_store_refuses_writes() {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
         opened.store.close().await.unwrap();
-        let error = carry_out(&*opened.session, &operation(START, 600), 0, &Change::RemoveAll).await.unwrap_err();
+        let error = carry_out(&opened.session, &operation(START, 600), 0, &Change::RemoveAll).await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { outcome_unknown: false, .. }), "{error}");
     });
 }

@@ -11,7 +11,8 @@ use liststore::domain::{
     Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range};
+use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::sim_disk::{Rng, SimDisk};
@@ -153,17 +154,39 @@ impl Model {
 }
 
 pub async fn carry_out(
-    session: &dyn ItemSession,
+    session: &Rc<dyn ItemSession>,
     op: &Operation,
     list_number: u64,
     change: &Change,
-) -> Result<Option<u64>, liststore::items::StoreError> {
+) -> Result<Option<u64>, StoreError> {
     let key = list(list_number);
     match change {
-        Change::Add(items) => session.add(op, &key, items.clone()).await.map(|()| None),
+        // Either way in.
+        Change::Add(items) if items.len() % 2 == 0 => session.add(op, &key, items.clone()).await.map(|()| None),
+        Change::Add(items) => {
+            let (added, waits) = start_add(session, *op, key, items.clone());
+            if let Some(waits) = waits {
+                waits.await;
+            }
+            added.await.unwrap().map(|()| None)
+        }
         Change::RemoveValue(value) => session.remove_value(op, &key, value).await.map(Some),
         Change::RemoveAll => session.remove_all(op, &key).await.map(|()| None),
     }
+}
+
+/// Starts an add: its outcome, and what is to be awaited first.
+pub fn start_add(
+    session: &Rc<dyn ItemSession>,
+    op: Operation,
+    list: ListKey,
+    items: Vec<NewItem>,
+) -> (oneshot::Receiver<Result<(), StoreError>>, Option<ToAwait>) {
+    let (reply, added) = oneshot::channel();
+    let done = Box::new(|result| {
+        let _nobody_waits = reply.send(result);
+    });
+    (added, Rc::clone(session).start_add(op, list, items, done))
 }
 
 /// A change that makes ties, repetitions and overlaps likely.

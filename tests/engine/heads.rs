@@ -68,7 +68,7 @@ impl Run {
             _ => Change::Add(self.older()),
         };
         let op = operation(START, TTL_SECS);
-        carry_out(&*self.opened.session, &op, 0, &change).await.unwrap();
+        carry_out(&self.opened.session, &op, 0, &change).await.unwrap();
         self.model.apply(0, &change);
     }
 
@@ -89,7 +89,7 @@ async fn run(seed: u64, value_len: usize) {
     let mut run = Run { opened, model: Model::default(), rng: Rng(seed), value_len, next: START };
     for _ in 0..ITEMS / 50 {
         let change = Change::Add(run.newer(50));
-        carry_out(&*run.opened.session, &operation(START, TTL_SECS), 0, &change).await.unwrap();
+        carry_out(&run.opened.session, &operation(START, TTL_SECS), 0, &change).await.unwrap();
         run.model.apply(0, &change);
     }
     for _ in 0..120 {

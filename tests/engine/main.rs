@@ -13,4 +13,5 @@ mod merging;
 mod million;
 mod opening;
 mod operations;
+mod overlap;
 mod sim_disk;

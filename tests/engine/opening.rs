@@ -25,7 +25,7 @@ async fn kill_while_opening(crashed: impl Fn(&SimDisk, &mut Rng) -> SimDisk) {
     let disk = SimDisk::default();
     let opened = open(&disk, options.clone()).await;
     let items: Vec<_> = (0..50).map(|n| item(START - n, &[b'v'; 100], 600)).collect();
-    carry_out(&*opened.session, &op, 1, &Change::Add(items.clone())).await.unwrap();
+    carry_out(&opened.session, &op, 1, &Change::Add(items.clone())).await.unwrap();
     drop(opened);
     let mut disk = disk.killed();
     let mut completed = false;

@@ -73,7 +73,7 @@ impl Run {
 
     async fn change(&mut self) {
         let (list, change, op) = (self.rng.below(LISTS), random_change(&mut self.rng, self.now), self.operation());
-        let removed = carry_out(&*self.opened().session, &op, list, &change).await.unwrap();
+        let removed = carry_out(&self.opened().session, &op, list, &change).await.unwrap();
         if let (Some(removed), Change::RemoveValue(value)) = (removed, &change) {
             let visible = self.model.visible(list, &op).into_iter().filter(|(_, item, _)| item.value == *value);
             let (sure, unsure): (Vec<_>, Vec<_>) = visible.partition(|(_, _, expires_at)| *expires_at > self.latest);

@@ -49,6 +49,7 @@ struct State {
     write_fault: Option<(Vec<u8>, WriteFault)>,
     writes_fail: bool,
     data_files_held: bool,
+    syncs_held: bool,
     links_fail: bool,
     locked: bool,
 }
@@ -133,6 +134,7 @@ impl SimDisk {
             write_fault: None,
             writes_fail: false,
             data_files_held: false,
+            syncs_held: false,
             locked: false,
             ..state
         };
@@ -204,6 +206,12 @@ impl SimDisk {
     /// Lets no data file be created until it is told otherwise: whoever tries waits.
     pub fn hold_data_files(&self, held: bool) {
         self.state().data_files_held = held;
+        self.1.notify_all();
+    }
+
+    /// Lets no sync of a file return until it is told otherwise.
+    pub fn hold_syncs(&self, held: bool) {
+        self.state().syncs_held = held;
         self.1.notify_all();
     }
 
@@ -381,6 +389,9 @@ impl DiskFile for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state();
+        while state.syncs_held {
+            state = self.disk.1.wait(state).unwrap();
+        }
         state.step()?;
         if state.syncs_fail {
             return Err(io::Error::other("the sync failed"));
