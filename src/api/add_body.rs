@@ -10,6 +10,7 @@ use serde::de::{self, Deserialize, DeserializeSeed, MapAccess, SeqAccess, Visito
 use serde_json::value::RawValue;
 
 use super::object::{check_syntax, missing_member, repeated_member, text_of, unknown_member};
+use super::plain_add;
 use super::problem::{ErrorCode, Problem};
 use crate::domain::Timestamp;
 
@@ -21,6 +22,11 @@ pub(super) type RawItem<'a> = (Timestamp, &'a str);
 
 pub(super) fn parse(body: &[u8]) -> Result<Vec<RawItem<'_>>, Problem> {
     let text = text_of(body)?;
+    plain_add::parse(text).map_or_else(|| parse_any(text), Ok)
+}
+
+/// Reads a body of any form.
+pub(super) fn parse_any(text: &str) -> Result<Vec<RawItem<'_>>, Problem> {
     let trail = Trail::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let parsed = deserializer.deserialize_map(BodyVisitor(&trail)).and_then(|items| deserializer.end().map(|()| items));

@@ -36,6 +36,7 @@ mod metrics;
 mod object;
 mod openapi;
 mod percent;
+mod plain_add;
 pub mod problem;
 mod query;
 mod render;
