@@ -26,8 +26,7 @@ pub(super) struct Get {
     pub range: Range,
 }
 
-/// Answered by whoever finishes it, rather than by way of the actor: the actor
-/// is woken for it only once.
+/// Answered by whoever finishes it, and not by way of the actor, which is woken for it only once.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(super) struct Add {

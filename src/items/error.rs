@@ -41,4 +41,15 @@ impl StoreError {
             Self::Overloaded { .. } | Self::Refused(_) => false,
         }
     }
+
+    /// The same error of a write that had not changed anything yet when it met it.
+    pub fn with_nothing_done(mut self) -> Self {
+        match &mut self {
+            Self::Unavailable { outcome_unknown, .. }
+            | Self::Timeout { outcome_unknown }
+            | Self::Internal { outcome_unknown, .. } => *outcome_unknown = false,
+            Self::Overloaded { .. } | Self::Refused(_) => {}
+        }
+        self
+    }
 }

@@ -1,7 +1,11 @@
 //! Removals by value beside adds to the same list: each add comes before the removal or after it.
 
+use std::time::Duration;
+
 use liststore::domain::Item;
 use liststore::items::embedded::Fsync;
+use liststore::items::{Operation, StoreError};
+use tokio::time::Instant;
 
 use crate::harness::{START, everything, item, list, newest, open, operation, runtime, small_options, start_add};
 use crate::sim_disk::SimDisk;
@@ -36,5 +40,22 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
         first.await.unwrap().unwrap();
         let page = session.get(&op, &list(0), &everything()).await.unwrap();
         assert_eq!(page.items, [Item { timestamp: of_value(30).timestamp, value: of_value(30).value }]);
+    });
+}
+
+#[test]
+fn a_removal_that_comes_too_late_to_look_has_done_nothing() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let (op, session) = (operation(START, 600), &opened.session);
+        disk.hold_syncs(true);
+        let (added, _) = start_add(session, op, list(0), vec![item(START, b"stays", 60)]);
+        let late = Operation { deadline: Instant::now() + Duration::from_millis(20), ..op };
+        let error = session.remove_value(&late, &list(0), b"stays").await.unwrap_err();
+        assert!(matches!(error, StoreError::Timeout { outcome_unknown: false }), "{error:?}");
+        disk.hold_syncs(false);
+        added.await.unwrap().unwrap();
+        assert_eq!(session.get(&op, &list(0), &everything()).await.unwrap().items.len(), 1);
     });
 }

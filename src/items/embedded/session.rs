@@ -100,7 +100,7 @@ impl ItemSession for EmbeddedSession {
         let (list, queue) = (self.list_id(list), &self.engine.queue);
         let _pass = self.gate.alone(&list, op.deadline).await?;
         // What passed the gate before may still be queued.
-        queue.barrier(op.deadline).await?;
+        queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
         let (view, operation, value, scanned) = (self.engine.tables.view(), *op, value.to_vec(), list.clone());
         let find = move || find_value(&view, &scanned, &operation, &value);
         let found = self.engine.pool.run(op.deadline, find).await??;
