@@ -22,7 +22,7 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
         }
         opened.store.flush().unwrap();
 
-        disk.hold_syncs(true);
+        let held = disk.hold_syncs();
         // It adds again what is there, too: a removal that knew only of that would take half of it.
         let (first, waits) = start_add(session, op, list(0), vec![of_value(10), of_value(20)]);
         assert!(waits.is_none(), "nothing is in its way");
@@ -32,7 +32,7 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
             assert_eq!(session.get(&op, &list(1), &newest(9)).await.unwrap().items.len(), 1);
             let (second, waits) = start_add(session, op, list(0), vec![of_value(30)]);
             let waits = waits.expect("the removal has the list to itself");
-            disk.hold_syncs(false);
+            drop(held);
             waits.await;
             second.await.unwrap().unwrap();
         });
@@ -49,12 +49,12 @@ fn a_removal_that_comes_too_late_to_look_has_done_nothing() {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let (op, session) = (operation(START, 600), &opened.session);
-        disk.hold_syncs(true);
+        let held = disk.hold_syncs();
         let (added, _) = start_add(session, op, list(0), vec![item(START, b"stays", 60)]);
         let late = Operation { deadline: Instant::now() + Duration::from_millis(20), ..op };
         let error = session.remove_value(&late, &list(0), b"stays").await.unwrap_err();
         assert!(matches!(error, StoreError::Timeout { outcome_unknown: false }), "{error:?}");
-        disk.hold_syncs(false);
+        drop(held);
         added.await.unwrap().unwrap();
         assert_eq!(session.get(&op, &list(0), &everything()).await.unwrap().items.len(), 1);
     });

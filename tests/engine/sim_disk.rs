@@ -58,6 +58,16 @@ struct State {
 #[derive(Clone, Default)]
 pub struct SimDisk(Arc<Mutex<State>>, Arc<Condvar>);
 
+/// Keeps syncs from returning. A test that fails must drop it before its store, which waits for them.
+pub struct HeldSyncs(SimDisk);
+
+impl Drop for HeldSyncs {
+    fn drop(&mut self) {
+        self.0.state().syncs_held = false;
+        self.0.1.notify_all();
+    }
+}
+
 /// A small deterministic generator (splitmix64): the seed says all.
 pub struct Rng(pub u64);
 
@@ -209,10 +219,10 @@ impl SimDisk {
         self.1.notify_all();
     }
 
-    /// Lets no sync of a file return until it is told otherwise.
-    pub fn hold_syncs(&self, held: bool) {
-        self.state().syncs_held = held;
-        self.1.notify_all();
+    /// Lets no sync of a file return until what this returns is dropped.
+    pub fn hold_syncs(&self) -> HeldSyncs {
+        self.state().syncs_held = true;
+        HeldSyncs(self.clone())
     }
 
     /// Lets no hard link be made, as between two file systems.
