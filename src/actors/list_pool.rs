@@ -175,6 +175,10 @@ impl ListPool {
     }
 
     /// Add List Items: all or none.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the permit is the bound, and a reply that is dropped tells of a failure"
+    )]
     pub async fn add(
         &self,
         list: ListKey,

@@ -412,10 +412,11 @@ mod tests {
             let kept = &older[..older_max.min(older.len())];
             let holds = |row: Bytes, expected: &[(u64, u64, bool, Vec<u8>)]| {
                 let read = unpack(row).unwrap();
-                let same = |(read, item): (&(u64, u64, bool, Bytes), &(u64, u64, bool, Vec<u8>))| {
-                    (read.0, read.2, &*read.3) == (item.0, item.2, &*item.3) && (item.2 || read.1 == item.0 + item.1)
-                };
-                read.len() == expected.len() && read.iter().zip(expected).all(same)
+                read.len() == expected.len()
+                    && read.iter().zip(expected).all(|(read, item)| {
+                        let same_item = (read.0, read.2, &*read.3) == (item.0, item.2, &*item.3);
+                        same_item && (item.2 || read.1 == item.0 + item.1)
+                    })
             };
             match join(&newer_row, oldest_above, &older_row, older_max as u64) {
                 Some(joined) => {
