@@ -243,12 +243,15 @@ impl History {
 
     /// What the server's wall clock can have shown during a span, in nanoseconds since the epoch.
     pub fn wall(&self, from: Moment, to: Moment) -> (u64, u64) {
-        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        let shifted = |moment: Moment, secs: i64| {
+            self.epoch.saturating_add(moment).saturating_add_signed(secs * NANOS_PER_SEC as i64)
+        };
+        let (mut low, mut high) = (u64::MAX, 0);
         let mut since = ClockStep { from: 0, to: 0, offset_secs: 0 };
         let mut consider = |step: ClockStep, replaced_by: Moment| {
             if step.from <= to && replaced_by >= from {
-                low = low.min(step.offset_secs);
-                high = high.max(step.offset_secs);
+                low = low.min(shifted(step.from.max(from), step.offset_secs));
+                high = high.max(shifted(replaced_by.min(to), step.offset_secs));
             }
         };
         for step in &self.clock_steps {
@@ -256,10 +259,7 @@ impl History {
             since = *step;
         }
         consider(since, NEVER);
-        let shifted = |moment: Moment, secs: i64| {
-            self.epoch.saturating_add(moment).saturating_add_signed(secs * NANOS_PER_SEC as i64)
-        };
-        (shifted(from, low), shifted(to, high))
+        (low, high)
     }
 
     pub fn save(&self, path: &Path) -> Result<(), String> {

@@ -352,6 +352,22 @@ pub const CASES: &[Case] = &[
         script.history.clock_steps.push(ClockStep { from: ms(500), to: ms(510), offset_secs: -3_600 });
         script.get((1_001, 1_002), "").forbidden(THERE);
     }),
+    ("the_clock_stepped_back_behind_an_expiry", || {
+        let stepped = |at: u64| {
+            let mut script = Script::new().change_ttl((0, 1), 1).add((2, 3), "a@0");
+            script.history.clock_steps.push(ClockStep { from: ms(at), to: ms(at + 1), offset_secs: -3_600 });
+            script
+        };
+        // Dropped or not, before it could show again.
+        stepped(1_500).get((1_600, 1_601), "").allowed();
+        stepped(1_500).get((1_600, 1_601), "a@0").allowed();
+        stepped(900).get((1_600, 1_601), "").forbidden(THERE);
+        // An hour ahead for a moment is enough.
+        let mut script = Script::new().change_ttl((0, 1), 1).add((2, 3), "a@0");
+        script.history.clock_steps.push(ClockStep { from: ms(10), to: ms(11), offset_secs: 3_600 });
+        script.history.clock_steps.push(ClockStep { from: ms(20), to: ms(21), offset_secs: 0 });
+        script.get((30, 31), "").allowed();
+    }),
     ("an_old_ttl_read", || {
         let promise = "a TTL is the last one that was set";
         Script::new().change_ttl((0, 1), 60).read_ttl((2, 3), DAY).forbidden(promise);

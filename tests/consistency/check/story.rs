@@ -180,6 +180,9 @@ impl<'a> Story<'a> {
         let ItemStory { item, adds, .. } = &self.items[place];
         let version = &self.list.version;
         let (mut least, mut most) = (u64::MAX, 0);
+        // Once its stored expiry has passed, a merge may drop an item, and no step of the clock brings
+        // it back.
+        let mut dropped = false;
         for add in adds.iter().filter(|add| add.from <= to) {
             let stored = self.expiry.expiry(version, item.timestamp, add.from, add.latest);
             let late = match self.history.promises {
@@ -187,8 +190,10 @@ impl<'a> Story<'a> {
                 Promises::Quorum => ROW_EXPIRY_LATE.saturating_add(add.latest - add.from),
             };
             (least, most) = (least.min(stored.0), most.max(stored.1.saturating_add(late)));
+            dropped |= self.history.wall(add.from, to).1 >= stored.0;
         }
-        self.expiry.sight(version, item.timestamp, (least, most.max(least)), from, to)
+        let sight = self.expiry.sight(version, item.timestamp, (least, most.max(least)), from, to);
+        if dropped { sight.max(Sight::Unsure) } else { sight }
     }
 
     /// What a get had to tell of, and did. `None` if it has no page.
