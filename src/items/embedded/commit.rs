@@ -1,265 +1,28 @@
-//! Group commit: writes wait in a bounded queue for one thread, which puts as many as wait into one
-//! frame of the log, makes it as durable as the store promises, shows it to readers, and only then
-//! acknowledges.
+//! Group commit: one thread puts as many writes as wait in the queue into one frame of the log, makes
+//! it as durable as the store promises, shows it to readers, and only then acknowledges.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::timeout_at;
 
 use super::engine::Engine;
 use super::error::WriteError;
 use super::health::{Part, unavailable};
-use super::list_id::ListId;
 use super::log::frame::{FrameBuffer, Kind};
 use super::log::writer::LogWriter;
 use super::options::Fsync;
-use super::pending::Change;
-use crate::domain::Invalid;
-use crate::items::{Done, StoreError};
+use super::queue::{GROUP_WRITES, Placed, Taken, Write, closed};
+use crate::items::StoreError;
 
-/// Bytes of memory that one permit of the queue stands for.
-const UNIT_BYTES: usize = 256;
-/// What a waiting write costs beside its row: an estimate.
-const WRITE_OVERHEAD: usize = 256;
-/// A write must fit a segment, whose places are 32 bits.
-const WRITE_BYTES_MAX: usize = 1 << 30;
 /// A frame takes no more writes beyond this.
 const GROUP_BYTES: usize = 1 << 20;
-const GROUP_WRITES: usize = 1024;
-/// How long a group waits for company in `interval` mode, once there has been some.
-const LINGER: Duration = Duration::from_micros(300);
 /// How often the thread looks for something to do when nobody writes, until there is nothing left.
 const TICK: Duration = Duration::from_millis(50);
 /// A log that could not be written is tried again after this.
 const RETRY: Duration = Duration::from_millis(500);
 /// Log segments that pending items may be spread over before they are frozen: bounds the log.
 const SEGMENTS_MAX: u32 = 4;
-
-/// A change with its place in the queue, which is given back when this is dropped.
-pub struct Placed {
-    list: ListId,
-    change: Change,
-    /// The oldest timestamp of the change's row.
-    oldest: u64,
-    _place: OwnedSemaphorePermit,
-}
-
-/// What waits for the log's thread.
-struct Write {
-    /// `None` only waits until all that was queued before it is through.
-    placed: Option<Placed>,
-    deadline: Instant,
-    reply: Reply,
-}
-
-impl Write {
-    fn bytes(&self) -> usize {
-        self.placed.as_ref().map_or(0, |placed| placed.change.bytes())
-    }
-}
-
-/// Whom a write answers. If the thread ends without an answer, that is one.
-struct Reply(Option<Done>);
-
-impl Reply {
-    fn answer(mut self, result: Result<(), StoreError>) {
-        if let Some(done) = self.0.take() {
-            done(result);
-        }
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        if let Some(done) = self.0.take() {
-            // Nobody knows how far the thread came.
-            done(Err(StoreError::Internal { reason: "the log's thread ended".into(), outcome_unknown: true }));
-        }
-    }
-}
-
-#[derive(Default)]
-struct Queued {
-    writes: VecDeque<Write>,
-    /// Whether the thread waits for a first write and must be woken.
-    idle: bool,
-    freeze_wanted: bool,
-    /// Whether the thread is to look around although no write waits.
-    poked: bool,
-    closed: bool,
-}
-
-/// Where writes wait for the log's thread.
-pub struct CommitQueue {
-    queued: Mutex<Queued>,
-    wake: Condvar,
-    places: Arc<Semaphore>,
-    places_max: usize,
-}
-
-enum Taken {
-    Writes(VecDeque<Write>),
-    Nothing,
-    Closed,
-}
-
-impl CommitQueue {
-    pub fn new(bytes: usize) -> Self {
-        let places_max = (bytes / UNIT_BYTES).max(16);
-        Self {
-            queued: Mutex::default(),
-            wake: Condvar::new(),
-            places: Arc::new(Semaphore::new(places_max)),
-            places_max,
-        }
-    }
-
-    fn queued(&self) -> MutexGuard<'_, Queued> {
-        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a place for a change. `oldest` is the oldest timestamp of its row.
-    pub async fn place(
-        &self,
-        list: ListId,
-        change: Change,
-        oldest: u64,
-        deadline: tokio::time::Instant,
-    ) -> Result<Placed, StoreError> {
-        let units = self.units(&list, &change)?;
-        let places = self.places.clone().acquire_many_owned(units);
-        let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
-        let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
-        Ok(Placed { list, change, oldest, _place: place })
-    }
-
-    /// The same if there is a place at once.
-    pub fn try_place(&self, list: &ListId, change: &Change, oldest: u64) -> Option<Placed> {
-        let units = self.units(list, change).ok()?;
-        let place = self.places.clone().try_acquire_many_owned(units).ok()?;
-        Some(Placed { list: list.clone(), change: change.clone(), oldest, _place: place })
-    }
-
-    /// How much of the queue a change takes.
-    fn units(&self, list: &ListId, change: &Change) -> Result<u32, StoreError> {
-        let bytes = change.bytes();
-        if bytes > WRITE_BYTES_MAX {
-            let text = format!("a single write may have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}");
-            return Err(StoreError::Refused(Invalid::argument(text)));
-        }
-        let units = ((bytes + list.bytes().len() + WRITE_OVERHEAD) / UNIT_BYTES).clamp(1, self.places_max);
-        Ok(u32::try_from(units).unwrap_or(u32::MAX))
-    }
-
-    /// Queues a change. `done` is called once it is as durable as the store promises and visible, or
-    /// has failed.
-    pub fn push(&self, placed: Placed, deadline: tokio::time::Instant, done: Done) {
-        self.push_write(Write { placed: Some(placed), deadline: deadline.into_std(), reply: Reply(Some(done)) });
-    }
-
-    /// The same, as a future. The change is queued when this returns, whether the future is polled
-    /// or not.
-    pub fn commit(
-        &self,
-        placed: Placed,
-        deadline: tokio::time::Instant,
-    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
-        self.follow(Some(placed), deadline)
-    }
-
-    /// Waits until all that was queued before is visible, or has failed.
-    pub fn barrier(&self, deadline: tokio::time::Instant) -> impl Future<Output = Result<(), StoreError>> + use<> {
-        self.follow(None, deadline)
-    }
-
-    fn follow(
-        &self,
-        placed: Option<Placed>,
-        deadline: tokio::time::Instant,
-    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
-        let (reply, replied) = oneshot::channel();
-        let done: Done = Box::new(|result| {
-            // The caller may have left: its write stands all the same.
-            let _caller_left = reply.send(result);
-        });
-        self.push_write(Write { placed, deadline: deadline.into_std(), reply: Reply(Some(done)) });
-        async move {
-            match timeout_at(deadline, replied).await {
-                Ok(answer) => answer.unwrap_or_else(|_| Err(closed())),
-                Err(_) => Err(StoreError::Timeout { outcome_unknown: true }),
-            }
-        }
-    }
-
-    fn push_write(&self, write: Write) {
-        let mut queued = self.queued();
-        if queued.closed {
-            drop(queued);
-            return write.reply.answer(Err(closed()));
-        }
-        queued.writes.push_back(write);
-        if queued.idle || queued.writes.len() == GROUP_WRITES {
-            queued.idle = false;
-            self.wake.notify_one();
-        }
-    }
-
-    /// Asks for the pending items to be frozen as soon as the ones before them are in files.
-    pub fn want_freeze(&self) {
-        let mut queued = self.queued();
-        (queued.freeze_wanted, queued.poked) = (true, true);
-        drop(queued);
-        self.wake.notify_one();
-    }
-
-    /// Takes no more writes. Those that wait are still committed.
-    pub fn close(&self) {
-        self.queued().closed = true;
-        self.wake.notify_one();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.queued().closed
-    }
-
-    /// The writes that wait. Waits for a first one, and then, if asked to, a little for others.
-    fn take(&self, timeout: Option<Duration>, linger: bool) -> Taken {
-        let mut queued = self.queued();
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        while queued.writes.is_empty() {
-            if queued.closed {
-                return Taken::Closed;
-            }
-            if std::mem::take(&mut queued.poked) {
-                return Taken::Nothing;
-            }
-            queued.idle = true;
-            queued = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-                None => self.wake.wait(queued).unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => return Taken::Nothing,
-                Some(left) => self.wake.wait_timeout(queued, left).unwrap_or_else(PoisonError::into_inner).0,
-            };
-        }
-        queued.idle = false;
-        let deadline = Instant::now() + LINGER;
-        while linger && queued.writes.len() < GROUP_WRITES && !queued.closed {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            queued = self.wake.wait_timeout(queued, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        Taken::Writes(std::mem::take(&mut queued.writes))
-    }
-}
-
-fn closed() -> StoreError {
-    StoreError::Unavailable { reason: "the item store is closed".into(), outcome_unknown: false }
-}
 
 /// The thread that writes the log.
 pub struct Committer {
@@ -293,7 +56,7 @@ impl Committer {
         let _guard = Unattended(self.engine.clone());
         self.freeze_if_full();
         loop {
-            let something_left = !self.sealed || self.retry_at.is_some() || self.engine.queue.queued().freeze_wanted;
+            let something_left = !self.sealed || self.retry_at.is_some() || self.engine.queue.wants_freeze();
             match self.engine.queue.take(something_left.then_some(TICK), self.linger) {
                 Taken::Closed => break,
                 Taken::Nothing => self.tick(),
@@ -441,16 +204,14 @@ impl Committer {
     fn freeze_if_full(&mut self) {
         let engine = &self.engine;
         let view = engine.tables.view();
-        let mut queued = engine.queue.queued();
         let much_log = self.log.position().segment - view.active.start.segment >= SEGMENTS_MAX;
-        if !(queued.freeze_wanted || much_log || view.active.bytes() >= engine.options.pending_bytes()) {
+        if !(engine.queue.wants_freeze() || much_log || view.active.bytes() >= engine.options.pending_bytes()) {
             return;
         }
         if view.active.is_empty() && view.frozen.is_none() {
-            queued.freeze_wanted = false;
+            engine.queue.freeze_granted();
         } else if view.frozen.is_none() {
-            queued.freeze_wanted = false;
-            drop(queued);
+            engine.queue.freeze_granted();
             engine.tables.freeze(self.log.position());
             engine.bell.ring();
         }
@@ -498,10 +259,6 @@ impl Drop for Unattended {
         if std::thread::panicking() {
             self.0.health.fail("the log's thread panicked; start the server again".into());
         }
-        let mut queued = self.0.queue.queued();
-        queued.closed = true;
-        let unanswered = std::mem::take(&mut queued.writes);
-        drop(queued);
-        drop(unanswered);
+        self.0.queue.abandon();
     }
 }

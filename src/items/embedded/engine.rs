@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::bell::Bell;
-use super::commit::CommitQueue;
 use super::disk::Disk;
 use super::error::WriteError;
 use super::heads::Heads;
@@ -15,6 +14,7 @@ use super::log::writer::Progress;
 use super::metrics::{Memory, Metrics};
 use super::options::EmbeddedOptions;
 use super::pool::Pool;
+use super::queue::CommitQueue;
 use super::tables::Tables;
 use crate::domain::Clock;
 

@@ -1,11 +1,11 @@
 //! The embedded item store: an engine made for lists, in files of this machine.
 //!
-//! Its modules, in the order in which an item travels: a `session` packs items into a [`row`] and
-//! hands it to `commit`, whose one thread appends it to the `log`, and then to what is `pending` in
-//! memory and to the list's head in `heads`. `flush` writes what is pending to data files (`file`),
-//! `compaction` merges those, and the `manifest` says which of them count. `tables` is what readers
-//! see of all this. `backup` copies a running store, and `verify` checks one at rest. `docs/engine.md`
-//! tells it in prose, with every format and rule.
+//! Its modules, in the order in which an item travels: a `session` packs items into a [`row`] and puts
+//! it into the `queue`, from which `commit`, one thread, appends it to the `log`, and then to what is
+//! `pending` in memory and to the list's head in `heads`. `flush` writes what is pending to data files
+//! (`file`), `compaction` merges those, and the `manifest` says which of them count. `tables` is what
+//! readers see of all this. `backup` copies a running store, and `verify` checks one at rest.
+//! `docs/engine.md` tells it in prose, with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 
@@ -34,6 +34,7 @@ mod pace;
 mod page;
 mod pending;
 mod pool;
+mod queue;
 mod row;
 mod session;
 mod store;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use prometheus::Registry;
 
 use super::bell::Bell;
-use super::commit::{CommitQueue, Committer};
+use super::commit::Committer;
 use super::directory::Directory;
 use super::disk::{Disk, LockGuard, RealDisk};
 use super::engine::Engine;
@@ -24,6 +24,7 @@ use super::metrics::{self, Metrics};
 use super::options::{EmbeddedOptions, Fsync};
 use super::pending::Pending;
 use super::pool::Pool;
+use super::queue::CommitQueue;
 use super::session::EmbeddedSession;
 use super::tables::{Files, Tables, View};
 use super::{backup, compaction, flush};

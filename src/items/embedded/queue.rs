@@ -1,0 +1,268 @@
+//! Where writes wait for the log's thread: a queue bounded by the memory that they take, which any
+//! thread may fill.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout_at;
+
+use super::list_id::ListId;
+use super::pending::Change;
+use crate::domain::Invalid;
+use crate::items::{Done, StoreError};
+
+/// Bytes of memory that one permit of the queue stands for.
+const UNIT_BYTES: usize = 256;
+/// What a waiting write costs beside its row: an estimate.
+const WRITE_OVERHEAD: usize = 256;
+/// A write must fit a segment, whose places are 32 bits.
+const WRITE_BYTES_MAX: usize = 1 << 30;
+/// Writes that make up a group: it waits for no more.
+pub const GROUP_WRITES: usize = 1024;
+/// How long a group waits for company, once there has been some.
+const LINGER: Duration = Duration::from_micros(300);
+
+/// A change with its place in the queue, which is given back when this is dropped.
+pub struct Placed {
+    pub list: ListId,
+    pub change: Change,
+    /// The oldest timestamp of the change's row.
+    pub oldest: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What waits for the log's thread.
+pub struct Write {
+    /// `None` only waits until all that was queued before it is through.
+    pub placed: Option<Placed>,
+    pub deadline: Instant,
+    pub reply: Reply,
+}
+
+impl Write {
+    pub fn bytes(&self) -> usize {
+        self.placed.as_ref().map_or(0, |placed| placed.change.bytes())
+    }
+}
+
+/// Whom a write answers. If the thread ends without an answer, that is one.
+pub struct Reply(Option<Done>);
+
+impl Reply {
+    pub fn answer(mut self, result: Result<(), StoreError>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            // Nobody knows how far the thread came.
+            done(Err(StoreError::Internal { reason: "the log's thread ended".into(), outcome_unknown: true }));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queued {
+    writes: VecDeque<Write>,
+    /// Whether the thread waits for a first write and must be woken.
+    idle: bool,
+    freeze_wanted: bool,
+    /// Whether the thread is to look around although no write waits.
+    poked: bool,
+    closed: bool,
+}
+
+/// Where writes wait for the log's thread.
+pub struct CommitQueue {
+    queued: Mutex<Queued>,
+    wake: Condvar,
+    places: Arc<Semaphore>,
+    places_max: usize,
+}
+
+pub enum Taken {
+    Writes(VecDeque<Write>),
+    Nothing,
+    Closed,
+}
+
+impl CommitQueue {
+    pub fn new(bytes: usize) -> Self {
+        let places_max = (bytes / UNIT_BYTES).max(16);
+        Self {
+            queued: Mutex::default(),
+            wake: Condvar::new(),
+            places: Arc::new(Semaphore::new(places_max)),
+            places_max,
+        }
+    }
+
+    fn queued(&self) -> MutexGuard<'_, Queued> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a place for a change. `oldest` is the oldest timestamp of its row.
+    pub async fn place(
+        &self,
+        list: ListId,
+        change: Change,
+        oldest: u64,
+        deadline: tokio::time::Instant,
+    ) -> Result<Placed, StoreError> {
+        let units = self.units(&list, &change)?;
+        let places = self.places.clone().acquire_many_owned(units);
+        let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
+        let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
+        Ok(Placed { list, change, oldest, _place: place })
+    }
+
+    /// The same if there is a place at once.
+    pub fn try_place(&self, list: &ListId, change: &Change, oldest: u64) -> Option<Placed> {
+        let units = self.units(list, change).ok()?;
+        let place = self.places.clone().try_acquire_many_owned(units).ok()?;
+        Some(Placed { list: list.clone(), change: change.clone(), oldest, _place: place })
+    }
+
+    /// How much of the queue a change takes.
+    fn units(&self, list: &ListId, change: &Change) -> Result<u32, StoreError> {
+        let bytes = change.bytes();
+        if bytes > WRITE_BYTES_MAX {
+            let text = format!("a single write may have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}");
+            return Err(StoreError::Refused(Invalid::argument(text)));
+        }
+        let units = ((bytes + list.bytes().len() + WRITE_OVERHEAD) / UNIT_BYTES).clamp(1, self.places_max);
+        Ok(u32::try_from(units).unwrap_or(u32::MAX))
+    }
+
+    /// Queues a change. `done` is called once it is as durable as the store promises and visible, or
+    /// has failed.
+    pub fn push(&self, placed: Placed, deadline: tokio::time::Instant, done: Done) {
+        self.push_write(Write { placed: Some(placed), deadline: deadline.into_std(), reply: Reply(Some(done)) });
+    }
+
+    /// The same, as a future. The change is queued when this returns, whether the future is polled
+    /// or not.
+    pub fn commit(
+        &self,
+        placed: Placed,
+        deadline: tokio::time::Instant,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.follow(Some(placed), deadline)
+    }
+
+    /// Waits until all that was queued before is visible, or has failed.
+    pub fn barrier(&self, deadline: tokio::time::Instant) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.follow(None, deadline)
+    }
+
+    fn follow(
+        &self,
+        placed: Option<Placed>,
+        deadline: tokio::time::Instant,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        let (reply, replied) = oneshot::channel();
+        let done: Done = Box::new(|result| {
+            // The caller may have left: its write stands all the same.
+            let _caller_left = reply.send(result);
+        });
+        self.push_write(Write { placed, deadline: deadline.into_std(), reply: Reply(Some(done)) });
+        async move {
+            match timeout_at(deadline, replied).await {
+                Ok(answer) => answer.unwrap_or_else(|_| Err(closed())),
+                Err(_) => Err(StoreError::Timeout { outcome_unknown: true }),
+            }
+        }
+    }
+
+    fn push_write(&self, write: Write) {
+        let mut queued = self.queued();
+        if queued.closed {
+            drop(queued);
+            return write.reply.answer(Err(closed()));
+        }
+        queued.writes.push_back(write);
+        if queued.idle || queued.writes.len() == GROUP_WRITES {
+            queued.idle = false;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Asks for the pending items to be frozen as soon as the ones before them are in files.
+    pub fn want_freeze(&self) {
+        let mut queued = self.queued();
+        (queued.freeze_wanted, queued.poked) = (true, true);
+        drop(queued);
+        self.wake.notify_one();
+    }
+
+    /// Whether somebody waits for a freeze.
+    pub fn wants_freeze(&self) -> bool {
+        self.queued().freeze_wanted
+    }
+
+    /// What was asked for until now is done.
+    pub fn freeze_granted(&self) {
+        self.queued().freeze_wanted = false;
+    }
+
+    /// Takes no more writes. Those that wait are still committed.
+    pub fn close(&self) {
+        self.queued().closed = true;
+        self.wake.notify_one();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.queued().closed
+    }
+
+    /// Takes no more writes, and drops those that wait.
+    pub fn abandon(&self) {
+        let mut queued = self.queued();
+        queued.closed = true;
+        let unanswered = mem::take(&mut queued.writes);
+        drop(queued);
+        // Dropping one answers it, for which the queue must be free.
+        drop(unanswered);
+    }
+
+    /// The writes that wait. Waits for a first one, and then, if asked to, a little for others.
+    pub fn take(&self, timeout: Option<Duration>, linger: bool) -> Taken {
+        let mut queued = self.queued();
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        while queued.writes.is_empty() {
+            if queued.closed {
+                return Taken::Closed;
+            }
+            if mem::take(&mut queued.poked) {
+                return Taken::Nothing;
+            }
+            queued.idle = true;
+            queued = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                None => self.wake.wait(queued).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return Taken::Nothing,
+                Some(left) => self.wake.wait_timeout(queued, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+        queued.idle = false;
+        let deadline = Instant::now() + LINGER;
+        while linger && queued.writes.len() < GROUP_WRITES && !queued.closed {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            queued = self.wake.wait_timeout(queued, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Taken::Writes(mem::take(&mut queued.writes))
+    }
+}
+
+pub fn closed() -> StoreError {
+    StoreError::Unavailable { reason: "the item store is closed".into(), outcome_unknown: false }
+}
