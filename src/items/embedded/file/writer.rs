@@ -240,3 +240,84 @@ impl FileWriter {
         Ok(DataFile::new(self.id, self.path, self.file, self.written, self.index, self.summary))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::disk::RealDisk;
+    use super::super::super::merge::Source;
+    use super::super::super::options::ListHash;
+    use super::super::super::row;
+    use super::super::{Scan, ScanSource};
+    use super::*;
+
+    const HASH: ListHash = |bytes| bytes.len() as u64;
+
+    struct AtOnce;
+
+    impl Pace for AtOnce {
+        fn wrote(&mut self, _bytes: usize) {}
+    }
+
+    /// Rows of one list, newest first: short ones, one that is too long for a file, a few of another
+    /// life, and deleted items among them. More items than samples are kept.
+    fn rows() -> Vec<Bytes> {
+        let mut timestamp = 10_000_000;
+        let row = |n: u64| {
+            let mut row = RowBuilder::default();
+            let (count, life) = if n == 150 { (900, 50) } else { (n * 7 % 23 + 1, 50 + n % 40 / 39) };
+            for i in 0..count {
+                timestamp -= 1 + i * n % 1_000;
+                row.push(timestamp, timestamp + life, (n + i).is_multiple_of(9), format!("{i}-of-{n}").as_bytes());
+            }
+            row.finish()
+        };
+        (0..300).map(row).collect()
+    }
+
+    #[test]
+    fn rows_that_are_copied_count_as_their_items_do_and_are_never_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = ListId::from_bytes(b"list", HASH);
+        let file = |id| {
+            let mut writer = FileWriter::create(&RealDisk, dir.path(), id, 0).unwrap();
+            writer.begin_list(&list, false);
+            writer
+        };
+        let (mut by_rows, mut by_items, mut copied) = (file(1), file(2), 0);
+        for row in rows() {
+            let mut items = RowCursor::new(row.clone()).unwrap();
+            let newest = items.entry().unwrap().timestamp;
+            let inspected = row::inspect(&row).unwrap();
+            let whole = by_rows.push_row(&row, &inspected, newest, &mut AtOnce).unwrap();
+            copied += u64::from(whole);
+            while let Some(entry) = items.entry() {
+                by_items.push(entry, items.value(), &mut AtOnce).unwrap();
+                if !whole {
+                    by_rows.push(entry, items.value(), &mut AtOnce).unwrap();
+                }
+                items.advance().unwrap();
+            }
+        }
+        assert!((250..300).contains(&copied), "{copied}");
+        let finish = |mut writer: FileWriter| {
+            writer.end_list(&mut AtOnce).unwrap();
+            Arc::new(writer.finish(&mut AtOnce).unwrap())
+        };
+        let (by_rows, by_items) = (finish(by_rows), finish(by_items));
+        assert_eq!(by_rows.summary, by_items.summary);
+        let items_of = |file: &Arc<DataFile>| {
+            let mut scan = Scan::new(Arc::clone(file), HASH).unwrap();
+            let mut source = ScanSource::new(&mut scan).unwrap();
+            let mut items = Vec::new();
+            while let Some(entry) = source.entry() {
+                // Its body is within the bound, but for the last item's head.
+                assert!(source.row().whole().is_none_or(|row| row.len() < ROW_BYTES + 64));
+                let expires_at = (!entry.deleted).then_some(entry.expires_at);
+                items.push((entry.timestamp, expires_at, source.value().to_vec()));
+                source.advance().unwrap();
+            }
+            items
+        };
+        assert!(items_of(&by_rows) == items_of(&by_items));
+    }
+}
