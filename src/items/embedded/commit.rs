@@ -56,7 +56,7 @@ impl Committer {
         let _guard = Unattended(self.engine.clone());
         self.freeze_if_full();
         loop {
-            let something_left = !self.sealed || self.retry_at.is_some() || self.engine.queue.wants_freeze();
+            let something_left = !self.sealed || self.retry_at.is_some() || self.engine.queue.freeze_is_wanted();
             match self.engine.queue.take(something_left.then_some(TICK), self.linger) {
                 Taken::Closed => break,
                 Taken::Nothing => self.tick(),
@@ -205,7 +205,7 @@ impl Committer {
         let engine = &self.engine;
         let view = engine.tables.view();
         let much_log = self.log.position().segment - view.active.start.segment >= SEGMENTS_MAX;
-        if !(engine.queue.wants_freeze() || much_log || view.active.bytes() >= engine.options.pending_bytes()) {
+        if !(engine.queue.freeze_is_wanted() || much_log || view.active.bytes() >= engine.options.pending_bytes()) {
             return;
         }
         if view.active.is_empty() && view.frozen.is_none() {

@@ -203,7 +203,7 @@ impl CommitQueue {
     }
 
     /// Whether somebody waits for a freeze.
-    pub fn wants_freeze(&self) -> bool {
+    pub fn freeze_is_wanted(&self) -> bool {
         self.queued().freeze_wanted
     }
 
