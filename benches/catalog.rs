@@ -73,7 +73,7 @@ fn main() {
     look_ups(&catalog);
     let began = Instant::now();
     for (number, feature) in features.iter().enumerate().take(1_000) {
-        catalog.publish_change(Revision(2 + number as u64), &feature.id, Some(feature), Timestamp::MIN);
+        let _ = catalog.publish_change(Revision(2 + number as u64), &feature.id, Some(feature), Timestamp::MIN);
     }
     println!("publish one change                       {:?}", began.elapsed() / 1_000);
     match std::env::var("LISTSTORE_TEST_POSTGRES_URL") {

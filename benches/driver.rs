@@ -15,7 +15,7 @@ use liststore::domain::{
     Clock, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ItemKey, SystemClock, Timestamp, Ttl,
     ValueDigest, VersionLabel,
 };
-use liststore::items::cql::Texts;
+use liststore::items::cql::{Dialect, Texts};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -85,7 +85,7 @@ const TTL_SECS: u64 = 3_650 * 86_400;
 impl Driver {
     async fn open(arguments: Arguments) -> Self {
         let session = SessionBuilder::new().known_nodes(&arguments.contact_points).build().await.unwrap();
-        let texts = Texts::of(&arguments.keyspace);
+        let texts = Texts::of(&arguments.keyspace, Dialect::Cassandra);
         let prepare = async |text: &str| {
             let mut prepared = session.prepare(text).await.unwrap();
             prepared.set_consistency(Consistency::LocalQuorum);

@@ -12,17 +12,21 @@ mod scheduling;
 mod stores;
 
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::actors::{ListPool, MetadataHandle, MetadataOptions, PoolOptions};
-use crate::api::{self, ApiOptions, ApiState, ListenOptions, Listening};
+use crate::actors::{ListPool, MetadataHandle, PoolOptions};
+use crate::admin_socket::{self, AdminSocket};
+use crate::api::{self, ApiOptions, ApiState, Handles, ListenOptions, Listening};
 use crate::backup::Backups;
-use crate::config::Settings;
+use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
+use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
+use crate::service::ServiceOptions;
 pub use error::StartError;
 pub use maintain::{Finding, check, migrate, verify};
 pub use stores::Stores;
@@ -86,20 +90,29 @@ pub struct Application {
     draining: Arc<AtomicBool>,
     stopper: Stopper,
     grace: Duration,
+    admin: Option<AdminSocket>,
+    /// Locked for as long as it lives.
+    data_dir: Option<DataDir>,
 }
 
 impl Application {
     /// Starts the actors, and listens. Sessions and the catalog are loaded in the background:
     /// `/readyz` tells how far they are.
     pub async fn build(settings: &Settings, stores: Stores, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        let Stores { items, metadata, registry } = stores;
+        let Stores { items, metadata, registry, data_dir } = stores;
         let pool_options = PoolOptions {
             actors: settings.items.actors,
-            permits_per_actor: settings.items.permits_per_actor,
+            permits_per_actor: match settings.items.store {
+                // The store bounds its requests to the cluster by itself, and operations wait there, where
+                // those that are alike share one. A connection has one operation at a time.
+                ItemStoreKind::Cql => settings.http.connections_max,
+                ItemStoreKind::Embedded | ItemStoreKind::Memory => settings.items.permits_per_actor,
+            },
             permit_wait: Duration::from_millis(settings.items.permit_wait_ms),
         };
-        let backups = Backups::new(stores::backup_scope(settings), Arc::clone(&items), Arc::clone(&metadata));
-        let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), MetadataOptions::default())
+        let backups =
+            Backups::new(stores::backup_scope(settings, data_dir.as_ref()), Arc::clone(&items), Arc::clone(&metadata));
+        let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata))
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
@@ -107,18 +120,17 @@ impl Application {
         let draining = Arc::new(AtomicBool::new(false));
         let state = Arc::new(
             ApiState::new(
-                lists.clone(),
-                metadata.clone(),
-                backups.clone(),
-                clock,
+                Handles { lists: lists.clone(), metadata: metadata.clone(), backups: backups.clone(), clock },
                 registry,
                 Arc::clone(&draining),
+                ServiceOptions {
+                    operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
+                    page_bytes_max: settings.http.response_bytes_max,
+                    poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
+                },
                 ApiOptions {
                     body_bytes_max: settings.http.body_bytes_max,
                     body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
-                    response_bytes_max: settings.http.response_bytes_max,
-                    operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
-                    poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
                 },
             )
             .map_err(StartError::Metrics)?,
@@ -129,11 +141,12 @@ impl Application {
             connections_max: settings.http.connections_max,
             shutdown_grace: grace,
         };
+        let (admin, admin_listener) = open_admin_socket(settings)?.unzip();
         let listen = settings.http.listen.to_string();
-        let Listening { server, address } =
-            api::listen(state, &listen, options).map_err(|source| StartError::Bind { address: listen, source })?;
+        let Listening { server, address } = api::listen(state, &listen, admin_listener, options)
+            .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
-        Ok(Self { address, server, lists, metadata, items, backups, draining, stopper, grace })
+        Ok(Self { address, server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir })
     }
 
     /// What it says of itself once it is ready.
@@ -146,7 +159,7 @@ impl Application {
     /// arbiters, the item store, the metadata actor and its store.
     pub async fn run_until_stopped(self, on_ready: impl FnOnce(Ready) + 'static) {
         let about = self.about();
-        let Self { server, lists, metadata, items, backups, draining, stopper, grace, .. } = self;
+        let Self { server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir, .. } = self;
         let handle = server.handle();
         let serving = actix::spawn(server);
         let announced = actix::spawn(announce(about, lists.clone(), metadata.clone(), on_ready));
@@ -165,6 +178,8 @@ impl Application {
         if let Ok(Err(error)) = serving.await {
             tracing::error!(%error, "the HTTP server failed");
         }
+        // While the data directory is still locked, so that it is not the next server's.
+        drop(admin);
         if !lists.stop(grace.min(DRAIN_TIMEOUT)).await {
             tracing::warn!("list operations were still in flight when the server stopped");
         }
@@ -172,8 +187,21 @@ impl Application {
             tracing::error!(%error, "the item store did not close cleanly");
         }
         metadata.stop(DRAIN_TIMEOUT).await;
+        drop(data_dir);
         tracing::info!("stopped");
     }
+}
+
+/// The socket of local administration, where a store of this server has the data directory locked.
+fn open_admin_socket(settings: &Settings) -> Result<Option<(AdminSocket, UnixListener)>, StartError> {
+    let is_locked =
+        settings.items.store == ItemStoreKind::Embedded || settings.metadata.store == MetadataStoreKind::Embedded;
+    if !is_locked {
+        return Ok(None);
+    }
+    let dir = &settings.items.embedded.dir;
+    let failed = |source| StartError::AdminSocket { path: dir.join(admin_socket::NAME), source };
+    AdminSocket::listen(dir).map(Some).map_err(failed)
 }
 
 /// Calls `on_ready` once everything that a request needs is there.

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, oneshot};
 
+use crate::data_dir::{Part, note_copy};
+use crate::domain::StoreId;
+use crate::items::embedded::RealDisk;
 use crate::items::{ItemBackup, ItemStore, StoreError};
 use crate::metadata::{MetadataError, MetadataStore};
 
@@ -24,6 +27,9 @@ pub enum BackupError {
     Unsupported(&'static str),
     #[error("{} is not empty: name a directory that is empty, or not there yet", dir.display())]
     NotEmpty { dir: PathBuf },
+    /// No backup can be made there: the text says why, and what to name instead.
+    #[error("{0}")]
+    UnfitDir(String),
     #[error("another backup is being made: wait until it is done")]
     Running,
     #[error("the server is stopping")]
@@ -60,12 +66,15 @@ pub struct Backup {
     pub took: Duration,
 }
 
-/// Which planes are kept in the data directory.
-#[derive(Debug, Clone, Copy)]
+/// What is backed up: which planes are kept in the data directory.
+#[derive(Debug, Clone)]
 pub struct Scope {
+    pub data_dir: PathBuf,
     /// What to use instead where the items are elsewhere.
     pub items: Result<(), &'static str>,
     pub definitions: bool,
+    /// Which store the data directory is, and which of its parts are copied.
+    pub store: Option<(StoreId, Vec<Part>)>,
 }
 
 /// Makes backups, one at a time. Cheap to clone.
@@ -116,7 +125,7 @@ impl Backups {
 impl Shared {
     fn make(&self, dir: &Path) -> Result<Backup, BackupError> {
         let began = Instant::now();
-        let place = Place::prepare(dir)?;
+        let place = Place::prepare(dir, &self.scope.data_dir)?;
         let made = self.fill(&place.partial).and_then(|items| place.complete().map(|()| items));
         let items = match made {
             Ok(items) => items,
@@ -144,6 +153,9 @@ impl Shared {
         if self.scope.definitions {
             self.metadata.backup(partial)?;
         }
+        if let Some((id, parts)) = &self.scope.store {
+            note_copy(&RealDisk, partial, *id, parts).map_err(|error| BackupError::Failed(error.to_string()))?;
+        }
         if self.is_stopping() { Err(BackupError::Stopping) } else { Ok(items) }
     }
 }
@@ -156,7 +168,7 @@ struct Place {
 }
 
 impl Place {
-    fn prepare(dir: &Path) -> Result<Self, BackupError> {
+    fn prepare(dir: &Path, data_dir: &Path) -> Result<Self, BackupError> {
         let failed = |what: &str, path: &Path, error: &io::Error| {
             BackupError::Failed(format!("cannot {what} {}: {error}", path.display()))
         };
@@ -171,7 +183,22 @@ impl Place {
         let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
             return Err(BackupError::NotEmpty { dir });
         };
-        let parent_metadata = fs::metadata(parent).map_err(|error| failed("look at", parent, &error))?;
+        let parent = fs::canonicalize(parent).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => BackupError::UnfitDir(format!("there is no directory {}", parent.display())),
+            _ => failed("look at", parent, &error),
+        })?;
+        let dir = parent.join(name);
+        let parent_metadata = fs::metadata(&parent).map_err(|error| failed("look at", &parent, &error))?;
+        if !parent_metadata.is_dir() {
+            return Err(BackupError::UnfitDir(format!("{} is no directory", parent.display())));
+        }
+        // By what the directories are: a path may lead into one by way of links and mounts.
+        let same = |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+        let data = fs::metadata(data_dir).map_err(|error| failed("look at", data_dir, &error))?;
+        if dir.ancestors().any(|above| fs::metadata(above).is_ok_and(|above| same(&above, &data))) {
+            let text = format!("{} is in the data directory: name one elsewhere", dir.display());
+            return Err(BackupError::UnfitDir(text));
+        }
         match fs::read_dir(&dir) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
@@ -180,10 +207,13 @@ impl Place {
                 let metadata = fs::metadata(&dir).map_err(|error| failed("look at", &dir, &error))?;
                 if metadata.dev() != parent_metadata.dev() {
                     let text = format!("{} is where a file system is mounted: name a directory in it", dir.display());
-                    return Err(BackupError::Failed(text));
+                    return Err(BackupError::UnfitDir(text));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(BackupError::UnfitDir(format!("{} is no directory", dir.display())));
+            }
             Err(error) => return Err(failed("read the directory", &dir, &error)),
         }
         let mut partial_name = name.to_owned();
@@ -196,7 +226,7 @@ impl Place {
             )),
             _ => failed("create the directory", &partial, &error),
         })?;
-        Ok(Self { parent: parent.to_owned(), partial, dir })
+        Ok(Self { parent, partial, dir })
     }
 
     /// Gives a whole backup its name, durably.

@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use choices::{Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind, Tablets};
+pub use choices::{Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind, Tablets};
 pub use layers::{Flag, Layers};
-pub use texts::{HostPort, Secret};
+pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
 /// masked.
@@ -71,6 +71,9 @@ pub struct CqlSettings {
     pub dialect: Dialect,
     pub keyspace: String,
     pub datacenter: Option<String>,
+    pub rack: Option<String>,
+    /// Replicas of a new keyspace by datacenter; empty: `replication_factor` in `datacenter`.
+    pub replication: Vec<Replicas>,
     pub replication_factor: u32,
     pub tablets: Tablets,
     pub read_consistency: Consistency,
@@ -78,6 +81,10 @@ pub struct CqlSettings {
     pub default_ttl_secs: u32,
     /// Unset: reads are never sent a second time before the first has answered.
     pub speculative_after_ms: Option<u64>,
+    pub clock_skew_max_ms: u64,
+    pub compression: Compression,
+    pub disallow_shard_aware_port: bool,
+    pub address_translation: Vec<AddressTranslation>,
     pub clock_skew_warn_ms: u64,
     pub username: Option<String>,
     pub password: Option<Secret>,
@@ -88,6 +95,8 @@ pub struct CqlSettings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CqlTlsSettings {
     pub ca_file: Option<PathBuf>,
+    /// What nodes' certificates may name instead of their addresses.
+    pub server_name: Vec<String>,
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
 }
@@ -96,6 +105,11 @@ pub struct CqlTlsSettings {
 pub struct MetadataSettings {
     pub store: MetadataStoreKind,
     pub poll_interval_secs: u64,
+    pub calls_max: usize,
+    pub call_timeout_ms: u64,
+    /// Unset: the catalog is not kept on disk.
+    pub snapshot_dir: Option<PathBuf>,
+    pub snapshot_age_max_secs: u64,
     pub postgres: PostgresSettings,
 }
 
@@ -141,6 +155,12 @@ impl Default for ItemsSettings {
     }
 }
 
+impl ItemsSettings {
+    /// Permits and the wait for them where they bound requests to a cluster: docs/cql.md tells what was
+    /// measured, and that its nodes pause for longer than the embedded store does.
+    pub(super) const CQL_PERMITS: (usize, u64) = (64, 200);
+}
+
 impl Default for EmbeddedSettings {
     fn default() -> Self {
         Self {
@@ -159,12 +179,18 @@ impl Default for CqlSettings {
             dialect: Dialect::Auto,
             keyspace: "liststore".into(),
             datacenter: None,
+            rack: None,
+            replication: Vec::new(),
             replication_factor: 3,
             tablets: Tablets::Auto,
             read_consistency: Consistency::LocalQuorum,
             write_consistency: Consistency::LocalQuorum,
             default_ttl_secs: 30 * 86_400,
             speculative_after_ms: None,
+            clock_skew_max_ms: 10,
+            compression: Compression::None,
+            disallow_shard_aware_port: false,
+            address_translation: Vec::new(),
             clock_skew_warn_ms: 1_000,
             username: None,
             password: None,
@@ -175,7 +201,15 @@ impl Default for CqlSettings {
 
 impl Default for MetadataSettings {
     fn default() -> Self {
-        Self { store: MetadataStoreKind::Embedded, poll_interval_secs: 5, postgres: PostgresSettings::default() }
+        Self {
+            store: MetadataStoreKind::Embedded,
+            poll_interval_secs: 5,
+            calls_max: 64,
+            call_timeout_ms: 2_800,
+            snapshot_dir: None,
+            snapshot_age_max_secs: 86_400,
+            postgres: PostgresSettings::default(),
+        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! Liststore: a server for list features.
 //!
-//! The map of the crate, from the edge inwards: `cli → app → api → {actors, backup} → {items,
-//! metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
+//! The map of the crate, from the edge inwards: `cli → app → api → service → {actors,
+//! backup} → data_dir → {items, metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
 
 pub mod actors;
+pub mod admin_socket;
 pub mod api;
 pub mod app;
 pub mod backup;
 pub mod cli;
 pub mod config;
+pub mod data_dir;
 pub mod domain;
 pub mod items;
 pub mod metadata;
+pub mod service;
 pub mod telemetry;
+pub mod wire;

@@ -5,27 +5,27 @@
 //! time for a permit of its actor, and takes it along until the store has finished with it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::dev::ToEnvelope;
-use actix::{Addr, Handler, MailboxError, Message};
+use actix::{Actor, Addr, Arbiter, Handler, MailboxError, Message};
 use prometheus::{IntCounter, IntGauge, Registry};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::list_actor::ListActor;
 use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
-use super::slot::Slot;
 pub use super::slot::SlotState;
+use super::slot::{Openings, Slot};
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
-use crate::items::{ItemPage, ItemStore, Operation, Peeked, Range, RenderedPage, StoreError};
+use crate::items::{ItemPage, ItemStore, Operation, Peeked, PermitCounts, Range, RenderedPage, StoreError};
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
     /// List actors, each with one session and one arbiter. At least 1.
     pub actors: usize,
-    /// Operations in flight in one actor. At least 1.
+    /// Operations in flight in one actor. At least 1. A store may bound by itself what they do there.
     pub permits_per_actor: usize,
     /// How long an operation waits for a permit before it is refused.
     pub permit_wait: Duration,
@@ -56,18 +56,35 @@ pub enum ListError {
 }
 
 struct PoolMetrics {
+    permits_bound: IntGauge,
+    permits_limit: IntGauge,
     permits_in_use: IntGauge,
+    permits_waiting: IntGauge,
     permits_refused: IntCounter,
     actor_restarts: IntCounter,
 }
 
 impl PoolMetrics {
     fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, prometheus::Error>(gauge)
+        };
         let metrics = Self {
-            permits_in_use: IntGauge::new(
-                "liststore_list_permits_in_use",
-                "List operations in flight in all list actors.",
+            permits_bound: gauge(
+                "liststore_list_permits_bound",
+                "Permits that there can be at most, of all list actors.",
             )?,
+            permits_limit: gauge(
+                "liststore_list_permits_limit",
+                "Permits that there are at present: with a CQL cluster, as many as its latency allows.",
+            )?,
+            permits_in_use: gauge(
+                "liststore_list_permits_in_use",
+                "Permits taken: list operations in flight or, with a CQL cluster, requests that it has not ended.",
+            )?,
+            permits_waiting: gauge("liststore_list_permits_waiting", "List operations that wait for a permit.")?,
             permits_refused: IntCounter::new(
                 "liststore_list_permits_refused_total",
                 "List operations refused because no permit of their actor became free in time.",
@@ -77,7 +94,6 @@ impl PoolMetrics {
                 "List actors started in place of one that died.",
             )?,
         };
-        registry.register(Box::new(metrics.permits_in_use.clone()))?;
         registry.register(Box::new(metrics.permits_refused.clone()))?;
         registry.register(Box::new(metrics.actor_restarts.clone()))?;
         Ok(metrics)
@@ -85,11 +101,15 @@ impl PoolMetrics {
 }
 
 struct Inner {
-    slots: Vec<Arc<Slot>>,
+    slots: Vec<Arc<Slot<ListActor>>>,
     store: Arc<dyn ItemStore>,
     clock: Arc<dyn Clock>,
     options: PoolOptions,
     metrics: PoolMetrics,
+    /// Operations that wait for a permit of an actor.
+    waiting: AtomicUsize,
+    /// How many of the store's own refusals the metrics have counted.
+    refused_by_store: AtomicU64,
     draining: AtomicBool,
     keepers: std::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
 }
@@ -112,13 +132,31 @@ impl ListPool {
     ) -> prometheus::Result<Self> {
         let metrics = PoolMetrics::register(registry)?;
         let slots: Vec<_> =
-            (0..options.actors.max(1)).map(|_| Arc::new(Slot::new(options.permits_per_actor))).collect();
+            (0..options.actors.max(1)).map(|_| Arc::new(Slot::new("list actor", options.permits_per_actor))).collect();
+        let openings = Arc::new(Openings::default());
         let keepers = slots
             .iter()
-            .map(|slot| actix::spawn(Arc::clone(slot).keep(Arc::clone(&store), Arc::clone(&clock), options)))
+            .map(|slot| {
+                let (store, clock, permits) = (Arc::clone(&store), Arc::clone(&clock), options.permits_per_actor);
+                let open = async move |arbiter: &Arbiter| {
+                    open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock), permits).await
+                };
+                actix::spawn(Arc::clone(slot).keep(open, Arc::clone(&openings)))
+            })
             .collect();
-        let (draining, keepers) = (AtomicBool::new(false), std::sync::Mutex::new(keepers));
-        Ok(Self { inner: Arc::new(Inner { slots, store, clock, options, metrics, draining, keepers }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                slots,
+                store,
+                clock,
+                options,
+                metrics,
+                waiting: AtomicUsize::new(0),
+                refused_by_store: AtomicU64::new(0),
+                draining: AtomicBool::new(false),
+                keepers: std::sync::Mutex::new(keepers),
+            }),
+        })
     }
 
     /// What each actor of the pool is doing.
@@ -138,11 +176,24 @@ impl ListPool {
 
     /// Brings the gauges that are read rather than counted up to date: before metrics are shown.
     pub fn refresh_metrics(&self) {
-        let Inner { slots, metrics, options, .. } = &*self.inner;
-        let free: usize = slots.iter().map(|slot| slot.permits.available_permits()).sum();
-        metrics.permits_in_use.set((slots.len() * options.permits_per_actor).saturating_sub(free) as i64);
+        let Inner { slots, store, metrics, refused_by_store, .. } = &*self.inner;
+        let (permits, refused) = store.permits().unwrap_or_else(|| (self.permits(), 0));
+        metrics.permits_bound.set(permits.bound as i64);
+        metrics.permits_limit.set(permits.limit as i64);
+        metrics.permits_in_use.set(permits.in_use as i64);
+        metrics.permits_waiting.set(permits.waiting as i64);
+        metrics.permits_refused.inc_by(refused.saturating_sub(refused_by_store.fetch_max(refused, Ordering::Relaxed)));
         let restarts: usize = slots.iter().map(|slot| slot.restarts()).sum();
         metrics.actor_restarts.inc_by((restarts as u64).saturating_sub(metrics.actor_restarts.get()));
+    }
+
+    /// The permits of the actors.
+    fn permits(&self) -> PermitCounts {
+        let Inner { slots, options, waiting, .. } = &*self.inner;
+        let bound = slots.len() * options.permits_per_actor;
+        let free: usize = slots.iter().map(|slot| slot.permits.available_permits()).sum();
+        let in_use = bound.saturating_sub(free);
+        PermitCounts { bound, limit: bound, in_use, waiting: waiting.load(Ordering::Relaxed) }
     }
 
     /// Get List Items: from memory if the store can, else through the list's actor. `render` makes the
@@ -246,7 +297,7 @@ impl ListPool {
         &self,
         list: &ListKey,
         deadline: Instant,
-    ) -> Result<(&Slot, Arc<Addr<ListActor>>, OwnedSemaphorePermit), ListError> {
+    ) -> Result<(&Slot<ListActor>, Arc<Addr<ListActor>>, OwnedSemaphorePermit), ListError> {
         let slot = &self.inner.slots[list.token().bucket(self.inner.slots.len())];
         let permit = self.permit(slot, deadline).await?;
         let Some(address) = slot.address() else {
@@ -256,7 +307,7 @@ impl ListPool {
         Ok((slot, address, permit))
     }
 
-    async fn permit(&self, slot: &Slot, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {
+    async fn permit(&self, slot: &Slot<ListActor>, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {
         if self.inner.draining.load(Ordering::Acquire) {
             return Err(ListError::Draining);
         }
@@ -264,6 +315,10 @@ impl ListPool {
             return Ok(permit);
         }
         let until = deadline.min(Instant::now() + self.inner.options.permit_wait);
+        self.inner.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waits = scopeguard::guard((), |()| {
+            self.inner.waiting.fetch_sub(1, Ordering::Relaxed);
+        });
         match timeout_at(until, Arc::clone(&slot.permits).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(ListError::Draining),
@@ -293,6 +348,29 @@ impl ListPool {
             drained &= timeout(Duration::from_secs(10), keeper).await.is_ok();
         }
         drained
+    }
+}
+
+/// Opens a session inside the arbiter, so that its I/O runs there, and starts the actor with it.
+async fn open_actor(
+    arbiter: &Arbiter,
+    store: Arc<dyn ItemStore>,
+    clock: Arc<dyn Clock>,
+    permits: usize,
+) -> Result<Addr<ListActor>, String> {
+    let (ready, opened) = oneshot::channel();
+    arbiter.spawn_fn(move || {
+        actix::spawn(async move {
+            let actor = store.open_session().await.map(|session| ListActor::new(session, clock, permits).start());
+            // Nobody waits any more when the pool was stopped meanwhile.
+            let _ = ready.send(actor);
+        });
+    });
+    match opened.await {
+        Ok(Ok(address)) => Ok(address),
+        Ok(Err(StoreError::Unavailable { reason, .. })) => Err(reason),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("opening a session panicked".to_owned()),
     }
 }
 

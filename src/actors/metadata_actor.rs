@@ -8,13 +8,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix::{Actor, Context, Handler, Message, ResponseFuture};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
 use arc_swap::ArcSwapOption;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, select_all};
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 
 use super::refresher::Refresher;
+use super::stored_catalog::StoredCatalog;
 use crate::domain::{Clock, Feature, FeatureId, Revision, Timestamp};
+use crate::metadata::catalog::Published;
 use crate::metadata::{Catalog, MetadataError, MetadataStore};
 
 /// What the actor works with.
@@ -28,16 +30,28 @@ pub(super) struct Desk {
     pub refresh_failed: Cell<bool>,
     /// Held from before a change until it is published.
     pub changing: Mutex<()>,
+    pub refresher: Arc<Refresher>,
+    /// Where the catalog is kept for a start without the store, if it is.
+    pub stored: Option<Arc<StoredCatalog>>,
 }
 
 impl Desk {
     /// Publishes a change that the store has made.
     pub fn publish(&self, revision: Revision, id: &FeatureId, feature: Option<&Feature>) {
-        self.catalog.publish_change(revision, id, feature, self.clock.now());
+        if self.catalog.publish_change(revision, id, feature, self.clock.now()) == Published::Withheld {
+            self.refresher.read_everything();
+        }
+        if let Some(stored) = &self.stored {
+            stored.look();
+        }
     }
 
     /// Remembers whether a call found the store there.
     pub fn note<T>(&self, result: &Result<T, MetadataError>) {
+        if result.as_ref().is_err_and(MetadataError::outcome_unknown) {
+            // What became of it, the store alone can tell.
+            self.refresher.read_everything();
+        }
         match result {
             Err(MetadataError::Unavailable { reason, .. }) => self.set_trouble(Some(reason.clone())),
             // What the catalog cannot be read for, a call that needs less does not make good.
@@ -64,6 +78,13 @@ impl Desk {
         let result = self.read(since, synced_at).await;
         self.refresh_failed.set(result.is_err());
         self.set_trouble(result.as_ref().err().map(|error| error.reason()));
+        if let Some(stored) = &self.stored {
+            match &result {
+                Ok(()) => stored.look(),
+                // A server that has run before the store went away would go on from its catalog too.
+                Err(_) => stored.stand_in(&self.catalog, self.clock.now()).await,
+            }
+        }
         result
     }
 
@@ -82,15 +103,40 @@ impl Desk {
 
 pub(super) struct MetadataActor {
     pub desk: Rc<Desk>,
-    pub refresher: Arc<Refresher>,
 }
 
 impl Actor for MetadataActor {
     type Context = Context<Self>;
 
-    fn started(&mut self, _: &mut Self::Context) {
-        actix::spawn(Arc::clone(&self.refresher).run(Rc::clone(&self.desk)));
-        actix::spawn(Arc::clone(&self.refresher).hear(Rc::clone(&self.desk)));
+    /// None of its tasks ends by itself: with one that has, by a panic, the actor ends, and its keeper
+    /// starts all of them anew.
+    fn started(&mut self, context: &mut Self::Context) {
+        let refresher = &self.desk.refresher;
+        let mut tasks = vec![
+            actix::spawn(Arc::clone(refresher).run(Rc::clone(&self.desk))),
+            actix::spawn(Arc::clone(refresher).hear(Rc::clone(&self.desk))),
+        ];
+        if let Some(stored) = &self.desk.stored {
+            tasks.push(actix::spawn(Arc::clone(stored).keep(self.desk.catalog.clone())));
+        }
+        let ended = select_all(tasks).into_actor(self);
+        context.spawn(ended.map(|_, _, context| context.terminate()));
+    }
+}
+
+/// Asks the actor to close the store, on its arbiter: connections that were made there end with it.
+pub(super) struct Close;
+
+impl Message for Close {
+    type Result = ();
+}
+
+impl Handler<Close> for MetadataActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: Close, _: &mut Self::Context) -> Self::Result {
+        let store = Arc::clone(&self.desk.store);
+        Box::pin(async move { store.close().await })
     }
 }
 

@@ -7,29 +7,38 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Arbiter, MailboxError};
 use arc_swap::ArcSwapOption;
-use tokio::sync::{Mutex, Semaphore, oneshot};
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::metadata_actor::{Desk, Job, MetadataActor};
+use super::metadata_actor::{Close, Desk, Job, MetadataActor};
 use super::refresher::Refresher;
-use crate::domain::{Author, Clock, Feature, FeatureId, FeatureVersion, Limit, Revision, Ttl, VersionLabel};
+use super::slot::{Slot, SlotState};
+use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
+use crate::domain::{Author, Clock, Feature, FeatureId, FeatureVersion, Limit, Revision, Timestamp, Ttl, VersionLabel};
 use crate::metadata::catalog::{CatalogVersion, Missing};
 use crate::metadata::{
     Catalog, ChangeContext, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore, NewFeature,
     NewVersion, Page, Precondition, VersionPatch,
 };
 
-#[derive(Debug, Clone, Copy)]
+const RESTARTING: &str = "the metadata actor died: a fresh one is being started";
+/// How long stopping waits for the actor's keeper.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone)]
 pub struct MetadataOptions {
     /// Calls in flight.
     pub permits: usize,
     /// How long a call may take, its waiting included.
     pub timeout: Duration,
+    /// Where the catalog is kept for a start without the store, if it is to be.
+    pub stored: Option<StoredCatalogOptions>,
 }
 
 impl Default for MetadataOptions {
     fn default() -> Self {
-        Self { permits: 64, timeout: Duration::from_millis(2_800) }
+        Self { permits: 64, timeout: Duration::from_millis(2_800), stored: None }
     }
 }
 
@@ -48,14 +57,38 @@ pub enum ResolveError {
 /// The handle of the metadata actor. Cheap to clone.
 #[derive(Clone)]
 pub struct MetadataHandle {
-    address: Addr<MetadataActor>,
+    slot: Arc<Slot<MetadataActor>>,
     catalog: Catalog,
     trouble: Arc<ArcSwapOption<String>>,
     refresher: Arc<Refresher>,
-    permits: Arc<Semaphore>,
+    stored: Option<Arc<StoredCatalog>>,
     options: MetadataOptions,
-    arbiter: Arc<std::sync::Mutex<Option<Arbiter>>>,
+    keeper: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
     store: Arc<dyn MetadataStore>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What every actor, the first and those in place of one that died, is started with.
+#[derive(Clone)]
+struct Parts {
+    store: Arc<dyn MetadataStore>,
+    catalog: Catalog,
+    clock: Arc<dyn Clock>,
+    trouble: Arc<ArcSwapOption<String>>,
+    refresher: Arc<Refresher>,
+    stored: Option<Arc<StoredCatalog>>,
+}
+
+async fn open_actor(arbiter: &Arbiter, parts: Parts) -> Result<Addr<MetadataActor>, String> {
+    let (ready, started) = oneshot::channel();
+    arbiter.spawn(async move {
+        let Parts { store, catalog, clock, trouble, refresher, stored } = parts;
+        let (refresh_failed, changing) = (Cell::new(false), Mutex::new(()));
+        let desk = Desk { store, catalog, clock, trouble, refresh_failed, changing, refresher, stored };
+        // Fails only if the caller is gone, and then nobody needs the actor.
+        let _ = ready.send(MetadataActor { desk: Rc::new(desk) }.start());
+    });
+    started.await.map_err(|_| "the metadata actor did not start".to_owned())
 }
 
 impl MetadataHandle {
@@ -67,29 +100,30 @@ impl MetadataHandle {
         options: MetadataOptions,
     ) -> Result<Self, MetadataError> {
         let (catalog, trouble) = (Catalog::default(), Arc::new(ArcSwapOption::empty()));
-        let refresher = Refresher::new();
-        let arbiter = Arbiter::new();
+        let (refresher, stored) = (Refresher::new(), options.stored.clone().map(StoredCatalog::new));
+        let parts = Parts {
+            store: Arc::clone(&store),
+            catalog: catalog.clone(),
+            clock: Arc::clone(&clock),
+            trouble: Arc::clone(&trouble),
+            refresher: Arc::clone(&refresher),
+            stored: stored.clone(),
+        };
+        let slot = Arc::new(Slot::new("metadata actor", options.permits));
         let (ready, started) = oneshot::channel();
-        arbiter.spawn({
-            let (store, catalog, trouble) = (Arc::clone(&store), catalog.clone(), Arc::clone(&trouble));
-            let refresher = Arc::clone(&refresher);
-            async move {
-                let desk = Rc::new(Desk {
-                    store,
-                    catalog,
-                    clock,
-                    trouble,
-                    refresh_failed: Cell::new(false),
-                    changing: Mutex::new(()),
-                });
-                // Fails only if the caller is gone, and then nobody needs the actor.
-                let _ = ready.send(MetadataActor { desk, refresher }.start());
+        let ready = Cell::new(Some(ready));
+        let open = async move |arbiter: &Arbiter| {
+            let opened = open_actor(arbiter, parts.clone()).await;
+            if let Some(ready) = ready.take() {
+                // Nobody waits for any but the first.
+                let _ = ready.send(());
             }
-        });
-        let address = started.await.map_err(|_| broken("the metadata actor did not start"))?;
-        let (permits, arbiter) =
-            (Arc::new(Semaphore::new(options.permits)), Arc::new(std::sync::Mutex::new(Some(arbiter))));
-        Ok(Self { address, catalog, trouble, refresher, permits, options, arbiter, store })
+            opened
+        };
+        let keeper = actix::spawn(Arc::clone(&slot).keep(open, Arc::default()));
+        started.await.map_err(|_| broken("the metadata actor did not start"))?;
+        let keeper = Arc::new(std::sync::Mutex::new(Some(keeper)));
+        Ok(Self { slot, catalog, trouble, refresher, stored, options, keeper, store, clock })
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -98,7 +132,25 @@ impl MetadataHandle {
 
     /// Why the metadata store could not be used when it was last tried, if it could not.
     pub fn trouble(&self) -> Option<Arc<String>> {
-        self.trouble.load_full()
+        match **self.slot.state.load() {
+            SlotState::Replacing | SlotState::Failed(_) => Some(Arc::new(RESTARTING.to_owned())),
+            SlotState::Starting | SlotState::Live | SlotState::Stopped => self.trouble.load_full(),
+        }
+    }
+
+    /// How long ago a moment was.
+    pub fn age_of(&self, moment: Timestamp) -> Duration {
+        Duration::from_nanos(self.clock.now().as_nanos().saturating_sub(moment.as_nanos()))
+    }
+
+    /// As of when the file on disk tells the definitions, if they are kept there.
+    pub fn stored_as_of(&self) -> Option<Timestamp> {
+        self.stored.as_ref().and_then(|stored| stored.synced_at())
+    }
+
+    /// How many actors were started in place of one that died.
+    pub fn restarts(&self) -> usize {
+        self.slot.restarts()
     }
 
     /// What a list operation needs to know of a feature version: from the catalog, if it is there.
@@ -261,14 +313,24 @@ impl MetadataHandle {
         work: impl AsyncFnOnce(&Desk) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
         let asked = async {
-            let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| away("the server is stopping"))?;
+            let permits = Arc::clone(&self.slot.permits);
+            let permit = permits.acquire_owned().await.map_err(|_| away("the server is stopping"))?;
+            let Some(address) = self.slot.address() else {
+                self.slot.look();
+                return Err(away(RESTARTING));
+            };
             let job = Job { work: Box::new(|desk: Rc<Desk>| Box::pin(async move { work(&desk).await })), permit };
-            match self.address.send(job).await {
+            match address.send(job).await {
                 Ok(result) => result,
-                Err(MailboxError::Closed | MailboxError::Timeout) => Err(MetadataError::Internal {
-                    reason: "the metadata actor failed".to_owned(),
-                    outcome_unknown: changes,
-                }),
+                Err(MailboxError::Closed | MailboxError::Timeout) => {
+                    self.slot.look();
+                    if changes {
+                        // It may have been made, and was not published.
+                        self.refresher.read_everything();
+                    }
+                    let reason = "the metadata actor failed".to_owned();
+                    Err(MetadataError::Internal { reason, outcome_unknown: changes })
+                }
             }
         };
         timeout(self.options.timeout, asked).await.unwrap_or_else(|_| {
@@ -280,23 +342,25 @@ impl MetadataHandle {
     /// the store.
     pub async fn stop(&self, grace: Duration) {
         let all = u32::try_from(self.options.permits).unwrap_or(u32::MAX);
-        if timeout(grace, self.permits.acquire_many(all)).await.is_err() {
+        if timeout(grace, self.slot.permits.acquire_many(all)).await.is_err() {
             tracing::warn!("control-plane calls were still in flight when the server stopped");
         }
-        self.permits.close();
-        let arbiter = self.arbiter.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        let Some(arbiter) = arbiter else { return };
-        // On the arbiter, since connections that were made there end with it.
-        let (closed, is_closed) = oneshot::channel();
-        let store = Arc::clone(&self.store);
-        arbiter.spawn(async move {
-            store.close().await;
-            let _ = closed.send(());
-        });
-        if is_closed.await.is_err() {
-            tracing::error!("the metadata store did not close cleanly");
+        self.slot.permits.close();
+        let keeper = self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let Some(keeper) = keeper else { return };
+        match self.slot.address() {
+            Some(address) => {
+                if address.send(Close).await.is_err() {
+                    tracing::error!("the metadata store did not close cleanly");
+                }
+            }
+            None => self.store.close().await,
         }
-        super::slot::end(arbiter).await;
+        self.slot.stop();
+        // A keeper waits for its arbiter by itself, bounded.
+        if timeout(STOP_TIMEOUT, keeper).await.is_err() {
+            tracing::error!("the metadata actor does not end: left behind");
+        }
     }
 }
 

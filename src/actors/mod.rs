@@ -10,7 +10,9 @@ mod metadata_actor;
 pub mod metadata_handle;
 mod refresher;
 mod slot;
+mod stored_catalog;
 
 pub use list_pool::{ListError, ListPool, PoolOptions, SlotState};
 pub use messages::AddOutcome;
 pub use metadata_handle::{MetadataHandle, MetadataOptions, ResolveError};
+pub use stored_catalog::StoredCatalogOptions;

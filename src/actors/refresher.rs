@@ -78,6 +78,8 @@ impl Refresher {
     /// Reads whatever is to be read, for as long as the actor lives.
     pub async fn run(self: Arc<Self>, desk: Rc<Desk>) {
         let mut delay = RETRY_DELAY_MIN;
+        // What one before it, which died, was about to read.
+        self.wishes().everything = true;
         loop {
             let (began, everything) = {
                 let mut wishes = self.wishes();
@@ -108,11 +110,17 @@ impl Refresher {
     /// Passes the store's news on, for as long as the actor lives.
     pub async fn hear(self: Arc<Self>, desk: Rc<Desk>) {
         loop {
-            if desk.store.news().await == News::Missed {
-                self.wishes().everything = true;
+            match desk.store.news().await {
+                News::Changed => self.wake.notify_one(),
+                News::Missed => self.read_everything(),
             }
-            self.wake.notify_one();
         }
+    }
+
+    /// Has all definitions read, by a reading that begins after this was called.
+    pub fn read_everything(&self) {
+        self.wishes().everything = true;
+        self.wake.notify_one();
     }
 
     /// Returns once the catalog shows the store as it was after this was called, or, if too many

@@ -1,20 +1,16 @@
-//! One place of the pool: an actor, its arbiter, its permits, and the task that replaces a dead one.
+//! A place for an actor: the actor, its arbiter, its permits, and the task that replaces a dead one.
 //!
 //! A supervisor inside the arbiter would die with it (a panic of the arbiter takes all its actors),
 //! so the keeper of a slot runs on the system's own arbiter.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use actix::{Actor, Addr, Arbiter};
+use actix::{Actor, Addr, Arbiter, Context};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{Notify, Semaphore, oneshot};
-
-use super::list_actor::ListActor;
-use super::list_pool::PoolOptions;
-use crate::domain::Clock;
-use crate::items::{ItemStore, StoreError};
+use tokio::sync::{Notify, Semaphore};
 
 /// How often a keeper looks whether its actor still lives, beside being told.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -36,19 +32,68 @@ pub enum SlotState {
     Stopped,
 }
 
-pub(super) struct Slot {
+/// What the slots of a pool have said of sessions that cannot be opened: they all meet the same trouble,
+/// over and over.
+#[derive(Debug, Default)]
+pub(super) struct Openings(Mutex<Trouble>);
+
+#[derive(Debug, Default)]
+struct Trouble {
+    /// Slots whose last attempt failed.
+    slots: usize,
+    since: Option<Instant>,
+    attempts: u64,
+    /// What was said since then, each once.
+    said: BTreeSet<String>,
+}
+
+/// As many reasons are said of one trouble.
+const REASONS_MAX: usize = 16;
+
+impl Openings {
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in that an attempt failed, in a slot whose attempt before did or did not. Returns whether
+    /// the reason is news.
+    fn failed(&self, failed_before: bool, reason: &str) -> bool {
+        let mut trouble = self.trouble();
+        trouble.slots += usize::from(!failed_before);
+        trouble.since.get_or_insert_with(Instant::now);
+        trouble.attempts += 1;
+        trouble.said.len() < REASONS_MAX && trouble.said.insert(reason.to_owned())
+    }
+
+    /// Takes in that a slot whose attempt before failed has opened its session. Returns how many attempts
+    /// had failed, and for how long, if it was the last such slot.
+    fn opened(&self) -> Option<(u64, Duration)> {
+        let mut trouble = self.trouble();
+        trouble.slots = trouble.slots.saturating_sub(1);
+        if trouble.slots > 0 {
+            return None;
+        }
+        let ended = std::mem::take(&mut *trouble);
+        Some((ended.attempts, ended.since.map(|since| since.elapsed()).unwrap_or_default()))
+    }
+}
+
+pub(super) struct Slot<A: Actor<Context = Context<A>>> {
+    /// What the actor is, for the log.
+    what: &'static str,
     pub permits: Arc<Semaphore>,
     pub state: ArcSwap<SlotState>,
-    address: ArcSwapOption<Addr<ListActor>>,
+    address: ArcSwapOption<Addr<A>>,
     /// Wakes the keeper: the actor was found dead, or the pool stops.
     wake: Notify,
     stop: tokio::sync::watch::Sender<bool>,
     restarts: AtomicUsize,
 }
 
-impl Slot {
-    pub fn new(permits: usize) -> Self {
+impl<A: Actor<Context = Context<A>>> Slot<A> {
+    pub fn new(what: &'static str, permits: usize) -> Self {
         Self {
+            what,
             permits: Arc::new(Semaphore::new(permits)),
             state: ArcSwap::from_pointee(SlotState::Starting),
             address: ArcSwapOption::empty(),
@@ -59,7 +104,7 @@ impl Slot {
     }
 
     /// The actor's address, if one is alive.
-    pub fn address(&self) -> Option<Arc<Addr<ListActor>>> {
+    pub fn address(&self) -> Option<Arc<Addr<A>>> {
         self.address.load_full().filter(|address| address.connected())
     }
 
@@ -78,24 +123,35 @@ impl Slot {
         self.stop.send_replace(true);
     }
 
-    /// Starts actors in this slot until it is stopped. Runs on the system's arbiter.
-    pub async fn keep(self: Arc<Self>, store: Arc<dyn ItemStore>, clock: Arc<dyn Clock>, options: PoolOptions) {
+    /// Starts actors in this slot, each by `open` on an arbiter of its own, until it is stopped. Runs on
+    /// the system's arbiter.
+    pub async fn keep(
+        self: Arc<Self>,
+        open: impl AsyncFn(&Arbiter) -> Result<Addr<A>, String>,
+        openings: Arc<Openings>,
+    ) {
         let mut stopped = self.stop.subscribe();
-        let mut delay = RETRY_DELAY_MIN;
+        let (mut delay, mut failed_before) = (RETRY_DELAY_MIN, false);
         while !*stopped.borrow() {
             let arbiter = Arbiter::new();
             let opened = tokio::select! {
-                opened = open_actor(&arbiter, Arc::clone(&store), Arc::clone(&clock), options.permits_per_actor) => opened,
+                opened = open(&arbiter) => opened,
                 _ = stopped.wait_for(|stop| *stop) => Err("stopped".to_owned()),
             };
             match opened {
                 Ok(address) => {
                     delay = RETRY_DELAY_MIN;
+                    if std::mem::take(&mut failed_before)
+                        && let Some((failed_attempts, after)) = openings.opened()
+                    {
+                        let after_secs = after.as_secs();
+                        tracing::info!(actor = self.what, failed_attempts, after_secs, "all actors have started");
+                    }
                     self.address.store(Some(Arc::new(address)));
                     self.state.store(Arc::new(SlotState::Live));
                     tokio::select! {
                         () = self.died() => {
-                            tracing::error!("a list actor died: starting a fresh one");
+                            tracing::error!(actor = self.what, "an actor died: starting a fresh one");
                             self.restarts.fetch_add(1, Ordering::Relaxed);
                             self.state.store(Arc::new(SlotState::Replacing));
                         }
@@ -105,7 +161,14 @@ impl Slot {
                 }
                 Err(_) if *stopped.borrow() => {}
                 Err(reason) => {
-                    tracing::warn!(reason, retry_in_ms = delay.as_millis() as u64, "cannot open an item-store session");
+                    if openings.failed(failed_before, &reason) {
+                        tracing::warn!(
+                            actor = self.what,
+                            reason,
+                            "cannot start actors: it is tried again until they start"
+                        );
+                    }
+                    failed_before = true;
                     self.state.store(Arc::new(SlotState::Failed(reason)));
                     let _ = tokio::time::timeout(delay, stopped.wait_for(|stop| *stop)).await;
                     delay = (delay * 2).min(RETRY_DELAY_MAX);
@@ -123,29 +186,6 @@ impl Slot {
     }
 }
 
-/// Opens a session inside the arbiter, so that its I/O runs there, and starts the actor with it.
-async fn open_actor(
-    arbiter: &Arbiter,
-    store: Arc<dyn ItemStore>,
-    clock: Arc<dyn Clock>,
-    permits: usize,
-) -> Result<Addr<ListActor>, String> {
-    let (ready, opened) = oneshot::channel();
-    arbiter.spawn_fn(move || {
-        actix::spawn(async move {
-            let actor = store.open_session().await.map(|session| ListActor::new(session, clock, permits).start());
-            // Nobody waits any more when the pool was stopped meanwhile.
-            let _ = ready.send(actor);
-        });
-    });
-    match opened.await {
-        Ok(Ok(address)) => Ok(address),
-        Ok(Err(StoreError::Unavailable { reason, .. })) => Err(reason),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("opening a session panicked".to_owned()),
-    }
-}
-
 /// Stops an arbiter and waits until its thread has dropped all that lived there.
 pub(super) async fn end(arbiter: Arbiter) {
     arbiter.stop();
@@ -154,5 +194,23 @@ pub(super) async fn end(arbiter: Arbiter) {
         Ok(Ok(Ok(()))) => {}
         Ok(_) => tracing::error!("an arbiter ended with a panic"),
         Err(_) => tracing::error!("an arbiter does not end: left behind"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_of_all_slots_is_said_once_and_its_end_once() {
+        let openings = Openings::default();
+        assert!(openings.failed(false, "connection refused"));
+        assert!(!openings.failed(false, "connection refused"), "another slot");
+        assert!(!openings.failed(true, "connection refused"), "the same again");
+        assert!(openings.failed(true, "the schema is missing"));
+        assert!(!openings.failed(true, "connection refused"), "it was said before");
+        assert_eq!(openings.opened(), None, "one slot still has none");
+        assert!(matches!(openings.opened(), Some((5, _))));
+        assert!(openings.failed(false, "connection refused"), "this is another trouble");
     }
 }

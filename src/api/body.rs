@@ -1,119 +1,65 @@
-//! Request bodies: read whole, within a bound and a time.
+//! Request bodies: which are taken, and what those are refused with that are not.
 
-use std::error::Error;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use actix_web::HttpResponse;
-use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::Payload;
-use actix_web::error::PayloadError;
-use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
-use tokio::time::timeout;
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use bytes::Bytes;
+use futures_util::TryStreamExt;
 
 use super::problem::{ErrorCode, Problem};
 
-/// A request's body.
+/// A request's body. It has arrived before the handler is called, or never will: then nothing is done.
 pub(super) enum RequestBody {
-    /// It is read when a handler asks for it.
-    Arriving { payload: Payload, ended: bool },
-    /// It was there before the handler.
     Whole(Bytes),
+    /// As the framework hands it on.
+    Handed(Payload),
     /// It did not come in time.
     Late,
+    /// It is longer than any may be, and was left unread.
+    TooLarge,
 }
 
 impl RequestBody {
-    pub fn arriving(payload: Payload) -> Self {
-        let ended = matches!(payload, Payload::None);
-        Self::Arriving { payload, ended }
+    /// Whether all of it was read, so that what follows on the connection is another request.
+    pub fn is_whole(&self) -> bool {
+        !matches!(self, Self::Late | Self::TooLarge)
     }
 
-    /// Reads a JSON body of at most `bytes_max` bytes; no more than that is held, however it is
-    /// sent.
+    /// Why the request must not be carried out, if the body never will be whole. `at_most` is the time
+    /// that it had.
+    pub fn missing(&self, bytes_max: usize, at_most: Duration) -> Option<Problem> {
+        match self {
+            Self::Whole(_) | Self::Handed(_) => None,
+            Self::Late => {
+                let detail = format!("the body did not arrive within {} s", at_most.as_secs());
+                Some(Problem::new(ErrorCode::DeadlineExceeded, detail))
+            }
+            Self::TooLarge => Some(too_large(bytes_max)),
+        }
+    }
+
+    /// Takes a JSON body of at most `bytes_max` bytes. `at_most` is the time that it had.
     pub async fn read(&mut self, headers: &HeaderMap, bytes_max: usize, at_most: Duration) -> Result<Bytes, Problem> {
+        if let Some(problem) = self.missing(bytes_max, at_most) {
+            return Err(problem);
+        }
         check_media_type(headers)?;
-        let late = || {
-            let detail = format!("the body did not arrive within {} s", at_most.as_secs());
-            Problem::new(ErrorCode::DeadlineExceeded, detail)
+        let body = match self {
+            Self::Whole(body) => std::mem::take(body),
+            Self::Handed(payload) => {
+                let unavailable = |error| Problem::internal(format!("a body that was read cannot be had: {error}"));
+                let parts: Vec<_> = payload.try_collect().await.map_err(unavailable)?;
+                parts.concat().into()
+            }
+            Self::Late | Self::TooLarge => Bytes::new(),
         };
-        match self {
-            Self::Arriving { payload, ended } => {
-                let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-                if announced.is_some_and(|length| length > bytes_max as u64) {
-                    return Err(too_large(bytes_max));
-                }
-                let body = timeout(at_most, collect(payload, bytes_max)).await.map_err(|_| late())??;
-                *ended = true;
-                Ok(body)
-            }
-            Self::Whole(body) if body.len() > bytes_max => Err(too_large(bytes_max)),
-            Self::Whole(body) => Ok(std::mem::take(body)),
-            Self::Late => Err(late()),
-        }
-    }
-
-    /// The answer to the request that had this body. If some of it was left unread, the connection
-    /// ends with the answer.
-    pub fn answered_by(self, response: HttpResponse) -> HttpResponse {
-        match self {
-            Self::Arriving { payload, ended: false } => {
-                response.map_body(|_, body| BoxBody::new(WithUnread { body, _unread: payload }))
-            }
-            Self::Arriving { .. } | Self::Whole(_) | Self::Late => response,
-        }
-    }
-}
-
-async fn collect(payload: &mut Payload, bytes_max: usize) -> Result<Bytes, Problem> {
-    let mut body = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(cut_off)?;
-        if body.len() + joined.len() + chunk.len() > bytes_max {
-            return Err(too_large(bytes_max));
-        }
-        // Most bodies arrive as one chunk, which needs no copy.
-        if body.is_empty() && joined.is_empty() {
-            body = chunk;
-        } else {
-            joined.extend_from_slice(&std::mem::take(&mut body));
-            joined.extend_from_slice(&chunk);
-        }
-    }
-    Ok(if joined.is_empty() { body } else { joined.freeze() })
-}
-
-/// An answer's body that keeps what was not read of the request: actix-web reads on and on when a
-/// chunked body has been dropped, for as long as the client sends, but ends the connection where it
-/// is still held once the answer is sent (`should_close_for_unread_payload` of its dispatcher).
-struct WithUnread {
-    body: BoxBody,
-    _unread: Payload,
-}
-
-impl MessageBody for WithUnread {
-    type Error = Box<dyn Error>;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_next(context)
+        if body.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok(body) }
     }
 }
 
 fn too_large(bytes_max: usize) -> Problem {
     Problem::new(ErrorCode::PayloadTooLarge, format!("a body may have at most {bytes_max} bytes"))
-}
-
-fn cut_off(error: PayloadError) -> Problem {
-    let detail = "the body ended early, or is not framed as its headers say";
-    Problem::new(ErrorCode::InvalidJson, detail).because(error.to_string())
 }
 
 /// A missing type is taken as JSON; so is `application/json` with any parameter but a foreign

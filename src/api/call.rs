@@ -1,103 +1,78 @@
-//! A call: one request with its operation found, and what its handler needs to answer it.
+//! A call: one request with its operation found, and what is needed to read and answer it.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
-use std::time::Duration;
 
-use actix_web::http::header::HeaderValue;
-use actix_web::http::header::{CONTENT_TYPE, HeaderMap};
-use actix_web::{HttpResponse, HttpResponseBuilder};
+use actix_web::HttpResponse;
+use actix_web::http::header::HeaderMap;
 use bytes::Bytes;
-use serde::Serialize;
-use tokio::time::{Instant, timeout};
 
 use super::body::RequestBody;
-use super::headers;
 use super::problem::Problem;
-use super::problem::translate::deadline_exceeded;
-use super::query::{self, Parameter};
+use super::request::Peer;
 use super::routes::Segments;
-use super::{ApiOptions, ApiState};
-use crate::domain::{EntityType, FeatureId, FeatureName, VersionLabel};
-use crate::metadata::MetadataError;
+use super::{ApiOptions, ApiState, headers, query, reply};
+use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
+use crate::service::{Caller, Descriptor, ListName, Operation};
+use crate::wire::parameters::{Parameter, USER};
 
 /// What a handler returns.
-pub(super) type Answer = Result<HttpResponse, Problem>;
+pub(super) type HandlerResult = Result<HttpResponse, Problem>;
 
 pub(super) struct Call<'c> {
     pub state: &'c ApiState,
+    pub operation: &'static Descriptor,
     pub segments: Segments<'c>,
     pub query: Option<&'c str>,
     pub headers: &'c HeaderMap,
-    pub peer: Option<SocketAddr>,
+    pub peer: Peer,
     pub body: &'c mut RequestBody,
 }
 
 impl<'c> Call<'c> {
-    pub fn query<const N: usize>(&self, parameters: [Parameter; N]) -> Result<[Option<Cow<'c, str>>; N], Problem> {
+    /// The values of the operation's parameters, in their order.
+    pub fn query<const N: usize>(&self, parameters: &[Parameter; N]) -> Result<[Option<Cow<'c, str>>; N], Problem> {
         query::parse(self.query, parameters)
     }
 
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
-        let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
+        let ApiOptions { body_bytes_max, body_timeout } = self.state.options;
         self.body.read(self.headers, body_bytes_max, body_timeout).await
     }
 
-    /// When the caller of a list operation stops waiting.
-    pub fn timeout(&self) -> Result<Duration, Problem> {
-        headers::timeout(self.headers, self.state.options.operation_timeout)
+    /// Who asks, and how long they wait: as far as the operation has a use for it.
+    pub fn caller(&self) -> Result<Caller, Problem> {
+        let timeout = headers::asked_timeout(self.headers)?;
+        let author = if self.operation.takes_header(&USER) { headers::author(self.headers)? } else { None };
+        Ok(Caller { author, timeout })
+    }
+
+    /// The entity that the path of a list names.
+    pub fn entity_id(&self) -> Result<EntityId, Problem> {
+        EntityId::new(&self.segments[2]).map_err(|invalid| Problem::from(invalid).at("entity_id"))
+    }
+
+    /// The list of an entity that the path and the parameter `version` name.
+    pub fn list<'s>(&'s self, entity_id: EntityId, version: Option<&'s str>) -> ListName<'s> {
+        let [entity_type, feature, _] = &self.segments;
+        ListName { entity_type, feature, version: version.unwrap_or_default(), entity_id }
     }
 
     /// The feature that the path of a control-plane call names.
     pub fn feature_id(&self) -> Result<FeatureId, Problem> {
-        feature_id(&self.segments[0], &self.segments[1], "name")
+        let [entity_type, name, _] = &self.segments;
+        let entity_type = EntityType::new(entity_type).map_err(|invalid| Problem::from(invalid).at("entity_type"))?;
+        let name = FeatureName::new(name).map_err(|invalid| Problem::from(invalid).at("name"))?;
+        Ok(FeatureId { entity_type, name })
     }
 
     /// The version that the path of a control-plane call names.
     pub fn version_label(&self) -> Result<VersionLabel, Problem> {
-        version_label(&self.segments[2])
+        VersionLabel::new(&self.segments[2]).map_err(|invalid| Problem::from(invalid).at("version"))
     }
 
-    /// Waits for the metadata handle, which has a deadline of its own, or for less if the caller
-    /// asks so. `timeout` is [`headers::asked_timeout`]'s, read before anything was done.
-    pub async fn within<T>(
-        timeout_asked: Option<Duration>,
-        writes: bool,
-        asked: impl Future<Output = Result<T, MetadataError>>,
-    ) -> Result<T, Problem> {
-        match timeout_asked {
-            None => Ok(asked.await?),
-            Some(time) => match timeout(time, asked).await {
-                Ok(result) => Ok(result?),
-                Err(_) => Err(deadline_exceeded(writes)),
-            },
-        }
+    /// Has the operation carried out, and renders its reply.
+    pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> HandlerResult {
+        let reply = self.state.service.execute(caller, operation).await?;
+        reply::render(self.state, self.operation, reply)
     }
-}
-
-pub(super) fn feature_id(entity_type: &str, name: &str, field: &'static str) -> Result<FeatureId, Problem> {
-    let entity_type = EntityType::new(entity_type).map_err(|invalid| Problem::from(invalid).at("entity_type"))?;
-    let name = FeatureName::new(name).map_err(|invalid| Problem::from(invalid).at(field))?;
-    Ok(FeatureId { entity_type, name })
-}
-
-pub(super) fn version_label(label: &str) -> Result<VersionLabel, Problem> {
-    VersionLabel::new(label).map_err(|invalid| Problem::from(invalid).at("version"))
-}
-
-pub(super) fn deadline(timeout: Duration) -> Instant {
-    Instant::now() + timeout
-}
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// Answers with a JSON text that is already rendered.
-pub(super) fn json_text(mut response: HttpResponseBuilder, text: impl Into<Bytes>) -> HttpResponse {
-    response.insert_header((CONTENT_TYPE, JSON)).body(text.into())
-}
-
-pub(super) fn json(response: HttpResponseBuilder, body: &impl Serialize) -> Answer {
-    let text =
-        serde_json::to_vec(body).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?;
-    Ok(json_text(response, text))
 }

@@ -65,11 +65,6 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName, field: &'static str) ->
     }
 }
 
-/// What `Liststore-Timeout-Ms` asks for, at most `longest`.
-pub(super) fn timeout(headers: &HeaderMap, longest: Duration) -> Result<Duration, Problem> {
-    Ok(asked_timeout(headers)?.map_or(longest, |asked| asked.min(longest)))
-}
-
 /// What `Liststore-Timeout-Ms` asks for: whole milliseconds, at least 1.
 pub(super) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
     const FIELD: &str = "Liststore-Timeout-Ms";
@@ -83,12 +78,12 @@ pub(super) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Pro
     }
 }
 
-/// Who asks for a change: `Liststore-User`, in UTF-8.
-pub(super) fn author(headers: &HeaderMap) -> Result<Author, Problem> {
+/// Who asks for a change, if they say so: `Liststore-User`, in UTF-8.
+pub(super) fn author(headers: &HeaderMap) -> Result<Option<Author>, Problem> {
     const FIELD: &str = "Liststore-User";
-    let Some(raw) = single(headers, &USER, FIELD)? else { return Ok(Author::anonymous()) };
+    let Some(raw) = single(headers, &USER, FIELD)? else { return Ok(None) };
     let text = std::str::from_utf8(raw).map_err(|_| Problem::argument(FIELD, "Liststore-User must be UTF-8"))?;
-    Author::new(text).map_err(|invalid| Problem::from(invalid).at(FIELD))
+    Author::new(text).map(Some).map_err(|invalid| Problem::from(invalid).at(FIELD))
 }
 
 /// The condition of a change: `If-Match` (RFC 9110, section 13.1.1). It compares strongly, so weak
@@ -171,19 +166,19 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_shortens_and_never_lengthens() {
-        let longest = Duration::from_secs(2);
+    fn a_timeout_is_whole_milliseconds_from_1() {
         let asked = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(TIMEOUT, HeaderValue::from_str(text).unwrap());
-            timeout(&headers, longest).map_err(|problem| problem.code.name())
+            asked_timeout(&headers).map_err(|problem| problem.code.name())
         };
-        assert_eq!(asked("1"), Ok(Duration::from_millis(1)));
-        assert_eq!(asked("99999"), Ok(longest));
-        assert_eq!(asked("99999999999999999999999"), Ok(longest));
+        assert_eq!(asked("1"), Ok(Some(Duration::from_millis(1))));
+        assert_eq!(asked("99999"), Ok(Some(Duration::from_millis(99_999))));
+        assert_eq!(asked("99999999999999999999999"), Ok(Some(Duration::from_millis(u64::MAX))));
         for bad in ["0", "-1", "+1", "1.5", "", "1s"] {
             assert_eq!(asked(bad), Err("invalid_argument"), "{bad}");
         }
+        assert_eq!(asked_timeout(&HeaderMap::new()), Ok(None));
     }
 
     #[test]

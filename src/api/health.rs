@@ -8,41 +8,17 @@ use actix_web::http::header::RETRY_AFTER;
 use prometheus::TextEncoder;
 
 use super::ApiState;
-use super::call::{Answer, Call, json};
-use super::openapi::bodies::{Check, Health};
+use super::call::{Call, HandlerResult};
 use super::problem::Problem;
+use super::reply::json;
 use crate::actors::{ListPool, MetadataHandle, SlotState};
+use crate::wire::{Check, Health};
 
-/// The process runs
-///
-/// Never asks a database: a server whose databases are away is not mended by a restart.
-#[utoipa::path(
-    get,
-    path = "/livez",
-    operation_id = "livez",
-    tag = "health",
-    responses((status = 200, description = "The process runs.", body = Health)),
-)]
-pub(super) fn livez(_: Call<'_>) -> Answer {
+pub(super) fn livez(_: Call<'_>) -> HandlerResult {
     json(HttpResponse::Ok(), &Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() })
 }
 
-/// The server can do its work
-///
-/// `fail`: no live list actor, or one that is still starting; no catalog yet; or the server is
-/// stopping. `warn`: it does its work with something missing: some list actors, the metadata store,
-/// or writing.
-#[utoipa::path(
-    get,
-    path = "/readyz",
-    operation_id = "readyz",
-    tag = "health",
-    responses(
-        (status = 200, description = "Ready, perhaps with warnings.", body = Health),
-        (status = 503, description = "Not ready: at least one check fails.", body = Health),
-    ),
-)]
-pub(super) fn readyz(call: Call<'_>) -> Answer {
+pub(super) fn readyz(call: Call<'_>) -> HandlerResult {
     let health = readiness(call.state);
     if health.status == Check::Fail {
         let mut response = HttpResponse::ServiceUnavailable();
@@ -99,6 +75,10 @@ fn item_store(lists: &ListPool) -> (Check, Option<String>) {
 
 fn catalog(metadata: &MetadataHandle) -> (Check, Option<String>) {
     match metadata.catalog().snapshot() {
+        Some(snapshot) if snapshot.is_stored() => {
+            let age = metadata.age_of(snapshot.synced_at());
+            (Check::Warn, Some(format!("the definitions are those that were kept on disk {} s ago", age.as_secs())))
+        }
         Some(_) => (Check::Pass, None),
         None => (Check::Fail, Some("the definitions have not been loaded yet".to_owned())),
     }
@@ -120,18 +100,10 @@ fn accepting(state: &ApiState) -> (Check, Option<String>) {
     }
 }
 
-/// Metrics in Prometheus' text format
-#[utoipa::path(
-    get,
-    path = "/metrics",
-    operation_id = "metrics",
-    tag = "health",
-    responses((status = 200, description = "All metrics.", body = String, content_type = "text/plain; version=0.0.4")),
-)]
-pub(super) fn metrics(call: Call<'_>) -> Answer {
+pub(super) fn metrics(call: Call<'_>) -> HandlerResult {
     let state = call.state;
     state.lists.refresh_metrics();
-    state.metrics.refresh(state.metadata.catalog(), state.clock.now());
+    state.metrics.refresh(&state.metadata);
     let text = TextEncoder::new()
         .encode_to_string(&state.registry.gather())
         .map_err(|error| Problem::internal(format!("cannot render metrics: {error}")))?;

@@ -1,26 +1,26 @@
-//! Listens, and takes each connection the fast way as long as that can serve it, then the framework's.
+//! Listens, and brings what connections carry to whom it is for: list operations straight to the API, all
+//! else by way of the framework.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::pin::Pin;
+use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use actix_http::{HttpService, Protocol};
-use actix_service::map_config;
-use actix_web::dev::{AppConfig, Server, Service, ServiceFactory, fn_factory, fn_service};
-use actix_web::{App, HttpRequest, web};
-use bytes::{Buf, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpSocket, TcpStream};
+use actix_service::boxed::{self, BoxService};
+use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, fn_service};
+use actix_web::dev::{AppConfig, Payload, Server, ServiceResponse};
+use actix_web::http::Version;
+use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, web};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 
 use super::ApiState;
 use super::body::RequestBody;
-use super::fast_path::{self, HEAD_TIMEOUT, HandedOver, KEEP_ALIVE, LINGER};
-use super::metrics::OpenConnection;
-use super::server::{self, Request};
+use super::http1::{self, HeadersWanted, Refusal};
+use super::request::{Peer, Request};
+use super::server;
 
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
 const BACKLOG: u32 = 4_096;
@@ -42,8 +42,13 @@ pub struct Listening {
     pub address: SocketAddr,
 }
 
-/// Listens on every address that a `host:port` stands for.
-pub fn listen(state: Arc<ApiState>, host_port: &str, options: ListenOptions) -> io::Result<Listening> {
+/// Listens on every address that a `host:port` stands for, and on a socket of local administration.
+pub fn listen(
+    state: Arc<ApiState>,
+    host_port: &str,
+    admin: Option<UnixListener>,
+    options: ListenOptions,
+) -> io::Result<Listening> {
     let workers = options.workers.max(1);
     let mut builder = Server::build()
         .workers(workers)
@@ -65,29 +70,33 @@ pub fn listen(state: Arc<ApiState>, host_port: &str, options: ListenOptions) -> 
         builder = builder.listen("http", listener, move || {
             let (state, stopping) = (Arc::clone(&state), stopping.clone());
             fn_factory(move || {
-                let signal = stopping.clone();
-                let framework = framework(Arc::clone(&state), move || {
-                    let signal = signal.clone();
-                    async move { signal.notified().await }
-                });
                 let (state, stopping) = (Arc::clone(&state), stopping.clone());
                 async move {
-                    let framework = Rc::new(framework.new_service(()).await?);
-                    let worker = Rc::new(fast_path::Worker::default());
+                    let worker = Rc::new(Worker::start(state).await?);
                     Ok::<_, ()>(fn_service(move |stream: TcpStream| {
-                        let (state, worker) = (Arc::clone(&state), Rc::clone(&worker));
-                        let (framework, stopping) = (Rc::clone(&framework), stopping.clone());
+                        let (worker, stopping) = (Rc::clone(&worker), stopping.clone());
                         async move {
-                            let open = state.metrics.connection();
-                            let peer = stream.peer_addr().ok();
-                            // Answers are written whole: nothing is gained by waiting to fill a packet.
-                            stream.set_nodelay(true).map_err(drop)?;
-                            // On the heap, so that its state is gone once the connection is the framework's.
-                            let served = Box::pin(fast_path::serve(stream, peer, &state, &worker, stopping.notified()));
-                            let Some(HandedOver { stream, read }) = served.await else { return Ok(()) };
-                            let stream = Rewound { read, stream, _open: open };
-                            std::future::poll_fn(|context| framework.poll_ready(context)).await.map_err(drop)?;
-                            framework.call((stream, Protocol::Http1, peer)).await.map_err(drop)
+                            worker.serve(stream, stopping.notified()).await;
+                            Ok::<_, ()>(())
+                        }
+                    }))
+                }
+            })
+        })?;
+    }
+    if let Some(listener) = admin {
+        let (state, stopping) = (Arc::clone(&state), builder.graceful_shutdown_signal());
+        builder = builder.listen_uds("admin", listener, move || {
+            let (state, stopping) = (Arc::clone(&state), stopping.clone());
+            fn_factory(move || {
+                let (state, stopping) = (Arc::clone(&state), stopping.clone());
+                async move {
+                    let worker = Rc::new(Worker::start(state).await?);
+                    Ok::<_, ()>(fn_service(move |stream: UnixStream| {
+                        let (worker, stopping) = (Rc::clone(&worker), stopping.clone());
+                        async move {
+                            worker.serve_local(stream, stopping.notified()).await;
+                            Ok::<_, ()>(())
                         }
                     }))
                 }
@@ -107,71 +116,94 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     socket.listen(BACKLOG)?.into_std()
 }
 
-/// The service of connections that the fast path has handed over.
-fn framework<F>(
+/// What serves the connections of one worker.
+struct Worker {
     state: Arc<ApiState>,
-    stopping: impl Fn() -> F + 'static,
-) -> impl ServiceFactory<(Rewound, Protocol, Option<SocketAddr>), Config = (), Response = (), InitError = ()>
-where
-    F: Future<Output = ()> + 'static,
-{
-    let state = web::Data::from(state);
-    // One handler behind all paths: finding routes by ourselves keeps decoding strict, every refusal
-    // a problem, and the way to a list short.
-    let serve = move |request: HttpRequest, payload: web::Payload| {
-        let state = state.clone();
-        async move {
-            let (uri, body) = (request.uri(), RequestBody::arriving(payload.into_inner()));
-            let (method, headers, peer) = (request.method(), request.headers(), request.peer_addr());
-            let request = Request { method, path: uri.path(), query: uri.query(), headers, peer, body };
-            server::serve(&state, request).await
-        }
-    };
-    HttpService::build()
-        .keep_alive(KEEP_ALIVE)
-        .client_request_timeout(HEAD_TIMEOUT)
-        .client_disconnect_timeout(LINGER)
-        // Work for a client that has gone is not begun. A client that only ends its own side looks the
-        // same.
-        .h1_allow_half_closed(false)
-        .graceful_shutdown_signal(stopping)
-        .finish(map_config(App::new().default_service(web::to(serve)), |()| AppConfig::default()))
+    shared: http1::Shared,
+    framework: BoxService<actix_http::Request, ServiceResponse, actix_web::Error>,
 }
 
-/// A connection whose first bytes have been read already: they are read again.
-struct Rewound {
-    read: Bytes,
-    stream: TcpStream,
-    _open: OpenConnection,
-}
+impl Worker {
+    async fn start(state: Arc<ApiState>) -> Result<Self, ()> {
+        let limits =
+            http1::Limits { body_bytes_max: state.options.body_bytes_max, body_timeout: state.options.body_timeout };
+        let data = web::Data::from(Arc::clone(&state));
+        // One handler behind all paths: finding routes by ourselves keeps decoding strict, and every
+        // refusal a problem.
+        let serve = move |request: HttpRequest, payload: web::Payload| {
+            let state = data.clone();
+            async move {
+                let (uri, body) = (request.uri(), RequestBody::Handed(payload.into_inner()));
+                let (method, headers) = (request.method(), request.headers());
+                let peer = request.extensions().get().copied().unwrap_or(Peer::Network(None));
+                let request = Request { method, path: uri.path(), query: uri.query(), headers, peer, body };
+                server::serve(&state, request).await
+            }
+        };
+        let app = App::new().default_service(web::to(serve)).into_factory();
+        let framework = boxed::service(app.new_service(AppConfig::default()).await?);
+        Ok(Self { shared: http1::Shared::new(limits, Arc::clone(&state.clock)), state, framework })
+    }
 
-impl AsyncRead for Rewound {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.read.is_empty() {
-            return Pin::new(&mut this.stream).poll_read(context, buffer);
+    async fn serve(&self, stream: TcpStream, stopping: impl Future<Output = ()>) {
+        let _open = self.state.metrics.connection();
+        // Answers are written whole: nothing is gained by waiting to fill a packet. Where this fails the
+        // client has gone, as reading will tell.
+        let _ = stream.set_nodelay(true);
+        let peer = Peer::Network(stream.peer_addr().ok());
+        http1::serve(stream, peer, self, &self.shared, stopping).await;
+    }
+
+    async fn serve_local(&self, stream: UnixStream, stopping: impl Future<Output = ()>) {
+        http1::serve(stream, Peer::Local, self, &self.shared, stopping).await;
+    }
+
+    /// Answers by way of the framework.
+    async fn dispatch(&self, request: Request<'_>) -> HttpResponse {
+        let target =
+            request.query.map_or(Cow::Borrowed(request.path), |query| format!("{}?{query}", request.path).into());
+        let Ok(uri) = target.parse() else {
+            return server::refuse(&self.state, Refusal::Malformed("the target is no URL"), Duration::ZERO);
+        };
+        let RequestBody::Whole(body) = request.body else {
+            return server::serve(&self.state, request).await;
+        };
+        let payload = if body.is_empty() { Payload::None } else { Payload::from(body) };
+        let mut dispatched = actix_http::Request::with_payload(payload);
+        let head = dispatched.head_mut();
+        head.uri = uri;
+        head.method = request.method.clone();
+        head.version = Version::HTTP_11;
+        head.headers = request.headers.clone();
+        if let Peer::Network(address) = request.peer {
+            head.peer_addr = address;
         }
-        let bytes = this.read.len().min(buffer.remaining());
-        buffer.put_slice(&this.read[..bytes]);
-        this.read.advance(bytes);
-        if this.read.is_empty() {
-            // Its memory is not needed for as long as the connection lives.
-            this.read = Bytes::new();
+        dispatched.extensions_mut().insert(request.peer);
+        match self.framework.call(dispatched).await {
+            Ok(answered) => answered.into_parts().1,
+            Err(error) => error.error_response(),
         }
-        Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Rewound {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+/// Where the hot paths begin: a framework would cost them more than what they do.
+const LISTS: &str = "/v1/lists/";
+
+impl http1::Handler for Worker {
+    fn headers_wanted(&self, target: &str) -> HeadersWanted {
+        if target.starts_with(LISTS) { HeadersWanted::Meaningful } else { HeadersWanted::All }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    async fn answer(&self, request: Request<'_>) -> HttpResponse {
+        if request.path.starts_with(LISTS) {
+            server::serve(&self.state, request).await
+        } else {
+            // On the heap, so that it takes no room in the tasks of all connections.
+            Box::pin(self.dispatch(request)).await
+        }
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse {
+        server::refuse(&self.state, refusal, took)
     }
 }

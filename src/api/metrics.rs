@@ -7,9 +7,8 @@ use actix_web::http::StatusCode;
 use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 use super::problem::ErrorCode;
-use super::routes::Operation;
-use crate::domain::Timestamp;
-use crate::metadata::Catalog;
+use crate::actors::MetadataHandle;
+use crate::service::OperationId;
 
 /// Seconds: from what a get from memory takes, to beyond any deadline.
 const LATENCY_BUCKETS: [f64; 14] =
@@ -18,7 +17,7 @@ const LATENCY_BUCKETS: [f64; 14] =
 const LABELS: [&str; 3] = ["operation", "status", "code"];
 
 /// The series of one operation and code, looked up once.
-struct Answers {
+struct Series {
     requests: IntCounter,
     seconds: Histogram,
 }
@@ -26,8 +25,8 @@ struct Answers {
 pub(super) struct ApiMetrics {
     requests: IntCounterVec,
     seconds: HistogramVec,
-    /// By operation, then by code: success first, then as [`ErrorCode`] counts.
-    answers: Box<[[OnceLock<Answers>; 1 + ErrorCode::COUNT]; Operation::COUNT]>,
+    /// By operation, then by code. Of operations, none is first; of codes, success.
+    series: Box<[[OnceLock<Series>; 1 + ErrorCode::COUNT]; 1 + OperationId::COUNT]>,
     pub items_read: IntCounter,
     pub items_added: IntCounter,
     pub items_already_expired: IntCounter,
@@ -36,6 +35,9 @@ pub(super) struct ApiMetrics {
     catalog_loaded: IntGauge,
     catalog_revision: IntGauge,
     catalog_age_seconds: Gauge,
+    catalog_stored: IntGauge,
+    catalog_snapshot_age_seconds: Gauge,
+    metadata_actor_restarts: IntCounter,
 }
 
 impl ApiMetrics {
@@ -67,10 +69,15 @@ impl ApiMetrics {
             "Time since the catalog was last known to be the metadata store's state.",
         )?;
         registry.register(Box::new(catalog_age_seconds.clone()))?;
+        let catalog_snapshot_age_seconds = Gauge::new(
+            "liststore_catalog_snapshot_age_seconds",
+            "Time since the definitions that are kept on disk were known to be the metadata store's; 0 without them.",
+        )?;
+        registry.register(Box::new(catalog_snapshot_age_seconds.clone()))?;
         Ok(Self {
             requests,
             seconds,
-            answers: Box::new([const { [const { OnceLock::new() }; 1 + ErrorCode::COUNT] }; Operation::COUNT]),
+            series: Box::new([const { [const { OnceLock::new() }; 1 + ErrorCode::COUNT] }; 1 + OperationId::COUNT]),
             items_read: counter("liststore_items_read_total", "Items returned by gets.")?,
             items_added: counter("liststore_items_added_total", "Items stored by adds, repeated ones included.")?,
             items_already_expired: counter(
@@ -82,30 +89,50 @@ impl ApiMetrics {
             catalog_loaded: gauge("liststore_catalog_loaded", "1 once the catalog has been loaded, else 0.")?,
             catalog_revision: gauge("liststore_catalog_revision", "Revision of the catalog.")?,
             catalog_age_seconds,
+            catalog_stored: gauge(
+                "liststore_catalog_stored",
+                "1 while the catalog is one that was kept on disk, since the metadata store could not be read.",
+            )?,
+            catalog_snapshot_age_seconds,
+            metadata_actor_restarts: counter(
+                "liststore_metadata_actor_restarts_total",
+                "Metadata actors started in place of one that died.",
+            )?,
         })
     }
 
     /// Counts an answer. `code` is that of the problem, if it was one.
-    pub fn answered(&self, operation: Operation, status: StatusCode, code: Option<ErrorCode>, took: Duration) {
-        let place = code.map_or(0, |code| 1 + code as usize);
-        let answers = self.answers[operation as usize][place].get_or_init(|| {
-            let labels = [operation.name(), status.as_str(), code.map_or("ok", ErrorCode::name)];
-            Answers {
+    pub fn answered(
+        &self,
+        operation: Option<OperationId>,
+        status: StatusCode,
+        code: Option<ErrorCode>,
+        took: Duration,
+    ) {
+        let row = operation.map_or(0, |operation| 1 + operation as usize);
+        let column = code.map_or(0, |code| 1 + code as usize);
+        let series = self.series[row][column].get_or_init(|| {
+            let labels = [label(operation), status.as_str(), code.map_or("ok", ErrorCode::name)];
+            Series {
                 requests: self.requests.with_label_values(&labels),
                 seconds: self.seconds.with_label_values(&labels),
             }
         });
-        answers.requests.inc();
-        answers.seconds.observe(took.as_secs_f64());
+        series.requests.inc();
+        series.seconds.observe(took.as_secs_f64());
     }
 
     /// Brings what is read rather than counted up to date: before metrics are shown.
-    pub fn refresh(&self, catalog: &Catalog, now: Timestamp) {
-        let Some(snapshot) = catalog.snapshot() else { return };
+    pub fn refresh(&self, metadata: &MetadataHandle) {
+        let restarts = metadata.restarts() as u64;
+        self.metadata_actor_restarts.inc_by(restarts.saturating_sub(self.metadata_actor_restarts.get()));
+        let kept_for = metadata.stored_as_of().map(|moment| metadata.age_of(moment)).unwrap_or_default();
+        self.catalog_snapshot_age_seconds.set(kept_for.as_secs_f64());
+        let Some(snapshot) = metadata.catalog().snapshot() else { return };
+        self.catalog_stored.set(i64::from(snapshot.is_stored()));
         self.catalog_loaded.set(1);
         self.catalog_revision.set(i64::try_from(snapshot.revision().0).unwrap_or(i64::MAX));
-        let age_nanos = now.as_nanos().saturating_sub(snapshot.synced_at().as_nanos());
-        self.catalog_age_seconds.set(Duration::from_nanos(age_nanos).as_secs_f64());
+        self.catalog_age_seconds.set(metadata.age_of(snapshot.synced_at()).as_secs_f64());
     }
 
     /// Counts a connection until what is returned is dropped.
@@ -113,6 +140,12 @@ impl ApiMetrics {
         self.connections.inc();
         OpenConnection { open: self.connections.clone() }
     }
+}
+
+/// The name of an operation, in metrics and logs. What was answered by what is known of its path alone
+/// is none.
+pub(super) fn label(operation: Option<OperationId>) -> &'static str {
+    operation.map_or("none", |operation| operation.descriptor().name)
 }
 
 pub(super) struct OpenConnection {

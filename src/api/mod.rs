@@ -1,12 +1,15 @@
-//! The HTTP API: it reads requests into domain types, calls the handles, and renders answers.
+//! The HTTP API: it reads requests into operations, has the service carry them out, and renders their
+//! replies.
 //!
-//! It holds handles and never an actor's address, reads no settings, and decides nothing about
-//! lists or definitions. `docs/api.md` is its guide; `GET /openapi.json` its exact form.
+//! Which operations there are stands in the service's table: paths, parameters and the OpenAPI
+//! document are made from it. This module reads no settings, never holds an actor's address, and
+//! decides nothing about lists or definitions. `docs/api.md` is its guide; `GET /openapi.json` its
+//! exact form.
 //!
 //! # Ways in
-//! [`listen`] serves an [`ApiState`] on an address. A connection begins on the fast path
-//! (`fast_path`), which knows plain HTTP/1.1 requests, and goes over to actix-web at the first that
-//! is not plain. Both call [`server::serve`], so that what is told of the API holds for both.
+//! [`listen`] serves an [`ApiState`] on an address. `http1` reads each connection. List operations go
+//! straight to [`server::serve`]; all others take the way through actix-web's `App`, where routing,
+//! extractors and middleware are to be had.
 //!
 //! No middleware is needed: request ids, metrics and the log are kept by the API itself. Setting
 //! `draining` takes readiness off and asks callers to leave their connections; requests that still
@@ -21,27 +24,28 @@ use prometheus::Registry;
 use crate::actors::{ListPool, MetadataHandle};
 use crate::backup::Backups;
 use crate::domain::Clock;
+use crate::service::{Service, ServiceOptions};
+use render::JsonPages;
 
-mod add_body;
 mod backups;
 mod body;
 mod call;
-mod fast_path;
 mod features;
 mod headers;
 mod health;
+mod http1;
 mod listen;
 mod lists;
 mod metrics;
-mod object;
 mod openapi;
 mod percent;
-mod plain_add;
 pub mod problem;
 mod query;
 mod render;
+mod reply;
+mod request;
 mod request_log;
-pub mod routes;
+mod routes;
 mod server;
 mod versions;
 
@@ -54,19 +58,22 @@ pub struct ApiOptions {
     pub body_bytes_max: usize,
     /// How long a request body may take to arrive. The operation's own deadline counts from then.
     pub body_timeout: Duration,
-    /// A page of items ends early before it exceeds this, but never empty.
-    pub response_bytes_max: usize,
-    /// The deadline of an operation, from when its request has arrived.
-    pub operation_timeout: Duration,
-    /// How stale a catalog can be: what other servers need to learn of a deletion.
-    pub poll_interval: Duration,
+}
+
+/// What operations are carried out with.
+pub struct Handles {
+    pub lists: ListPool,
+    pub metadata: MetadataHandle,
+    pub backups: Backups,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// What every request is served with.
 pub struct ApiState {
+    service: Service<JsonPages>,
+    /// For health and metrics.
     lists: ListPool,
     metadata: MetadataHandle,
-    backups: Backups,
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
     options: ApiOptions,
@@ -79,18 +86,19 @@ pub struct ApiState {
 impl ApiState {
     /// Registers the API's metrics with `registry`, which `GET /metrics` then shows.
     pub fn new(
-        lists: ListPool,
-        metadata: MetadataHandle,
-        backups: Backups,
-        clock: Arc<dyn Clock>,
+        handles: Handles,
         registry: Registry,
         draining: Arc<AtomicBool>,
+        service_options: ServiceOptions,
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
+        let Handles { lists, metadata, backups, clock } = handles;
+        let service =
+            Service::new(lists.clone(), metadata.clone(), backups, Arc::clone(&clock), JsonPages, service_options);
         Ok(Self {
+            service,
             lists,
             metadata,
-            backups,
             clock,
             draining,
             options,

@@ -4,50 +4,30 @@ use std::borrow::Cow;
 
 use super::percent::decode;
 use super::problem::Problem;
-
-/// A parameter that an operation takes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Parameter {
-    pub name: &'static str,
-    /// Whether `+` stands for a space, as HTML forms and many clients write it. Elsewhere it stands
-    /// for itself: no other parameter may hold a space, and offsets of timestamps hold a plus.
-    pub plus_is_space: bool,
-    pub may_be_empty: bool,
-}
-
-impl Parameter {
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, plus_is_space: false, may_be_empty: false }
-    }
-}
-
-/// The feature version: empty is the default one.
-pub(super) const VERSION: Parameter = Parameter { may_be_empty: true, ..Parameter::new("version") };
-pub(super) const PAGE_TOKEN: Parameter = Parameter::new("page_token");
-pub(super) const PAGE_SIZE: Parameter = Parameter::new("page_size");
+use crate::wire::parameters::Parameter;
 
 /// The values of the given parameters, in their order; `None` for those that were not given.
 pub(super) fn parse<'q, const N: usize>(
     query: Option<&'q str>,
-    parameters: [Parameter; N],
+    parameters: &[Parameter; N],
 ) -> Result<[Option<Cow<'q, str>>; N], Problem> {
     let mut values = [const { None }; N];
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, raw) = pair.split_once('=').unwrap_or((pair, ""));
         let name = decode(name).map_err(|reason| Problem::argument("query", format!("the query {reason}")))?;
-        let Some(place) = parameters.iter().position(|parameter| parameter.name == name) else {
-            return Err(unknown(&name, &parameters));
+        let Some(index) = parameters.iter().position(|parameter| parameter.name == name) else {
+            return Err(unknown(&name, parameters));
         };
-        let parameter = &parameters[place];
+        let parameter = &parameters[index];
         let field = parameter.name;
         let refused = |reason: &str| Problem::argument(field, format!("{field} {reason}"));
-        if values[place].is_some() {
+        if values[index].is_some() {
             return Err(refused("is given twice"));
         }
         if raw.is_empty() && !parameter.may_be_empty {
             return Err(refused("is empty: leave it out, or give it a value"));
         }
-        values[place] = Some(value(raw, parameter).map_err(refused)?);
+        values[index] = Some(value(raw, parameter).map_err(refused)?);
     }
     Ok(values)
 }
@@ -78,11 +58,10 @@ pub(super) fn count(field: &'static str, text: &str) -> Result<usize, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const Q: Parameter = Parameter { plus_is_space: true, ..Parameter::new("q") };
+    use crate::wire::parameters::{MIN_TIMESTAMP, TEXT, VERSION};
 
     fn values(query: &str) -> Result<[Option<String>; 3], String> {
-        parse(Some(query), [VERSION, Parameter::new("min_timestamp"), Q])
+        parse(Some(query), &[VERSION, MIN_TIMESTAMP, TEXT])
             .map(|values| values.map(|value| value.map(Cow::into_owned)))
             .map_err(|problem| problem.field.unwrap_or_default().into_owned())
     }

@@ -3,22 +3,36 @@
 use crate::domain::page::ItemWalk;
 use crate::domain::{Item, Rfc3339Writer, ValueType};
 use crate::items::{ItemPage, RenderedPage};
-
-use super::problem::Problem;
+use crate::service::{PageRenderer, ServiceError};
 
 /// `{"timestamp":"2024-08-29T16:44:05.430000000Z","value":` and `},`
 const BYTES_PER_ITEM: usize = 58;
 /// The end of a page, with a token.
 const TAIL_BYTES: usize = 128;
 
+/// Renders pages as the JSON of [`crate::wire::ItemPage`].
+pub(super) struct JsonPages;
+
+impl PageRenderer for JsonPages {
+    fn render(
+        &self,
+        items: &ItemPage,
+        value_type: ValueType,
+        walk: &ItemWalk<'_>,
+        bytes_max: usize,
+    ) -> Result<RenderedPage, ServiceError> {
+        page(items, value_type, walk, bytes_max)
+    }
+}
+
 /// The page as JSON. It ends early before it exceeds `bytes_max`, with at least one item, and has a
 /// `next_page_token` exactly if at least one more item was there.
-pub(super) fn page(
+fn page(
     page: &ItemPage,
     value_type: ValueType,
     walk: &ItemWalk<'_>,
     bytes_max: usize,
-) -> Result<RenderedPage, Problem> {
+) -> Result<RenderedPage, ServiceError> {
     let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
     let mut out = Vec::with_capacity((page.items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8) + TAIL_BYTES);
     out.extend_from_slice(b"{\"items\":[");
@@ -53,13 +67,13 @@ fn write_item(
     value_type: ValueType,
     walk: &ItemWalk<'_>,
     out: &mut Vec<u8>,
-) -> Result<(), Problem> {
+) -> Result<(), ServiceError> {
     out.extend_from_slice(b"{\"timestamp\":\"");
     out.extend_from_slice(writer.text(item.timestamp));
     out.extend_from_slice(b"\",\"value\":");
     value_type.write_json(&item.value, out).map_err(|undecodable| {
         let list = walk.list;
-        Problem::internal(format!(
+        ServiceError::Damaged(format!(
             "{undecodable}: list {} of {}, item {}",
             list.feature_key,
             list.entity_id,
@@ -83,7 +97,7 @@ mod tests {
         ListKey::new(key, EntityId::new("u-1").unwrap())
     }
 
-    fn rendered(values: &[&'static [u8]], more: bool, bytes_max: usize) -> Result<serde_json::Value, Problem> {
+    fn rendered(values: &[&'static [u8]], more: bool, bytes_max: usize) -> Result<serde_json::Value, ServiceError> {
         let list = list();
         let walk = ItemWalk { list: &list, min_timestamp: None, max_timestamp: None };
         let items = values
@@ -122,9 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn an_undecodable_value_names_its_item_to_the_log_alone() {
-        let problem = rendered(&[b"\xff"], false, 10_000).unwrap_err();
-        assert!(problem.cause.unwrap().contains("user#seen| of u-1, item 0000000000000000100#"));
-        assert!(!problem.detail.contains("u-1"));
+    fn a_value_that_cannot_be_read_names_its_item() {
+        let damaged = rendered(&[b"\xff"], false, 10_000).unwrap_err();
+        assert!(damaged.to_string().contains("user#seen| of u-1, item 0000000000000000100#"));
     }
 }

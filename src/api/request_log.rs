@@ -8,7 +8,6 @@ use actix_web::http::header::HeaderValue;
 use actix_web::http::{Method, StatusCode};
 
 use super::problem::{ErrorCode, Problem};
-use super::routes::Operation;
 
 /// Under load an outage would fail thousands of requests a second: of each code, one line in this
 /// time is a warning, and the others are debug lines. Metrics count them all.
@@ -29,11 +28,11 @@ impl Default for RequestLog {
 
 impl RequestLog {
     /// Logs a failure of ours; what the caller did wrong is the caller's to know.
-    pub fn failed(&self, request_id: &HeaderValue, operation: Operation, problem: &Problem) {
+    pub fn failed(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
         if !problem.status().is_server_error() {
             return;
         }
-        let (operation, code) = (operation.name(), problem.code.name());
+        let code = problem.code.name();
         let cause = problem.cause.as_deref().unwrap_or(&problem.detail);
         in_span(request_id, || {
             if problem.code == ErrorCode::Internal {
@@ -51,7 +50,7 @@ impl RequestLog {
         request_id: &HeaderValue,
         method: &Method,
         path: &str,
-        operation: Operation,
+        operation: &'static str,
         status: StatusCode,
         took: Duration,
     ) {
@@ -60,9 +59,16 @@ impl RequestLog {
         }
         let method = method.as_str();
         let (status, took_us) = (status.as_u16(), took.as_micros() as u64);
-        in_span(request_id, || {
-            tracing::debug!(operation = operation.name(), method, path, status, took_us, "answered")
-        });
+        in_span(request_id, || tracing::debug!(operation, method, path, status, took_us, "answered"));
+    }
+
+    /// Logs what was no request: whoever sends that is not to fill the log with it.
+    pub fn refused(&self, request_id: &HeaderValue, problem: &Problem, took: Duration) {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let (code, reason, took_us) = (problem.code.name(), &*problem.detail, took.as_micros() as u64);
+        in_span(request_id, || tracing::debug!(code, reason, took_us, "refused what is no request"));
     }
 
     fn is_due(&self, code: ErrorCode) -> bool {
@@ -110,9 +116,9 @@ mod tests {
         let path = "/v1/lists/user/seen/u/items";
         let id = HeaderValue::from_static("request-17");
         tracing::subscriber::with_default(subscriber.finish(), || {
-            log.failed(&id, Operation::AddItems, problem);
-            log.failed(&id, Operation::AddItems, problem);
-            log.answered(&id, &Method::POST, path, Operation::AddItems, problem.status(), Duration::from_micros(5));
+            log.failed(&id, "add_items", problem);
+            log.failed(&id, "add_items", problem);
+            log.answered(&id, &Method::POST, path, "add_items", problem.status(), Duration::from_micros(5));
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         text.lines().map(str::to_owned).collect()

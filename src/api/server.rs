@@ -1,85 +1,104 @@
 //! Serves one request: finds its operation, lets the handler answer, and keeps the books.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix_web::HttpResponse;
-use actix_web::http::Method;
 use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
 
-use super::body::RequestBody;
-use super::call::{Answer, Call};
+use super::call::{Call, HandlerResult};
 use super::headers::REQUEST_ID;
-use super::problem::Problem;
-use super::routes::{Found, Operation, find};
+use super::http1::Refusal;
+use super::metrics::label;
+use super::problem::{ErrorCode, Problem};
+use super::request::Request;
+use super::routes::{Found, find};
 use super::{ApiState, backups, features, health, lists, openapi, versions};
-
-/// A request, whichever way it came in.
-pub(super) struct Request<'r> {
-    pub method: &'r Method,
-    /// As it was sent, still encoded.
-    pub path: &'r str,
-    pub query: Option<&'r str>,
-    pub headers: &'r HeaderMap,
-    /// Who is at the other end of the connection.
-    pub peer: Option<SocketAddr>,
-    pub body: RequestBody,
-}
+use crate::service::OperationId;
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
     let started = Instant::now();
     let Request { method, path, query, headers, peer, mut body } = request;
     let request_id = state.request_ids.of(headers);
-    let (operation, answer) = match find(method, path) {
-        Ok(Found::Operation(operation, segments)) => {
-            let call = Call { state, segments, query, headers, peer, body: &mut body };
-            (operation, answer(operation, call).await)
+    let (operation, handled) = match find(method, path) {
+        Ok(Found::Operation(id, segments)) => {
+            match body.missing(state.options.body_bytes_max, state.options.body_timeout) {
+                Some(problem) => (Some(id), Err(problem)),
+                None => {
+                    let operation = id.descriptor();
+                    let call = Call { state, operation, segments, query, headers, peer, body: &mut body };
+                    (Some(id), handle(id, call).await)
+                }
+            }
         }
-        Ok(Found::Options(allow)) => {
-            (Operation::None, Ok(HttpResponse::NoContent().insert_header((ALLOW, allow)).finish()))
-        }
-        Err(problem) => (Operation::None, Err(problem)),
+        Ok(Found::Options(allow)) => (None, Ok(HttpResponse::NoContent().insert_header((ALLOW, allow)).finish())),
+        Err(problem) => (None, Err(problem)),
     };
-    let (mut response, code) = match answer {
+    let (mut response, code) = match handled {
         Ok(response) => (response, None),
         Err(problem) => {
             // A read has no outcome to be unsure of, whatever its store says.
-            let outcome_unknown = problem.outcome_unknown && operation.writes();
+            let writes = operation.is_some_and(|id| id.descriptor().effect.writes());
+            let outcome_unknown = problem.outcome_unknown && writes;
             let problem = problem.with_outcome_unknown(outcome_unknown);
-            state.request_log.failed(&request_id, operation, &problem);
+            state.request_log.failed(&request_id, label(operation), &problem);
             (problem.to_response(), Some(problem.code))
         }
     };
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);
-    state.request_log.answered(&request_id, method, path, operation, response.status(), took);
+    state.request_log.answered(&request_id, method, path, label(operation), response.status(), took);
     finish(state, &mut response, request_id);
-    body.answered_by(response)
+    response
 }
 
-async fn answer(operation: Operation, call: Call<'_>) -> Answer {
+/// Answers what is no request, or none that could be understood.
+pub(super) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> HttpResponse {
+    let problem = match refusal {
+        Refusal::Malformed(what) => Problem::new(ErrorCode::MalformedRequest, what),
+        Refusal::Version => {
+            Problem::new(ErrorCode::HttpVersionUnsupported, "this server speaks HTTP/1.1: ask again in that")
+        }
+        Refusal::TransferCoding => {
+            let detail = "the only transfer coding is chunked: send the body with it, or with a Content-Length";
+            Problem::new(ErrorCode::TransferCodingUnsupported, detail)
+        }
+        Refusal::HeadTooLarge => {
+            Problem::new(ErrorCode::HeadTooLarge, "a request's head may have 32 KiB and 128 headers at most")
+        }
+        Refusal::HeadTimeout => {
+            Problem::new(ErrorCode::RequestTimeout, "the request's head was not there within 5 s of its first byte")
+        }
+    };
+    let mut response = problem.to_response();
+    let request_id = state.request_ids.of(&HeaderMap::new());
+    state.metrics.answered(None, problem.status(), Some(problem.code), took);
+    state.request_log.refused(&request_id, &problem, took);
+    finish(state, &mut response, request_id);
+    response
+}
+
+async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
     match operation {
-        Operation::GetItems => lists::get_items(call).await,
-        Operation::AddItems => lists::add_items(call).await,
-        Operation::RemoveAllItems => lists::remove_all_items(call).await,
-        Operation::RemoveItemsWithValue => lists::remove_items_with_value(call).await,
-        Operation::ListFeatures => features::list_features(call).await,
-        Operation::CreateFeature => features::create_feature(call).await,
-        Operation::GetFeature => features::get_feature(call).await,
-        Operation::UpdateFeature => features::update_feature(call).await,
-        Operation::DeleteFeature => features::delete_feature(call).await,
-        Operation::GetHistory => features::get_history(call).await,
-        Operation::CreateVersion => versions::create_version(call).await,
-        Operation::GetVersion => versions::get_version(call).await,
-        Operation::UpdateVersion => versions::update_version(call).await,
-        Operation::DeleteVersion => versions::delete_version(call).await,
-        Operation::CreateBackup => backups::create_backup(call).await,
-        Operation::Livez => health::livez(call),
-        Operation::Readyz => health::readyz(call),
-        Operation::Metrics => health::metrics(call),
-        Operation::OpenApi => openapi::openapi(call),
-        Operation::None => Err(Problem::internal("no handler for a request")),
+        OperationId::GetItems => lists::get_items(call).await,
+        OperationId::AddItems => lists::add_items(call).await,
+        OperationId::RemoveAllItems => lists::remove_all_items(call).await,
+        OperationId::RemoveItemsWithValue => lists::remove_items_with_value(call).await,
+        OperationId::ListFeatures => features::list_features(call).await,
+        OperationId::CreateFeature => features::create_feature(call).await,
+        OperationId::GetFeature => features::get_feature(call).await,
+        OperationId::UpdateFeature => features::update_feature(call).await,
+        OperationId::DeleteFeature => features::delete_feature(call).await,
+        OperationId::GetHistory => features::get_history(call).await,
+        OperationId::CreateVersion => versions::create_version(call).await,
+        OperationId::GetVersion => versions::get_version(call).await,
+        OperationId::UpdateVersion => versions::update_version(call).await,
+        OperationId::DeleteVersion => versions::delete_version(call).await,
+        OperationId::CreateBackup => backups::create_backup(call).await,
+        OperationId::Livez => health::livez(call),
+        OperationId::Readyz => health::readyz(call),
+        OperationId::Metrics => health::metrics(call),
+        OperationId::OpenApi => openapi::openapi(call),
     }
 }
 

@@ -1,9 +1,15 @@
 //! Why the server did not start: each in one line that says what to do.
 
+use crate::data_dir::DataDirError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("cannot listen on {address}: {source}; choose another address with http.listen")]
     Bind { address: String, source: std::io::Error },
+    #[error("cannot listen on the socket {}: {source}", path.display())]
+    AdminSocket { path: std::path::PathBuf, source: std::io::Error },
+    #[error("cannot open the data directory: {0}")]
+    DataDir(#[from] DataDirError),
     #[error("cannot open the item store: {0}")]
     Items(String),
     #[error("cannot open the metadata store: {0}")]

@@ -1,33 +1,35 @@
 //! What is done to the stores without serving: `liststore check` and `liststore migrate`.
 
 use std::net::TcpListener;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
-use prometheus::Registry;
-
-use super::stores::{open_items, open_metadata};
+use super::stores::{new_store_id, parts_here};
 use super::{StartError, options};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
-use crate::domain::{Clock, SystemClock};
+use crate::data_dir::{self, DataDirError, Part, Plan};
+use crate::items::embedded::RealDisk;
 use crate::items::{cql, embedded};
 use crate::metadata::{self, postgres};
 
 /// What was found of one part of the application, in a line each.
 #[derive(Debug)]
 pub struct Finding {
-    /// `items`, `log`, `metadata` or `http`.
+    /// `data`, `items`, `log`, `metadata` or `http`.
     pub part: &'static str,
     /// What there is, or why `serve` would not start.
     pub outcome: Result<String, StartError>,
 }
 
-/// Opens each store and the address as `serve` would, tells what it found, and closes them again.
+/// Looks at each store and the address as `serve` would, and tells what it found. Makes nothing, and changes
+/// nothing.
 pub async fn check(settings: &Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut look = |part, outcome| findings.push(Finding { part, outcome });
-    look("items", items(settings).await);
-    look("metadata", metadata(settings).await);
+    let parts = parts_here(settings);
+    let plan = Plan::make(&RealDisk, &settings.items.embedded.dir, &parts, new_store_id());
+    let plan = plan.map_err(|error| look("data", Err(error.into()))).ok();
+    look("items", items(settings, plan.as_ref()).await);
+    look("metadata", metadata(settings, plan.as_ref()).await);
     look("http", http(settings));
     findings
 }
@@ -37,8 +39,18 @@ pub async fn check(settings: &Settings) -> Vec<Finding> {
 pub fn verify(dir: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut look = |part, outcome| findings.push(Finding { part, outcome });
+    let belongs = |part, path: PathBuf, found| match data_dir::expected(&RealDisk, dir, part) {
+        Ok(Some(expected)) if found != Some(expected) => {
+            Err(StartError::from(DataDirError::Mixed { path, found, other: dir.to_owned(), expected }))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    };
     match embedded::verify(dir) {
         Ok(found) => {
+            if let Err(error) = belongs(Part::Items, dir.join("items"), found.store) {
+                look("items", Err(error));
+            }
             look(
                 "items",
                 Ok(format!(
@@ -62,18 +74,63 @@ pub fn verify(dir: &Path) -> Vec<Finding> {
     look(
         "metadata",
         match metadata::embedded::verify(dir) {
-            Ok(Some(found)) => Ok(format!("{} features, {} changes in their history", found.features, found.changes)),
-            Ok(None) => Ok("no definitions here: they must be elsewhere".to_owned()),
+            Ok(Some(found)) => belongs(Part::Metadata, dir.join(metadata::embedded::FILE_NAME), found.store)
+                .map(|()| format!("{} features, {} changes in their history", found.features, found.changes)),
+            Ok(None) => missing_definitions(dir),
             Err(error) => Err(StartError::Metadata(error.to_string())),
         },
     );
     findings
 }
 
-async fn items(settings: &Settings) -> Result<String, StartError> {
+/// Where no definitions are is where none have to be.
+fn missing_definitions(dir: &Path) -> Result<String, StartError> {
+    match data_dir::expected(&RealDisk, dir, Part::Metadata)? {
+        Some(_) => {
+            let path = dir.join(metadata::embedded::FILE_NAME);
+            let why = "they are a part of this store".to_owned();
+            Err(DataDirError::Missing { path, why }.into())
+        }
+        None => Ok("no definitions here: they must be elsewhere".to_owned()),
+    }
+}
+
+const NOT_TO_BE_BEGUN: &str = "nothing is there, and nothing would be begun: see above";
+
+/// What is told of a part that a start would begin.
+fn nothing_there(line: &str, plan: Option<&Plan>) -> Option<String> {
+    plan.is_some().then(|| format!("{line}: nothing there yet"))
+}
+
+/// What a start would make of the items in the data directory. Without a plan it would refuse all of it.
+fn embedded_items(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
+    let failed = |error: embedded::OpenError| StartError::Items(error.to_string());
+    let embedded = &settings.items.embedded;
+    let found = embedded::look(&RealDisk, &embedded.dir).map_err(failed)?;
+    let line = format!("embedded store in {}, fsync {}", embedded.dir.display(), embedded.fsync);
+    if found.is_none() {
+        return nothing_there(&line, plan).ok_or_else(|| StartError::Items(NOT_TO_BE_BEGUN.to_owned()));
+    }
+    let found = embedded::inspect(&embedded.dir).map_err(failed)?;
+    plan.map_or(Ok(()), |plan| plan.check(Part::Items, found))?;
+    Ok(line)
+}
+
+fn embedded_metadata(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
+    let dir = &settings.items.embedded.dir;
+    let found = metadata::embedded::verify(dir).map_err(|error| StartError::Metadata(error.to_string()))?;
+    let line = format!("embedded store in {}", dir.display());
+    let Some(found) = found else {
+        return nothing_there(&line, plan).ok_or_else(|| StartError::Metadata(NOT_TO_BE_BEGUN.to_owned()));
+    };
+    plan.map_or(Ok(()), |plan| plan.check(Part::Metadata, found.store))?;
+    Ok(line)
+}
+
+async fn items(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
     match settings.items.store {
         ItemStoreKind::Cql => {
-            let found = cql::inspect(&options::cql(&settings.items.cql)).await;
+            let found = cql::inspect(&options::cql(&settings.items)).await;
             let found = found.map_err(|error| StartError::Items(error.to_string()))?;
             if found.problems.is_empty() {
                 Ok(cluster(&found, settings.items.actors))
@@ -85,18 +142,8 @@ async fn items(settings: &Settings) -> Result<String, StartError> {
                 )))
             }
         }
-        kind => {
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            let store = open_items(settings, &clock, &Registry::new()).await?;
-            store.close().await.map_err(|error| StartError::Items(error.to_string()))?;
-            let embedded = &settings.items.embedded;
-            Ok(match kind {
-                ItemStoreKind::Embedded => {
-                    format!("embedded store in {}, fsync {}", embedded.dir.display(), embedded.fsync)
-                }
-                other => format!("{other} store"),
-            })
-        }
+        ItemStoreKind::Embedded => embedded_items(settings, plan),
+        other @ ItemStoreKind::Memory => Ok(format!("{other} store")),
     }
 }
 
@@ -107,7 +154,7 @@ fn cluster(found: &cql::Inspection, actors: usize) -> String {
         format!("{} ({}, rack {}, {release}, {} shards)", node.address, node.datacenter, node.rack, node.shards)
     });
     format!(
-        "{} cluster \"{}\": {}; datacenter {}, {} replicas{}; {}; {} connections for {actors} actors",
+        "{} cluster \"{}\": {}; datacenter {}, {} replicas{}; {}; {} connections for {actors} actors{}",
         found.dialect,
         found.cluster_name,
         nodes.collect::<Vec<_>>().join(", "),
@@ -116,27 +163,23 @@ fn cluster(found: &cql::Inspection, actors: usize) -> String {
         if found.tablets { ", tablets" } else { "" },
         found.schema,
         found.connections * actors as u64,
+        found.cautions.iter().map(|caution| format!("; note: {caution}")).collect::<String>(),
     )
 }
 
-async fn metadata(settings: &Settings) -> Result<String, StartError> {
+async fn metadata(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
     let failed = |error: String| StartError::Metadata(error);
     match settings.metadata.store {
         MetadataStoreKind::Postgres => {
-            let found = postgres::inspect(&options::postgres(&settings.metadata).url).await;
-            let found = found.map_err(|error| failed(error.to_string()))?;
-            let line = format!("postgres {}, database \"{}\": {}", found.server_version, found.database, found.schema);
-            if found.schema.is_current() { Ok(line) } else { Err(failed(line)) }
+            let url = options::postgres(&settings.metadata).url;
+            let found = postgres::inspect(&url).await.map_err(|error| failed(error.to_string()))?;
+            let tls = postgres::tls(&url, &found).map_err(|error| failed(error.to_string()))?;
+            let line =
+                format!("postgres {}, database \"{}\", {tls}: {}", found.server_version, found.database, found.schema);
+            if found.schema.is_served() { Ok(line) } else { Err(failed(line)) }
         }
-        kind => {
-            open_metadata(settings, &Registry::new()).await?.close().await;
-            Ok(match kind {
-                MetadataStoreKind::Embedded => {
-                    format!("embedded store in {}", settings.items.embedded.dir.display())
-                }
-                other => format!("{other} store"),
-            })
-        }
+        MetadataStoreKind::Embedded => embedded_metadata(settings, plan),
+        other @ MetadataStoreKind::Memory => Ok(format!("{other} store")),
     }
 }
 
@@ -154,7 +197,7 @@ pub async fn migrate(settings: &Settings, dry_run: bool) -> Result<Vec<String>, 
     let mut lines = Vec::new();
     match settings.items.store {
         ItemStoreKind::Cql => {
-            let report = cql::migrate(&options::cql(&settings.items.cql), dry_run).await;
+            let report = cql::migrate(&options::cql(&settings.items), dry_run).await;
             let report = report.map_err(|error| StartError::Items(error.to_string()))?;
             let steps = report.steps.iter().map(|step| step.name.clone()).collect();
             lines.extend(steps_taken("items", &format!("{} schema", report.dialect), steps, dry_run));

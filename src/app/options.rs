@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use crate::config::{Consistency, CqlSettings, Dialect, EmbeddedSettings, Fsync, MetadataSettings, Secret, Tablets};
+use crate::actors::{MetadataOptions, StoredCatalogOptions};
+use crate::config::{
+    Compression, Consistency, Dialect, EmbeddedSettings, Fsync, ItemsSettings, MetadataSettings, MetadataStoreKind,
+    Secret, Tablets,
+};
 use crate::items::cql::{self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
 use crate::items::embedded::{self, EmbeddedOptions};
-use crate::metadata::postgres::PostgresOptions;
+use crate::metadata::postgres::{self, PostgresOptions};
+use crate::metadata::snapshot_file::SnapshotFile;
 
 pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
     let fsync = match settings.fsync {
@@ -15,13 +20,15 @@ pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
     EmbeddedOptions { fsync, cache_bytes: settings.cache_bytes as u64, ..EmbeddedOptions::new(&settings.dir) }
 }
 
-pub fn cql(settings: &CqlSettings) -> CqlOptions {
+pub fn cql(items: &ItemsSettings) -> CqlOptions {
+    let settings = &items.cql;
     let credentials = settings.username.clone().map(|username| Credentials {
         username,
         password: settings.password.as_ref().map(|password| password.expose().to_owned()).unwrap_or_default(),
     });
     let tls = settings.tls.ca_file.clone().map(|ca_file| CqlTls {
         ca_file,
+        server_names: settings.tls.server_name.clone(),
         client: settings
             .tls
             .cert_file
@@ -38,6 +45,8 @@ pub fn cql(settings: &CqlSettings) -> CqlOptions {
         },
         keyspace: settings.keyspace.clone(),
         datacenter: settings.datacenter.clone(),
+        rack: settings.rack.clone(),
+        replication: settings.replication.iter().map(|in_one| (in_one.datacenter.clone(), in_one.replicas)).collect(),
         replication_factor: settings.replication_factor,
         tablets: match settings.tablets {
             Tablets::Auto => TabletsChoice::Auto,
@@ -49,7 +58,17 @@ pub fn cql(settings: &CqlSettings) -> CqlOptions {
         default_ttl_secs: settings.default_ttl_secs,
         credentials,
         tls,
+        permits: items.permits_per_actor,
+        permit_wait: Duration::from_millis(items.permit_wait_ms),
         speculative_after: settings.speculative_after_ms.map(Duration::from_millis),
+        clock_skew_max: Duration::from_millis(settings.clock_skew_max_ms),
+        disallow_shard_aware_port: settings.disallow_shard_aware_port,
+        compression: match settings.compression {
+            Compression::None => cql::Compression::None,
+            Compression::Lz4 => cql::Compression::Lz4,
+            Compression::Snappy => cql::Compression::Snappy,
+        },
+        address_translation: settings.address_translation.iter().map(|one| (one.told, one.reached)).collect(),
         clock_skew_warn: Duration::from_millis(settings.clock_skew_warn_ms),
     }
 }
@@ -64,6 +83,19 @@ fn consistency(level: Consistency) -> cql::Consistency {
         Consistency::LocalQuorum => cql::Consistency::LocalQuorum,
         Consistency::EachQuorum => cql::Consistency::EachQuorum,
         Consistency::LocalOne => cql::Consistency::LocalOne,
+    }
+}
+
+pub fn metadata(settings: &MetadataSettings) -> MetadataOptions {
+    // The embedded store is on the same machine: what cannot be read there has no use for a copy.
+    let dir = settings.snapshot_dir.as_ref().filter(|_| settings.store == MetadataStoreKind::Postgres);
+    MetadataOptions {
+        permits: settings.calls_max,
+        timeout: Duration::from_millis(settings.call_timeout_ms),
+        stored: dir.map(|dir| StoredCatalogOptions {
+            file: SnapshotFile::new(dir, postgres::database_named(&postgres(settings).url)),
+            age_max: Duration::from_secs(settings.snapshot_age_max_secs),
+        }),
     }
 }
 

@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clap::Args;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Client, Request, Retries, read, views};
+use super::client::{Client, Request, Retries, read};
 use super::failure::Failure;
 use super::output::{Format, Output};
-use super::parse::Asking;
+use crate::service::OperationId;
+use crate::wire::{Backup, BackupInput};
 
 /// A backup to another file system copies everything: give it time, but not for ever.
 const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,7 +22,7 @@ Examples:
   liststore check --dir /var/backups/liststore/monday
   liststore serve --data-dir /var/backups/liststore/monday
 
-The server writes the backup, so run this on its machine. On the file system of the data directory
+The server writes the backup: run this on its machine, as the user that it runs as. On the file system of the data directory
 it takes little time and space: data files are hard links, since they never change. To bring a
 backup back, start a server on it, or on a copy of it.";
 
@@ -33,28 +32,31 @@ backup back, start a server on it, or on a copy of it.";
 pub(super) struct Arguments {
     /// The directory that is to be the backup: empty, or not there yet
     dir: PathBuf,
-    #[command(flatten)]
-    asking: Asking,
+    /// The data directory of the running server
+    #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
+    data_dir: PathBuf,
+    /// How to print data
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let dir = std::path::absolute(&arguments.dir)
         .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.dir.display())))?;
-    let Some(dir) = dir.to_str() else {
+    if dir.to_str().is_none() {
         return Err(Failure::Usage(format!("{} is not UTF-8: name another directory", dir.display())));
-    };
-    let body = Bytes::from(json!({ "dir": dir }).to_string());
-    let request = Request::post("/v1/backups".to_owned(), body).within(TIMEOUT);
-    let answer = block_on(async {
-        let client = Client::new(arguments.asking.server.url.clone(), None, Retries::PATIENT)?;
+    }
+    let request = Request::new(OperationId::CreateBackup, &[]).body(&BackupInput { dir })?.within(TIMEOUT);
+    let response = block_on(async {
+        let client = Client::local(&arguments.data_dir, Retries::PATIENT)?;
         Ok(client.send(&request).await?)
     })?;
     let mut output = Output::open();
-    if arguments.asking.output != Format::Table {
-        output.json(&read::<Box<RawValue>>(&answer.body)?)?;
+    if arguments.output != Format::Table {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
         return output.flush();
     }
-    let backup: views::Backup = read(&answer.body)?;
+    let backup: Backup = read(&response.body)?;
     let linked = backup.data_files - backup.copied_files.min(backup.data_files);
     output.line(&format!("backup in {} after {:.2} s", backup.dir, backup.seconds))?;
     output.line(&format!(

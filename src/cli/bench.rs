@@ -3,7 +3,7 @@
 //! A run goes so: the options become a plan ([`args`]); the data set is found or loaded ([`setup`],
 //! [`dataset`], [`load`]); threads with connections of their own send requests and measure
 //! ([`worker`]) while this file conducts them; and the results are printed ([`report`]). It speaks
-//! HTTP through a client of its own, made to cost little ([`http`], [`connection`]), so that it can
+//! HTTP through a client of its own, made to cost little ([`http`], [`socket`]), so that it can
 //! share a small machine with the server.
 
 mod args;
@@ -14,15 +14,19 @@ mod connection;
 mod cpu;
 mod data;
 mod dataset;
+mod draw;
 mod http;
+mod input;
 mod load;
 mod operation;
 mod pacer;
+mod plan;
 mod protocol;
 mod report;
 mod resp;
 mod schedule;
 mod setup;
+mod socket;
 mod stats;
 mod worker;
 
@@ -39,11 +43,11 @@ use conductor::Conducted;
 use data::DataSet;
 use dataset::{Decision, Description};
 use http::Http;
+use plan::{Mode, Plan};
 use protocol::Protocol;
 use report::{Report, grouped};
 use resp::Resp;
 use setup::{RedisSide, ServerSide, Side};
-use worker::{Mode, Plan};
 
 /// A get's answer of more bytes than this may end before its limit (`http.response_bytes_max`).
 const WHOLE_ANSWER_BYTES_MAX: u64 = 1 << 20;

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Answer, Client, Request, Retries, feature_path, read, views};
+use super::client::{Client, RawPage, Request, Response, Retries, read};
 use super::failure::Failure;
 use super::output::{Format, Output, printable};
-use super::parse::{self, Asking, Author, FeatureArguments};
-use crate::domain::{EntityType, Ttl, ValueType};
+use super::parse::{self, Author, FeatureArguments, ServerOptions};
+use crate::domain::{Description, EntityType, Limit, Owner, Ttl, ValueType};
+use crate::service::OperationId;
+use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN, TEXT};
+use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
 
-/// The server's most features in a page.
-const PAGE_SIZE: u32 = 1_000;
 const HISTORY_DEFAULT: &str = "100";
 
 const EXAMPLES: &str = "\
@@ -61,18 +60,18 @@ struct Create {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Ttl,
     /// What the feature means
-    #[arg(long, default_value = "", hide_default_value = true)]
-    description: String,
+    #[arg(long, value_parser = parse::description)]
+    description: Option<Description>,
     /// Who answers for it
-    #[arg(long, default_value = "", hide_default_value = true)]
-    owner: String,
+    #[arg(long, value_parser = parse::owner)]
+    owner: Option<Owner>,
     /// A label; may be given several times
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
     labels: Vec<(String, String)>,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Show one feature with its versions
@@ -84,7 +83,7 @@ struct Get {
     #[command(flatten)]
     feature: FeatureArguments,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// List features, by entity type and name
@@ -101,7 +100,7 @@ struct List {
     #[arg(short, long, value_name = "TEXT")]
     query: Option<String>,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Change a feature; what is not named stays
@@ -119,11 +118,11 @@ struct Update {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     /// What the feature means
-    #[arg(long)]
-    description: Option<String>,
+    #[arg(long, value_parser = parse::description)]
+    description: Option<Description>,
     /// Who answers for it
-    #[arg(long)]
-    owner: Option<String>,
+    #[arg(long, value_parser = parse::owner)]
+    owner: Option<Owner>,
     /// A label; may be given several times
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
     labels: Vec<(String, String)>,
@@ -136,7 +135,7 @@ struct Update {
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Delete a feature with all its versions; its items are left to expire
@@ -155,7 +154,7 @@ struct Delete {
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Show who changed a feature, when and how, newest first; also after its deletion
@@ -170,7 +169,7 @@ struct History {
     #[arg(long, default_value = HISTORY_DEFAULT, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -186,54 +185,54 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn client(asking: &Asking, author: Author) -> Result<Client, Failure> {
-    Ok(Client::new(asking.server.url.clone(), author.user, Retries::PATIENT)?)
+pub(super) fn client(options: &ServerOptions, author: Author) -> Result<Client, Failure> {
+    Ok(Client::new(options.server.url.clone(), author.user, Retries::PATIENT)?)
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let client = client(&arguments.asking, arguments.author)?;
-    let body = json!({
-        "entity_type": arguments.feature.entity_type.as_str(),
-        "name": arguments.feature.feature.as_str(),
-        "value_type": arguments.value_type,
-        "ttl": arguments.ttl,
-        "description": arguments.description,
-        "owner": arguments.owner,
-        "labels": parse::labels(&arguments.labels),
-    });
-    let answer = client.send(&Request::post("/v1/features".to_owned(), Bytes::from(body.to_string()))).await?;
-    show(&answer, arguments.asking.output)
+    let client = client(&arguments.options, arguments.author)?;
+    let input = FeatureInput {
+        entity_type: arguments.feature.entity_type,
+        name: arguments.feature.feature,
+        value_type: arguments.value_type,
+        ttl: arguments.ttl,
+        description: arguments.description,
+        owner: arguments.owner,
+        labels: Some(parse::labels(arguments.labels)?),
+    };
+    let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
+    show(&client.send(&request).await?, arguments.options.output)
 }
 
 async fn get(arguments: Get) -> Result<(), Failure> {
-    let client = client(&arguments.asking, Author { user: None })?;
-    let answer = client.send(&Request::get(feature_path(&arguments.feature.id()))).await?;
-    show(&answer, arguments.asking.output)
+    let client = client(&arguments.options, Author { user: None })?;
+    let request = Request::of_feature(OperationId::GetFeature, &arguments.feature.id());
+    show(&client.send(&request).await?, arguments.options.output)
 }
 
 async fn list(arguments: List) -> Result<(), Failure> {
-    let client = client(&arguments.asking, Author { user: None })?;
+    let client = client(&arguments.options, Author { user: None })?;
     let mut features: Vec<Box<RawValue>> = Vec::new();
     let mut page_token = None;
     loop {
-        let request = Request::get("/v1/features".to_owned())
-            .query("entity_type", arguments.entity_type.as_ref())
-            .query("q", arguments.query.as_ref())
-            .query("page_size", Some(PAGE_SIZE))
-            .query("page_token", page_token);
-        let page: views::FeaturePage = client.ask(&request).await?;
-        features.extend(page.features);
+        let request = Request::new(OperationId::ListFeatures, &[])
+            .query(&ENTITY_TYPE, arguments.entity_type.as_ref())
+            .query(&TEXT, arguments.query.as_ref())
+            .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
+            .query(&PAGE_TOKEN, page_token);
+        let page: RawPage = client.ask(&request).await?;
+        features.extend(page.entries);
         page_token = page.next_page_token;
         if page_token.is_none() {
             break;
         }
     }
     let mut output = Output::open();
-    match arguments.asking.output {
+    match arguments.options.output {
         Format::Json => output.json(&BTreeMap::from([("features", &features)]))?,
         Format::Ndjson => features.iter().try_for_each(|feature| output.json(feature))?,
         Format::Table => {
-            let row = |feature: views::Feature| {
+            let row = |feature: Feature| {
                 vec![
                     feature.entity_type,
                     feature.name,
@@ -252,41 +251,42 @@ async fn list(arguments: List) -> Result<(), Failure> {
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let mut changes = serde_json::Map::new();
-    changes.extend(arguments.ttl.map(|ttl| ("ttl".to_owned(), json!(ttl))));
-    changes.extend(arguments.description.map(|text| ("description".to_owned(), json!(text))));
-    changes.extend(arguments.owner.map(|text| ("owner".to_owned(), json!(text))));
-    if arguments.no_labels || !arguments.labels.is_empty() {
-        changes.insert("labels".to_owned(), json!(parse::labels(&arguments.labels)));
-    }
-    if changes.is_empty() {
+    let has_labels = arguments.no_labels || !arguments.labels.is_empty();
+    let patch = FeaturePatch {
+        ttl: arguments.ttl,
+        description: arguments.description,
+        owner: arguments.owner,
+        labels: if has_labels { Some(parse::labels(arguments.labels)?) } else { None },
+    };
+    if patch.is_empty() {
         return Err(Failure::Usage(
             "name what to change: --ttl, --description, --owner, --label or --no-labels".into(),
         ));
     }
-    let client = client(&arguments.asking, arguments.author)?;
-    let body = Bytes::from(serde_json::Value::Object(changes).to_string());
-    let request = Request::patch(feature_path(&arguments.feature.id()), body).if_match(arguments.if_match);
-    show(&client.send(&request).await?, arguments.asking.output)
+    let client = client(&arguments.options, arguments.author)?;
+    let request = Request::of_feature(OperationId::UpdateFeature, &arguments.feature.id())
+        .body(&patch)?
+        .if_match(arguments.if_match);
+    show(&client.send(&request).await?, arguments.options.output)
 }
 
 async fn delete(arguments: Delete) -> Result<(), Failure> {
-    let client = client(&arguments.asking, arguments.author)?;
+    let client = client(&arguments.options, arguments.author)?;
     let id = arguments.feature.id();
-    let answer = client.send(&Request::delete(feature_path(&id)).if_match(arguments.if_match)).await?;
-    show_deleted(&answer, &id.to_string(), arguments.asking.output)
+    let request = Request::of_feature(OperationId::DeleteFeature, &id).if_match(arguments.if_match);
+    show_deleted(&client.send(&request).await?, &id.to_string(), arguments.options.output)
 }
 
 async fn history(arguments: History) -> Result<(), Failure> {
-    let client = client(&arguments.asking, Author { user: None })?;
+    let client = client(&arguments.options, Author { user: None })?;
     let mut entries: Vec<Box<RawValue>> = Vec::new();
     let mut page_token = None;
     let limit = arguments.limit as usize;
     loop {
         let request =
-            Request::get(format!("{}/history", feature_path(&arguments.feature.id()))).query("page_token", page_token);
-        let page: views::HistoryPage = client.ask(&request).await?;
-        entries.extend(page.history);
+            Request::of_feature(OperationId::GetHistory, &arguments.feature.id()).query(&PAGE_TOKEN, page_token);
+        let page: RawPage = client.ask(&request).await?;
+        entries.extend(page.entries);
         page_token = page.next_page_token;
         if page_token.is_none() || entries.len() >= limit {
             break;
@@ -294,11 +294,11 @@ async fn history(arguments: History) -> Result<(), Failure> {
     }
     entries.truncate(limit);
     let mut output = Output::open();
-    match arguments.asking.output {
+    match arguments.options.output {
         Format::Json => output.json(&BTreeMap::from([("history", &entries)]))?,
         Format::Ndjson => entries.iter().try_for_each(|entry| output.json(entry))?,
         Format::Table => {
-            let row = |entry: views::HistoryEntry| {
+            let row = |entry: Change| {
                 let change = match (&entry.before, &entry.after) {
                     (Some(before), Some(after)) => differences(before, after),
                     _ => String::new(),
@@ -335,17 +335,17 @@ fn differences(before: &serde_json::Value, after: &serde_json::Value) -> String 
 }
 
 /// Prints one feature.
-fn show(answer: &Answer, format: Format) -> Result<(), Failure> {
+fn show(response: &Response, format: Format) -> Result<(), Failure> {
     let mut output = Output::open();
     if format == Format::Table {
-        table(&mut output, &read(&answer.body)?, answer.etag.as_deref())?;
+        table(&mut output, &read(&response.body)?, response.etag.as_deref())?;
     } else {
-        output.json(&read::<Box<RawValue>>(&answer.body)?)?;
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
     }
     output.flush()
 }
 
-fn table(output: &mut Output, feature: &views::Feature, etag: Option<&str>) -> Result<(), Failure> {
+fn table(output: &mut Output, feature: &Feature, etag: Option<&str>) -> Result<(), Failure> {
     let labels: Vec<String> = feature.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     for (name, value) in [
         ("feature", format!("{} {}", feature.entity_type, feature.name)),
@@ -367,25 +367,27 @@ fn table(output: &mut Output, feature: &views::Feature, etag: Option<&str>) -> R
 
 pub(super) const VERSION_HEADER: [&str; 4] = ["VERSION", "TTL", "CREATED AT", "DESCRIPTION"];
 
-pub(super) fn version_row(version: &views::Version) -> Vec<String> {
+pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
     let label = if version.version.is_empty() { "(default)" } else { &version.version };
     vec![label.to_owned(), version.ttl.clone(), version.created_at.clone(), version.description.clone()]
 }
 
-/// Prints what a deletion answered.
-pub(super) fn show_deleted(answer: &Answer, what: &str, format: Format) -> Result<(), Failure> {
+/// Prints what a deletion leaves behind.
+pub(super) fn show_deleted(response: &Response, what: &str, format: Format) -> Result<(), Failure> {
     let mut output = Output::open();
     if format == Format::Table {
-        let deleted: views::Deleted = read(&answer.body)?;
+        let deleted: Deleted = read(&response.body)?;
         output.line(&format!("deleted {what}; its items have expired by about {}", deleted.items_expire_by))?;
     } else {
-        output.json(&read::<Box<RawValue>>(&answer.body)?)?;
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
     }
     output.flush()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

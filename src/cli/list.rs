@@ -1,20 +1,19 @@
 //! `liststore list`: the items of one list, through a server's HTTP API.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Client, Request, Retries, feature_path, items_path, read, views};
+use super::client::{Client, RawPage, Request, Retries, read};
 use super::failure::Failure;
 use super::output::{Format, Output, printable};
-use super::parse::{Asking, FeatureArguments, VersionOption};
+use super::parse::{FeatureArguments, ServerOptions, VersionOption};
 use super::value_text;
 use crate::domain::{Clock, EntityId, Limit, SystemClock, Timestamp, ValueType};
+use crate::service::OperationId;
+use crate::wire::parameters::{LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_TOKEN};
+use crate::wire::{AddItemsInput, Added, Feature, Item, ItemInput, RemoveItemsInput, Removed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +42,7 @@ enum Command {
 
 /// The list of one entity.
 #[derive(Debug, Args)]
-struct Which {
+struct ListArguments {
     #[command(flatten)]
     feature: FeatureArguments,
     /// The entity, such as u-123
@@ -73,7 +72,7 @@ Examples:
   liststore list get user story_presented u-123 --all --output ndjson")]
 struct Get {
     #[command(flatten)]
-    which: Which,
+    list: ListArguments,
     /// Only items from this moment on: RFC 3339, or nanoseconds since the Unix epoch
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     min_timestamp: Option<Timestamp>,
@@ -90,7 +89,7 @@ struct Get {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Add items; adding one again changes nothing
@@ -101,14 +100,14 @@ Examples:
   liststore list add user story_presented u-123 story-9 story-10 --timestamp 2024-08-29T16:44:05.43Z")]
 struct Add {
     #[command(flatten)]
-    which: Which,
+    list: ListArguments,
     #[command(flatten)]
     values: Values,
     /// When it happened: RFC 3339, or nanoseconds since the Unix epoch [default: now]
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     timestamp: Option<Timestamp>,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Remove all items that have one of these values
@@ -118,11 +117,11 @@ Example:
   liststore list remove user story_presented u-123 --value story-9")]
 struct Remove {
     #[command(flatten)]
-    which: Which,
+    list: ListArguments,
     #[command(flatten)]
     values: Values,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Remove all items of the list
@@ -132,9 +131,9 @@ Example:
   liststore list clear user story_presented u-123")]
 struct Clear {
     #[command(flatten)]
-    which: Which,
+    list: ListArguments,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 fn limit(text: &str) -> Result<usize, String> {
@@ -153,35 +152,30 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-impl Which {
-    /// A request's query parameter; the default version needs none.
-    fn version(&self) -> Option<&str> {
-        let version = &self.version.version;
-        (!version.is_default()).then(|| version.as_str())
-    }
-
-    fn path(&self) -> String {
-        items_path(&self.feature.id(), &self.entity_id)
+impl ListArguments {
+    fn request(&self, operation: OperationId) -> Request {
+        Request::of_list(operation, &self.feature.id(), &self.entity_id, &self.version.version)
     }
 }
 
-fn client(asking: &Asking) -> Result<Client, Failure> {
-    Ok(Client::new(asking.server.url.clone(), None, Retries::PATIENT)?)
+fn client(options: &ServerOptions) -> Result<Client, Failure> {
+    Ok(Client::new(options.server.url.clone(), None, Retries::PATIENT)?)
 }
 
 async fn get(arguments: Get) -> Result<(), Failure> {
-    let client = client(&arguments.asking)?;
-    let mut shown = Shown::begin(arguments.asking.output)?;
+    let client = client(&arguments.options)?;
+    let mut shown = Shown::begin(arguments.options.output)?;
     let mut page_token = arguments.page_token.clone();
     loop {
-        let request = Request::get(arguments.which.path())
-            .query("version", arguments.which.version())
-            .query("min_timestamp", arguments.min_timestamp.map(Timestamp::as_nanos))
-            .query("max_timestamp", arguments.max_timestamp.map(Timestamp::as_nanos))
-            .query("limit", arguments.limit)
-            .query("page_token", page_token.take());
-        let page: views::ItemPage = client.ask(&request).await?;
-        shown.items(&page.items)?;
+        let request = arguments
+            .list
+            .request(OperationId::GetItems)
+            .query(&MIN_TIMESTAMP, arguments.min_timestamp.map(Timestamp::as_nanos))
+            .query(&MAX_TIMESTAMP, arguments.max_timestamp.map(Timestamp::as_nanos))
+            .query(&LIMIT, arguments.limit)
+            .query(&PAGE_TOKEN, page_token.take());
+        let page: RawPage = client.ask(&request).await?;
+        shown.items(&page.entries)?;
         page_token = page.next_page_token;
         if page_token.is_none() || !arguments.all {
             return shown.end(page_token.as_deref());
@@ -214,7 +208,7 @@ impl Shown {
                 Format::Json => self.output.text(raw.get())?,
                 Format::Ndjson => self.output.line(raw.get())?,
                 Format::Table => {
-                    let item: views::Item = read(raw.get().as_bytes())?;
+                    let item: Item = read(raw.get().as_bytes())?;
                     let row = format!("{:30}  {}", printable(&item.timestamp), printable(item.value.get()));
                     self.output.line(&row)?;
                 }
@@ -240,8 +234,9 @@ impl Shown {
 }
 
 /// The values as JSON of the feature's type, which only the server knows.
-async fn typed(client: &Client, which: &Which, values: Values) -> Result<Vec<Box<RawValue>>, Failure> {
-    let feature: views::Feature = client.ask(&Request::get(feature_path(&which.feature.id()))).await?;
+async fn typed(client: &Client, list: &ListArguments, values: Values) -> Result<Vec<Box<RawValue>>, Failure> {
+    let request = Request::of_feature(OperationId::GetFeature, &list.feature.id());
+    let feature: Feature = client.ask(&request).await?;
     let all = values.values_given.iter().chain(&values.values);
     all.map(|text| typed_value(feature.value_type, text)).collect()
 }
@@ -253,32 +248,15 @@ fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failu
     Ok(read(&json)?)
 }
 
-/// The values stand in it as they are: JSON numbers keep their digits.
-#[derive(Serialize)]
-struct NewItems<'a> {
-    items: Vec<NewItem<'a>>,
-}
-
-#[derive(Serialize)]
-struct NewItem<'a> {
-    timestamp: Timestamp,
-    value: &'a RawValue,
-}
-
-fn encode(body: &impl Serialize) -> Result<Bytes, Failure> {
-    serde_json::to_vec(body).map(Bytes::from).map_err(|e| Failure::failed(format!("cannot write the request: {e}")))
-}
-
 async fn add(arguments: Add) -> Result<(), Failure> {
-    let client = client(&arguments.asking)?;
-    let values = typed(&client, &arguments.which, arguments.values).await?;
+    let client = client(&arguments.options)?;
+    let values = typed(&client, &arguments.list, arguments.values).await?;
     let timestamp = arguments.timestamp.unwrap_or_else(|| SystemClock.now());
-    let body = NewItems { items: values.iter().map(|value| NewItem { timestamp, value }).collect() };
-    let request =
-        Request::post(arguments.which.path(), encode(&body)?).repeatable().query("version", arguments.which.version());
-    let added: views::Added = client.ask(&request).await?;
+    let items = values.iter().map(|value| ItemInput { timestamp, value: value.get() }).collect();
+    let request = arguments.list.request(OperationId::AddItems).body(&AddItemsInput { items })?;
+    let added: Added = client.ask(&request).await?;
     let mut output = Output::open();
-    match arguments.asking.output {
+    match arguments.options.output {
         Format::Table if added.already_expired > 0 => {
             output.line(&format!("added {}; already expired: {}", added.added, added.already_expired))?;
         }
@@ -289,29 +267,26 @@ async fn add(arguments: Add) -> Result<(), Failure> {
 }
 
 async fn remove(arguments: Remove) -> Result<(), Failure> {
-    let client = client(&arguments.asking)?;
+    let client = client(&arguments.options)?;
     let mut removed = 0;
-    for value in typed(&client, &arguments.which, arguments.values).await? {
-        // Not repeatable: the second time would count what the first has left.
-        let path = format!("{}:remove", arguments.which.path());
-        let body = encode(&BTreeMap::from([("value", &value)]))?;
-        let request = Request::post(path, body).query("version", arguments.which.version());
-        removed += client.ask::<views::Removed>(&request).await?.removed;
+    for value in typed(&client, &arguments.list, arguments.values).await? {
+        let request = arguments.list.request(OperationId::RemoveItemsWithValue);
+        let request = request.body(&RemoveItemsInput { value: value.get() })?;
+        removed += client.ask::<Removed>(&request).await?.removed;
     }
     let mut output = Output::open();
-    match arguments.asking.output {
+    match arguments.options.output {
         Format::Table => output.line(&format!("removed {removed}"))?,
-        Format::Json | Format::Ndjson => output.json(&json!({ "removed": removed }))?,
+        Format::Json | Format::Ndjson => output.json(&Removed { removed })?,
     }
     output.flush()
 }
 
 async fn clear(arguments: Clear) -> Result<(), Failure> {
-    let client = client(&arguments.asking)?;
-    let request = Request::delete(arguments.which.path()).repeatable().query("version", arguments.which.version());
-    client.send(&request).await?;
+    let client = client(&arguments.options)?;
+    client.send(&arguments.list.request(OperationId::RemoveAllItems)).await?;
     let mut output = Output::open();
-    match arguments.asking.output {
+    match arguments.options.output {
         Format::Table => output.line("removed all items")?,
         Format::Json | Format::Ndjson => output.json(&json!({}))?,
     }

@@ -1,12 +1,11 @@
 //! Arguments that several commands share, parsed by the domain's own rules.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 
 use super::client::ServerUrl;
+use super::failure::Failure;
 use super::output::Format;
-use crate::domain::{EntityType, FeatureId, FeatureName, Ttl, VersionLabel};
+use crate::domain::{Description, EntityType, FeatureId, FeatureName, Labels, Owner, Ttl, VersionLabel};
 
 /// Which server to ask.
 #[derive(Debug, Clone, Args)]
@@ -25,7 +24,7 @@ pub(super) struct Server {
 
 /// Which server to ask, and how to print its answer.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Asking {
+pub(super) struct ServerOptions {
     #[command(flatten)]
     pub server: Server,
     /// How to print data
@@ -84,6 +83,15 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-pub(super) fn labels(labels: &[(String, String)]) -> BTreeMap<&str, &str> {
-    labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+pub(super) fn description(text: &str) -> Result<Description, String> {
+    Description::new(text).map_err(|e| e.to_string())
+}
+
+pub(super) fn owner(text: &str) -> Result<Owner, String> {
+    Owner::new(text).map_err(|e| e.to_string())
+}
+
+/// All labels that were given. Of a key that was given twice, the last value counts.
+pub(super) fn labels(labels: Vec<(String, String)>) -> Result<Labels, Failure> {
+    Labels::new(labels.into_iter().collect()).map_err(|e| Failure::Usage(e.to_string()))
 }

@@ -1,17 +1,17 @@
 //! `liststore version`: the versions of a list feature, through a server's HTTP API.
 
-use bytes::Bytes;
 use clap::{Args, Subcommand};
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Answer, Request, feature_path, read, version_path};
+use super::client::{Request, Response, read};
 use super::failure::Failure;
 use super::feature::{VERSION_HEADER, client, show_deleted, version_row};
 use super::output::{Format, Output};
-use super::parse::{self, Asking, Author, FeatureArguments};
-use crate::domain::{Ttl, VersionLabel};
+use super::parse::{self, Author, FeatureArguments, ServerOptions};
+use crate::domain::{Description, Ttl, VersionLabel};
+use crate::service::OperationId;
+use crate::wire::{VersionInput, VersionPatch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,8 +35,9 @@ enum Command {
     Delete(Delete),
 }
 
+/// One version of a feature.
 #[derive(Debug, Args)]
-struct Which {
+struct VersionArguments {
     #[command(flatten)]
     feature: FeatureArguments,
     /// The version's label, such as v2; the default version (the empty label) goes with its feature
@@ -51,17 +52,17 @@ Example:
   liststore version create user story_presented v2 --ttl 7d --description 'ranked by the new model'")]
 struct Create {
     #[command(flatten)]
-    which: Which,
+    version: VersionArguments,
     /// How long an item is visible after its timestamp [default: the feature's]
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     /// What is different about it
-    #[arg(long, default_value = "", hide_default_value = true)]
-    description: String,
+    #[arg(long, value_parser = parse::description)]
+    description: Option<Description>,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Change a version; what is not named stays
@@ -71,20 +72,20 @@ Example:
   liststore version update user story_presented v2 --ttl 14d")]
 struct Update {
     #[command(flatten)]
-    which: Which,
+    version: VersionArguments,
     /// How long an item is visible after its timestamp
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     /// What is different about it
-    #[arg(long)]
-    description: Option<String>,
+    #[arg(long, value_parser = parse::description)]
+    description: Option<Description>,
     /// Only if the version still has this ETag
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 /// Delete a version; its items are left to expire
@@ -94,14 +95,14 @@ Example:
   liststore version delete user story_presented v2")]
 struct Delete {
     #[command(flatten)]
-    which: Which,
+    version: VersionArguments,
     /// Only if the version still has this ETag
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
-    asking: Asking,
+    options: ServerOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -115,45 +116,42 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let client = client(&arguments.asking, arguments.author)?;
-    let mut version = serde_json::Map::new();
-    version.insert("version".to_owned(), json!(arguments.which.version));
-    version.insert("description".to_owned(), json!(arguments.description));
-    version.extend(arguments.ttl.map(|ttl| ("ttl".to_owned(), json!(ttl))));
-    let path = format!("{}/versions", feature_path(&arguments.which.feature.id()));
-    let body = Bytes::from(serde_json::Value::Object(version).to_string());
-    show(&client.send(&Request::post(path, body)).await?, arguments.asking.output)
+    let client = client(&arguments.options, arguments.author)?;
+    let VersionArguments { feature, version } = arguments.version;
+    let input = VersionInput { version, ttl: arguments.ttl, description: arguments.description };
+    let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
+    show(&client.send(&request).await?, arguments.options.output)
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let mut changes = serde_json::Map::new();
-    changes.extend(arguments.ttl.map(|ttl| ("ttl".to_owned(), json!(ttl))));
-    changes.extend(arguments.description.map(|text| ("description".to_owned(), json!(text))));
-    if changes.is_empty() {
+    let patch = VersionPatch { ttl: arguments.ttl, description: arguments.description };
+    if patch.is_empty() {
         return Err(Failure::Usage("name what to change: --ttl or --description".into()));
     }
-    let client = client(&arguments.asking, arguments.author)?;
-    let path = version_path(&arguments.which.feature.id(), &arguments.which.version);
-    let body = Bytes::from(serde_json::Value::Object(changes).to_string());
-    let request = Request::patch(path, body).if_match(arguments.if_match);
-    show(&client.send(&request).await?, arguments.asking.output)
+    let client = client(&arguments.options, arguments.author)?;
+    let VersionArguments { feature, version } = arguments.version;
+    let request = Request::of_version(OperationId::UpdateVersion, &feature.id(), &version)
+        .body(&patch)?
+        .if_match(arguments.if_match);
+    show(&client.send(&request).await?, arguments.options.output)
 }
 
 async fn delete(arguments: Delete) -> Result<(), Failure> {
-    let client = client(&arguments.asking, arguments.author)?;
-    let id = arguments.which.feature.id();
-    let path = version_path(&id, &arguments.which.version);
-    let answer = client.send(&Request::delete(path).if_match(arguments.if_match)).await?;
-    show_deleted(&answer, &format!("{id} version {:?}", arguments.which.version.as_str()), arguments.asking.output)
+    let client = client(&arguments.options, arguments.author)?;
+    let VersionArguments { feature, version } = arguments.version;
+    let id = feature.id();
+    let request = Request::of_version(OperationId::DeleteVersion, &id, &version).if_match(arguments.if_match);
+    let response = client.send(&request).await?;
+    show_deleted(&response, &format!("{id} version {:?}", version.as_str()), arguments.options.output)
 }
 
 /// Prints one version.
-fn show(answer: &Answer, format: Format) -> Result<(), Failure> {
+fn show(response: &Response, format: Format) -> Result<(), Failure> {
     let mut output = Output::open();
     if format == Format::Table {
-        output.table(&VERSION_HEADER, &[version_row(&read(&answer.body)?)])?;
+        output.table(&VERSION_HEADER, &[version_row(&read(&response.body)?)])?;
     } else {
-        output.json(&read::<Box<RawValue>>(&answer.body)?)?;
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
     }
     output.flush()
 }

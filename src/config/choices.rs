@@ -107,6 +107,15 @@ choice! {
 }
 
 choice! {
+    /// How frames to and from CQL nodes are compressed.
+    Compression {
+        None = "none",
+        Lz4 = "lz4",
+        Snappy = "snappy",
+    }
+}
+
+choice! {
     LogFormat {
         /// Text on a terminal, else JSON.
         Auto = "auto",

@@ -14,6 +14,7 @@ use super::{SettingError, layers};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Raw {
     Integer(i128),
+    Boolean(bool),
     Text(String),
     List(Vec<Raw>),
     /// A value of a kind that no setting has, by the name of its kind.
@@ -129,7 +130,7 @@ fn raw(kind: ValueKind) -> Raw {
         ValueKind::String(text) => Raw::Text(text),
         ValueKind::Array(values) => Raw::List(values.into_iter().map(|value| raw(value.kind)).collect()),
         ValueKind::Nil => Raw::Other("nothing"),
-        ValueKind::Boolean(_) => Raw::Other("a boolean"),
+        ValueKind::Boolean(yes) => Raw::Boolean(yes),
         ValueKind::Float(_) => Raw::Other("a fraction"),
         ValueKind::Table(_) => Raw::Other("a table"),
     }
@@ -139,6 +140,7 @@ fn raw(kind: ValueKind) -> Raw {
 fn shown(raw: &Raw) -> String {
     match raw {
         Raw::Integer(number) => number.to_string(),
+        Raw::Boolean(_) => "a boolean".to_owned(),
         Raw::Text(text) => format!("{text:?}"),
         Raw::List(_) => "a list".to_owned(),
         Raw::Other(kind) => (*kind).to_owned(),
@@ -185,11 +187,35 @@ pub(super) fn choice<T: Choice>(raw: &Raw) -> Result<T, String> {
     })
 }
 
+pub(super) fn boolean(raw: &Raw) -> Result<bool, String> {
+    let yes = match raw {
+        Raw::Boolean(yes) => Some(*yes),
+        Raw::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    yes.ok_or_else(|| format!("must be true or false, not {}", shown(raw)))
+}
+
 pub(super) fn text(raw: &Raw) -> Result<String, String> {
     match raw {
         Raw::Text(text) if text.trim().is_empty() => Err("must not be empty: leave the key out".to_owned()),
         Raw::Text(text) => Ok(text.clone()),
         other => Err(format!("must be a text, not {}", shown(other))),
+    }
+}
+
+/// Two texts with a character between them.
+pub(super) fn pair<A, B>(
+    between: char,
+    such_as: &str,
+    first: impl Fn(&Raw) -> Result<A, String>,
+    second: impl Fn(&Raw) -> Result<B, String>,
+) -> impl Fn(&Raw) -> Result<(A, B), String> {
+    move |raw| {
+        let text = text(raw)?;
+        let (a, b) = text.rsplit_once(between).ok_or_else(|| format!("must be such as {such_as}, not {text:?}"))?;
+        let read = |part: &str| Raw::Text(part.trim().to_owned());
+        Ok((first(&read(a))?, second(&read(b))?))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Every key with its bounds, and the rules between keys.
 
-use super::reader::{Reader, bytes, choice, host_port, list, number, path, secret, some, text};
-use super::{CqlSettings, HttpSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Settings};
+use super::reader::{Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, some, text};
+use super::{
+    AddressTranslation, Consistency, CqlSettings, Dialect, HttpSettings, ItemStoreKind, ItemsSettings,
+    MetadataStoreKind, Replicas, Settings,
+};
 
 const CQL_PORT: u16 = 9042;
 /// The most that Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`): 20 years.
@@ -18,6 +21,10 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     let metadata = &mut settings.metadata;
     reader.read("metadata.store", &mut metadata.store, choice);
     reader.read("metadata.poll_interval_secs", &mut metadata.poll_interval_secs, number(1..=3_600));
+    reader.read("metadata.calls_max", &mut metadata.calls_max, number(1..=100_000));
+    reader.read("metadata.call_timeout_ms", &mut metadata.call_timeout_ms, number(100..=60_000));
+    reader.read("metadata.snapshot_dir", &mut metadata.snapshot_dir, some(path));
+    reader.read("metadata.snapshot_age_max_secs", &mut metadata.snapshot_age_max_secs, number(1..=31_536_000));
     reader.read("metadata.postgres.url", &mut metadata.postgres.url, some(secret));
     reader.read("metadata.postgres.connections_max", &mut metadata.postgres.connections_max, number(2..=1_000));
     reader.read("log.format", &mut settings.log.format, choice);
@@ -42,6 +49,9 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
 fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     reader.read("items.store", &mut items.store, choice);
     reader.read("items.actors", &mut items.actors, number(1..=1_024));
+    if items.store == ItemStoreKind::Cql {
+        (items.permits_per_actor, items.permit_wait_ms) = ItemsSettings::CQL_PERMITS;
+    }
     reader.read("items.permits_per_actor", &mut items.permits_per_actor, number(1..=1_000_000));
     reader.read("items.permit_wait_ms", &mut items.permit_wait_ms, number(0..=60_000));
     reader.read("items.operation_timeout_ms", &mut items.operation_timeout_ms, number(1..=HOUR_MS));
@@ -57,6 +67,8 @@ fn read_cql(cql: &mut CqlSettings, reader: &mut Reader) {
     reader.read("items.cql.dialect", &mut cql.dialect, choice);
     reader.read("items.cql.keyspace", &mut cql.keyspace, |raw| keyspace(text(raw)?));
     reader.read("items.cql.datacenter", &mut cql.datacenter, some(text));
+    reader.read("items.cql.rack", &mut cql.rack, some(text));
+    reader.read("items.cql.replication", &mut cql.replication, list(replicas));
     reader.read("items.cql.replication_factor", &mut cql.replication_factor, number(1..=100));
     reader.read("items.cql.tablets", &mut cql.tablets, choice);
     reader.read("items.cql.read_consistency", &mut cql.read_consistency, choice);
@@ -64,12 +76,43 @@ fn read_cql(cql: &mut CqlSettings, reader: &mut Reader) {
     // A default TTL of 0 would mean that rows never expire: it is no safeguard, and refused.
     reader.read("items.cql.default_ttl_secs", &mut cql.default_ttl_secs, number(1..=TTL_SECS_MAX));
     reader.read("items.cql.speculative_after_ms", &mut cql.speculative_after_ms, some(number(1..=HOUR_MS)));
+    reader.read("items.cql.clock_skew_max_ms", &mut cql.clock_skew_max_ms, number(0..=1_000));
+    reader.read("items.cql.compression", &mut cql.compression, choice);
+    reader.read("items.cql.disallow_shard_aware_port", &mut cql.disallow_shard_aware_port, boolean);
+    reader.read("items.cql.address_translation", &mut cql.address_translation, list(translation));
     reader.read("items.cql.clock_skew_warn_ms", &mut cql.clock_skew_warn_ms, number(1..=HOUR_MS));
     reader.read("items.cql.username", &mut cql.username, some(text));
     reader.read("items.cql.password", &mut cql.password, some(secret));
     reader.read("items.cql.tls.ca_file", &mut cql.tls.ca_file, some(path));
+    reader.read("items.cql.tls.server_name", &mut cql.tls.server_name, list(server_name));
     reader.read("items.cql.tls.cert_file", &mut cql.tls.cert_file, some(path));
     reader.read("items.cql.tls.key_file", &mut cql.tls.key_file, some(path));
+}
+
+/// `dc1:3`: a datacenter and its replicas.
+fn replicas(raw: &Raw) -> Result<Replicas, String> {
+    let read = pair(':', "dc1:3", text, |raw| number(1..=100)(raw));
+    read(raw).map(|(datacenter, replicas)| Replicas { datacenter, replicas })
+}
+
+/// `10.0.0.1:9042=203.0.113.7:19042`: an address that a node tells, and where it is reached.
+fn translation(raw: &Raw) -> Result<AddressTranslation, String> {
+    let address = |raw: &Raw| {
+        let text = text(raw)?;
+        text.parse().map_err(|_| format!("must be two addresses with ports, such as {TRANSLATION}, not {text:?}"))
+    };
+    let read = pair('=', TRANSLATION, address, address);
+    read(raw).map(|(told, reached)| AddressTranslation { told, reached })
+}
+
+const TRANSLATION: &str = "10.0.0.1:9042=203.0.113.7:19042";
+
+fn server_name(raw: &Raw) -> Result<String, String> {
+    let name = text(raw)?;
+    match rustls::pki_types::ServerName::try_from(name.as_str()) {
+        Ok(_) => Ok(name),
+        Err(_) => Err(format!("must be a host name or an IP address without a port, not {name:?}")),
+    }
 }
 
 fn keyspace(name: String) -> Result<String, String> {
@@ -99,6 +142,26 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         }
         _ => {}
     }
+    let tls = &cql.tls;
+    if !tls.server_name.is_empty() && tls.ca_file.is_none() {
+        reader.blame("items.cql.tls.ca_file", "is needed beside items.cql.tls.server_name: it turns TLS on");
+    }
+    if cql.rack.is_some() && cql.datacenter.is_none() {
+        reader.blame("items.cql.datacenter", "is needed beside items.cql.rack: a rack is one of a datacenter");
+    }
+    if let Some(datacenter) = &cql.datacenter
+        && !cql.replication.is_empty()
+        && cql.replication.iter().all(|replicas| replicas.datacenter != *datacenter)
+    {
+        let problem = format!("must name items.cql.datacenter too, which is {datacenter:?}");
+        reader.blame("items.cql.replication", problem);
+    }
+    if cql.dialect == Dialect::Scylla && cql.read_consistency == Consistency::EachQuorum {
+        reader.blame(
+            "items.cql.read_consistency",
+            "must not be EACH_QUORUM: ScyllaDB refuses reads with it; LOCAL_QUORUM and QUORUM are possible",
+        );
+    }
     let timeout_ms = settings.items.operation_timeout_ms;
     if cql.speculative_after_ms.is_some_and(|after_ms| after_ms >= timeout_ms) {
         reader.blame(
@@ -107,8 +170,10 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         );
     }
     match &settings.metadata.postgres.url {
-        Some(url) if !["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme)) => {
-            reader.blame("metadata.postgres.url", "must begin with postgres://");
+        Some(url) => {
+            if let Err(problem) = crate::metadata::postgres::check_url(url.expose()) {
+                reader.blame("metadata.postgres.url", problem);
+            }
         }
         None if settings.metadata.store == MetadataStoreKind::Postgres => reader.blame(
             "metadata.postgres.url",

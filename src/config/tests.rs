@@ -33,6 +33,18 @@ fn nothing_set_gives_the_defaults() {
 }
 
 #[test]
+fn permits_have_other_defaults_where_they_bound_requests_to_a_cluster() {
+    let permits = |file: &str| {
+        let items = load(file, &[], &[]).unwrap().settings.items;
+        (items.permits_per_actor, items.permit_wait_ms)
+    };
+    assert_eq!(permits(""), (512, 50));
+    let cql = "[items]\nstore = \"cql\"\ncql.contact_points = [\"a\"]\n";
+    assert_eq!(permits(cql), (64, 200));
+    assert_eq!(permits(&format!("{cql}permits_per_actor = 4\npermit_wait_ms = 7")), (4, 7));
+}
+
+#[test]
 fn flags_go_above_the_environment_and_that_above_the_file() {
     let file =
         "[http]\nlisten = \"1.1.1.1:1\"\nworkers = 3\n[items]\nactors = 4\n[items.embedded]\nfsync = \"interval\"";
@@ -45,6 +57,23 @@ fn flags_go_above_the_environment_and_that_above_the_file() {
     assert_eq!(origins["http.listen"], "flag --listen");
     assert_eq!(origins["http.workers"], "environment variable LISTSTORE__HTTP__WORKERS");
     assert!(origins["items.actors"].contains("/"));
+}
+
+/// An unknown parameter was once a line in the log with its value, and a connection without TLS.
+#[test]
+fn a_typing_error_in_the_postgres_url_is_refused_without_its_value() {
+    for (parameter, nearest) in [("sslmod=verify-full", "sslmode"), ("sslpassword=hunter2", "password")] {
+        let url = format!("postgres://me:hunter2@db/x?{parameter}");
+        let told = problems("", &[("LISTSTORE__METADATA__POSTGRES__URL", &url)]);
+        let name = parameter.split_once('=').unwrap().0;
+        assert_eq!(
+            told,
+            [format!(
+                "metadata.postgres.url (environment variable LISTSTORE__METADATA__POSTGRES__URL): has the unknown \
+                 parameter {name}; the nearest known one is {nearest}"
+            )]
+        );
+    }
 }
 
 #[test]
@@ -133,6 +162,16 @@ fn other_kinds_of_values_are_refused() {
         ("items.cql.default_ttl_secs = 0", "from 1 to 630720000"),
         ("items.operation_timeout_ms = 0", "from 1 to"),
         ("items.cql.speculative_after_ms = 2000", "less than items.operation_timeout_ms"),
+        ("items.cql.disallow_shard_aware_port = 1", "must be true or false, not 1"),
+        ("items.cql.address_translation = [\"10.0.0.1:9042\"]", "10.0.0.1:9042=203.0.113.7:19042"),
+        ("items.cql.address_translation = \"a=b\"", "two addresses with ports"),
+        ("items.cql.replication = [\"dc1\"]", "must be such as dc1:3"),
+        ("items.cql.replication = [\"dc1:0\"]", "from 1 to 100"),
+        ("items.cql.datacenter = \"dc2\"\nitems.cql.replication = [\"dc1:3\"]", "must name items.cql.datacenter too"),
+        ("items.cql.rack = \"r1\"", "beside items.cql.rack"),
+        ("items.cql.dialect = \"scylla\"\nitems.cql.read_consistency = \"EACH_QUORUM\"", "must not be EACH_QUORUM"),
+        ("items.cql.tls.ca_file = \"c\"\nitems.cql.tls.server_name = \"a b\"", "a host name or an IP address"),
+        ("items.cql.tls.server_name = \"db.example.com\"", "beside items.cql.tls.server_name"),
         ("items.cql.tls.key_file = \"k\"", "beside items.cql.tls.key_file"),
         ("metadata.postgres.url = \"mysql://x\"", "postgres://"),
         ("log.filter = \"liststore=loud\"", "info"),
@@ -208,6 +247,7 @@ fn the_documented_keys_and_defaults_are_the_real_ones() {
         let real = key.split('.').try_fold(&defaults, |value, name| value.get(name));
         let real = match real {
             Some(toml::Value::String(text)) => format!("`{text}`"),
+            Some(toml::Value::Boolean(yes)) => format!("`{yes}`"),
             Some(toml::Value::Array(values)) if values.is_empty() => "–".to_owned(),
             Some(toml::Value::Integer(number)) => match default {
                 "cores" => {

@@ -1,6 +1,7 @@
 //! Settings with a form of their own: addresses, secrets, byte sizes.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde::{Serialize, Serializer};
 
@@ -63,6 +64,32 @@ impl fmt::Display for HostPort {
 impl Serialize for HostPort {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// How many replicas a datacenter has: `dc1:3`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replicas {
+    pub datacenter: String,
+    pub replicas: u32,
+}
+
+impl Serialize for Replicas {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}:{}", self.datacenter, self.replicas))
+    }
+}
+
+/// Where a node is reached that tells another address: `10.0.0.1:9042=203.0.113.7:19042`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressTranslation {
+    pub told: SocketAddr,
+    pub reached: SocketAddr,
+}
+
+impl Serialize for AddressTranslation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}={}", self.told, self.reached))
     }
 }
 

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::{EntityType, FeatureKey, Invalid, Timestamp, Ttl, ValueType};
 
 const NAME_CHARS_MAX: usize = 128;
@@ -112,9 +110,14 @@ fn bounded_text(what: &str, text: String, chars_max: usize) -> Result<String, In
 }
 
 /// A free text of at most 2,000 characters.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description(String);
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl Description {
     pub const CHARS_MAX: usize = 2_000;
@@ -129,9 +132,14 @@ impl Description {
 }
 
 /// Who answers for a feature: a free text of at most 200 characters.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owner(String);
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl Owner {
     pub const CHARS_MAX: usize = 200;
@@ -146,8 +154,7 @@ impl Owner {
 }
 
 /// At most 64 labels; keys of 1–63 characters, values of 0–255.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels(BTreeMap<String, String>);
 
 impl Labels {
@@ -200,8 +207,7 @@ impl Author {
 
 /// Counts the creations of one (entity type, name, version), from 1. It outlives deletions, so that
 /// what is created again starts with empty lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(u64);
 
 impl Generation {
@@ -222,24 +228,20 @@ impl Generation {
 
 /// The number of a change to the control plane: strictly increasing over all changes of a store.
 /// An entity tag (`ETag`) is the revision of the last change to what it tags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
-/// A version of a list feature. Serialised as the API shows it and the audit trail keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A version of a list feature.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureVersion {
     pub version: VersionLabel,
     pub ttl: Ttl,
     pub description: Description,
     pub created_at: Timestamp,
-    #[serde(skip)]
     pub generation: Generation,
     /// The longest TTL that this creation of the version ever had.
-    #[serde(skip)]
     pub ttl_max: Ttl,
     /// The version's own entity tag.
-    #[serde(skip)]
     pub revision: Revision,
 }
 
@@ -251,10 +253,9 @@ impl FeatureVersion {
 }
 
 /// A list feature with all its versions, ordered by label in byte order: the default version first.
-/// Serialised as the API shows it and the audit trail keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+///
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feature {
-    #[serde(flatten)]
     pub id: FeatureId,
     pub value_type: ValueType,
     /// The default version's TTL, and the default for versions created later.
@@ -266,32 +267,14 @@ pub struct Feature {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// The longest TTL that any version of this creation of the feature ever had, deleted ones too.
-    #[serde(skip)]
     pub ttl_max: Ttl,
     /// The feature's entity tag: it changes with every change to the feature or to its versions.
-    #[serde(skip)]
     pub revision: Revision,
 }
 
 impl Feature {
     pub fn version(&self, label: &VersionLabel) -> Option<&FeatureVersion> {
         self.versions.iter().find(|v| v.version == *label)
-    }
-}
-
-impl Serialize for FeatureId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-        let mut fields = serializer.serialize_struct("FeatureId", 2)?;
-        fields.serialize_field("entity_type", self.entity_type.as_str())?;
-        fields.serialize_field("name", self.name.as_str())?;
-        fields.end()
-    }
-}
-
-impl Serialize for VersionLabel {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
     }
 }
 

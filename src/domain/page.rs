@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use md5::{Digest, Md5};
 
-use super::{Invalid, ItemKey, ListKey, Timestamp, ValueDigest};
+use super::{EntityType, FeatureId, FeatureName, Invalid, ItemKey, ListKey, Revision, Timestamp, ValueDigest};
 
 /// How many entries a page may have, from 1 to a maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,12 +142,69 @@ impl ItemWalk<'_> {
     }
 }
 
+fn damaged_token() -> Invalid {
+    Invalid::page_token("not a page token of this listing")
+}
+
+/// A walk over the features that match a filter.
+#[derive(Debug, Clone, Copy)]
+pub struct FeatureWalk<'a> {
+    pub entity_type: Option<&'a EntityType>,
+    pub text: Option<&'a str>,
+}
+
+impl FeatureWalk<'_> {
+    /// The token of the page after the one that ended with `last`.
+    pub fn token_after(&self, last: &FeatureId) -> PageToken {
+        // Names cannot hold a NUL.
+        let payload = format!("{}\0{}", last.entity_type, last.name);
+        self.bound(|binding| PageToken::seal(payload.as_bytes(), binding))
+    }
+
+    /// The feature after which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<FeatureId, Invalid> {
+        let payload = self.bound(|binding| PageToken::open(token, binding))?;
+        let text = String::from_utf8(payload).map_err(|_| damaged_token())?;
+        let (entity_type, name) = text.split_once('\0').ok_or_else(damaged_token)?;
+        let entity_type = EntityType::new(entity_type).map_err(|_| damaged_token())?;
+        let name = FeatureName::new(name).map_err(|_| damaged_token())?;
+        Ok(FeatureId { entity_type, name })
+    }
+
+    fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let entity_type = self.entity_type.map_or("", EntityType::as_str);
+        with(&[b"features", entity_type.as_bytes(), self.text.unwrap_or_default().as_bytes()])
+    }
+}
+
+/// A walk over the history of a feature.
+#[derive(Debug, Clone, Copy)]
+pub struct HistoryWalk<'a>(pub &'a FeatureId);
+
+impl HistoryWalk<'_> {
+    /// The token of the page after the one that ended with `last`.
+    pub fn token_after(&self, last: Revision) -> PageToken {
+        self.bound(|binding| PageToken::seal(&last.0.to_be_bytes(), binding))
+    }
+
+    /// The revision before which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<Revision, Invalid> {
+        let payload = self.bound(|binding| PageToken::open(token, binding))?;
+        Ok(Revision(u64::from_be_bytes(payload.try_into().map_err(|_| damaged_token())?)))
+    }
+
+    fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let FeatureId { entity_type, name } = self.0;
+        with(&[b"history", entity_type.as_str().as_bytes(), name.as_str().as_bytes()])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{Code, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, VersionLabel};
+    use crate::domain::{Code, EntityId, FeatureKey, Generation, VersionLabel};
 
     fn list(entity: &str) -> ListKey {
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };

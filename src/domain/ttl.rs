@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::{Invalid, Timestamp};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -37,6 +35,9 @@ impl Ttl {
         }
     }
 
+    /// Characters of a text that is read: more are leading zeros, or far beyond the longest life.
+    pub const CHARS_MAX: usize = 64;
+
     /// Reads whole numbers with units, each unit at most once and the largest first: `30d`, `12h`,
     /// `90m`, `45s`, `1d12h`.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
@@ -45,6 +46,9 @@ impl Ttl {
         let (mut rest, mut units, mut secs) = (text, UNITS.as_slice(), 0_u64);
         if rest.is_empty() {
             return Err(malformed());
+        }
+        if text.len() > Self::CHARS_MAX {
+            return Err(Invalid::argument(format!("a ttl must be at most {} characters", Self::CHARS_MAX)));
         }
         while !rest.is_empty() {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -115,12 +119,6 @@ impl fmt::Display for Ttl {
     }
 }
 
-impl Serialize for Ttl {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -154,6 +152,10 @@ mod tests {
         for bad in ["", "5", "d", "-1d", "+1d", "1.5d", "1 d", "1d 2h", "2h1d", "1d1d", "1w", "1é", "0s", "0d0h"] {
             assert_eq!(Ttl::parse(bad).map_err(|e| e.code), Err(Code::InvalidArgument), "{bad:?}");
         }
+        let padded = |zeros| format!("{}1s", "0".repeat(zeros));
+        assert_eq!(Ttl::parse(&padded(Ttl::CHARS_MAX - 2)).map(Ttl::as_secs).ok(), Some(1));
+        let too_long = Ttl::parse(&padded(Ttl::CHARS_MAX - 1));
+        assert_eq!(too_long.map_err(|e| e.code), Err(Code::InvalidArgument));
         for long in ["7301d", "7300d1s", "99999999999999999999d", "18446744073709551615d18446744073709551615h"] {
             assert_eq!(Ttl::parse(long).map_err(|e| e.code), Err(Code::TtlTooLong), "{long:?}");
         }

@@ -102,6 +102,18 @@ pub struct Provenance {
     holds_until: u64,
 }
 
+/// The permits of a store that bounds its own work, in all of its sessions together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PermitCounts {
+    /// The most that there can be at once.
+    pub bound: usize,
+    /// The most at present.
+    pub limit: usize,
+    pub in_use: usize,
+    /// Operations that wait for one.
+    pub waiting: usize,
+}
+
 /// A place where lists are kept.
 ///
 /// # What is visible
@@ -141,6 +153,12 @@ pub trait ItemStore: Send + Sync + 'static {
     fn backup(&self, _to: &Path, _cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
         let reason = "this item store makes no backups of its own".to_owned();
         Err(StoreError::Unavailable { reason, outcome_unknown: false })
+    }
+
+    /// What a store that bounds its own work has at work, and how many operations it has refused since it
+    /// was opened. The list actors then bound operations only, whatever each of them needs.
+    fn permits(&self) -> Option<(PermitCounts, u64)> {
+        None
     }
 
     /// What an operator should look after although operations succeed: for `/readyz`.

@@ -35,9 +35,25 @@ pub struct Snapshot {
     revision: Revision,
     synced_at: Timestamp,
     table: Table,
+    /// Whether it was read from a file, since the metadata store could not be.
+    stored: bool,
 }
 
 impl Snapshot {
+    pub(super) fn stored(revision: Revision, synced_at: Timestamp, table: Table) -> Self {
+        Self { revision, synced_at, table, stored: true }
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Whether it is of an earlier process, which kept it on disk: the metadata store has not been read
+    /// by this one yet.
+    pub fn is_stored(&self) -> bool {
+        self.stored
+    }
+
     /// The revision up to which all changes, of all servers, are in here.
     pub fn revision(&self) -> Revision {
         self.revision
@@ -58,6 +74,15 @@ impl Snapshot {
     }
 }
 
+/// What became of a change that was to be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    Shown,
+    /// The catalog stays as it is, since it shows something newer, or nothing yet. All definitions
+    /// are to be read.
+    Withheld,
+}
+
 /// What publishing needs to remember.
 #[derive(Debug, Default)]
 struct Publisher {
@@ -74,6 +99,11 @@ struct Publisher {
 }
 
 impl Publisher {
+    fn keep_ahead(&mut self, revision: Revision, id: &FeatureId, feature: Option<&Feature>) {
+        let ahead = Ahead { revision, feature: feature.cloned(), readings: self.readings };
+        self.ahead.insert(id.clone(), ahead);
+    }
+
     /// Whether a store with this revision lacks a change that the reading under way should have seen.
     fn has_lost(&self, revision: Revision) -> bool {
         self.ahead.values().any(|ahead| ahead.readings < self.readings && ahead.revision > revision)
@@ -121,13 +151,25 @@ impl Catalog {
         let mut publisher = self.publisher();
         publisher.reading = true;
         publisher.readings += 1;
-        self.snapshot.load().as_ref().map(|snapshot| snapshot.revision)
+        self.snapshot.load().as_ref().filter(|snapshot| !snapshot.stored).map(|snapshot| snapshot.revision)
+    }
+
+    /// Publishes what an earlier process has kept, and says whether it did: never in place of what was
+    /// read from the store.
+    #[must_use]
+    pub fn publish_stored(&self, snapshot: Snapshot) -> bool {
+        let mut publisher = self.publisher();
+        let first = self.snapshot.load().is_none();
+        if first {
+            self.swap(&mut publisher, snapshot);
+        }
+        first
     }
 
     /// Publishes all definitions as the store has them.
     pub fn publish(&self, definitions: &Definitions, synced_at: Timestamp) {
         let table = Table::of(&definitions.features);
-        self.publish_read(Snapshot { revision: definitions.revision, synced_at, table });
+        self.publish_read(Snapshot { revision: definitions.revision, synced_at, table, stored: false });
     }
 
     /// Publishes what was changed since the revision that [`Self::begin_reading`] returned; or does
@@ -146,24 +188,40 @@ impl Catalog {
         true
     }
 
-    /// Publishes a change that this server has made.
-    pub fn publish_change(&self, revision: Revision, id: &FeatureId, feature: Option<&Feature>, at: Timestamp) {
+    /// Publishes a change that this server has made, unless what was read from the store since is
+    /// newer.
+    #[must_use]
+    pub fn publish_change(
+        &self,
+        revision: Revision,
+        id: &FeatureId,
+        feature: Option<&Feature>,
+        at: Timestamp,
+    ) -> Published {
         let mut publisher = self.publisher();
-        if publisher.ahead.get(id).is_some_and(|ahead| ahead.revision >= revision) {
-            return;
+        let Some(mut snapshot) = self.snapshot().map(|present| (*present).clone()) else {
+            // One definition is no catalog: the store is to be read first. A reading under way may
+            // have begun before the change.
+            if publisher.reading {
+                publisher.keep_ahead(revision, id, feature);
+            }
+            return Published::Withheld;
+        };
+        let newest = publisher.ahead.get(id).map_or(snapshot.revision, |ahead| ahead.revision.max(snapshot.revision));
+        if newest >= revision {
+            return Published::Withheld;
         }
-        let mut snapshot = self.present();
         snapshot.table.set(id, feature);
-        let follows = revision.0 == snapshot.revision.0 + 1;
+        let follows = revision.0 == snapshot.revision.0 + 1 && !snapshot.stored;
         if follows {
             snapshot.revision = revision;
             snapshot.synced_at = at;
         }
         if publisher.reading || !follows {
-            let ahead = Ahead { revision, feature: feature.cloned(), readings: publisher.readings };
-            publisher.ahead.insert(id.clone(), ahead);
+            publisher.keep_ahead(revision, id, feature);
         }
         self.swap(&mut publisher, snapshot);
+        Published::Shown
     }
 
     /// Publishes what was read, with this server's own later changes.
@@ -222,7 +280,7 @@ mod tests {
 
     fn own(catalog: &Catalog, name: &str, ttl_secs: u64, revision: u64) {
         let feature = feature(name, ttl_secs, revision);
-        catalog.publish_change(Revision(revision), &feature.id, Some(&feature), Timestamp::MIN);
+        let _ = catalog.publish_change(Revision(revision), &feature.id, Some(&feature), Timestamp::MIN);
     }
 
     fn ttl(catalog: &Catalog, name: &str) -> Result<u64, Missing> {
@@ -275,7 +333,7 @@ mod tests {
         catalog.publish(&definitions(4, &[feature("gone", 1, 1)]), Timestamp::MIN);
         catalog.begin_reading();
         own(&catalog, "seen", 5, 5);
-        catalog.publish_change(Revision(6), &id("gone"), None, Timestamp::MIN);
+        assert_eq!(catalog.publish_change(Revision(6), &id("gone"), None, Timestamp::MIN), Published::Shown);
         catalog.publish(&definitions(4, &[feature("gone", 1, 1)]), Timestamp::MIN);
         assert_eq!((ttl(&catalog, "seen"), ttl(&catalog, "gone")), (Ok(5), Err(Missing::Feature)));
         assert_eq!(catalog.begin_reading(), Some(Revision(4)));
@@ -319,6 +377,38 @@ mod tests {
         own(&catalog, "seen", 7, 7);
         own(&catalog, "seen", 6, 6);
         assert_eq!(ttl(&catalog, "seen"), Ok(7));
+    }
+
+    /// The answer to a COMMIT came so late that the deletion which another server made after it was
+    /// known already.
+    #[test]
+    fn a_change_that_is_told_of_late_does_not_undo_what_was_read_since() {
+        let catalog = Catalog::default();
+        let late = feature("seen", 5, 5);
+        catalog.publish(&definitions(4, &[feature("seen", 4, 4)]), Timestamp::MIN);
+        catalog.begin_reading();
+        let deleted = Changes { revision: Revision(6), features: vec![(id("seen"), None)] };
+        assert!(catalog.publish_changes(&deleted, Timestamp::MIN));
+        assert_eq!(catalog.publish_change(Revision(5), &late.id, Some(&late), Timestamp::MIN), Published::Withheld);
+        assert_eq!((ttl(&catalog, "seen"), revision(&catalog)), (Err(Missing::Feature), 6));
+        catalog.begin_reading();
+        assert_eq!(catalog.publish_change(Revision(6), &late.id, Some(&late), Timestamp::MIN), Published::Withheld);
+        catalog.publish(&definitions(6, &[]), Timestamp::MIN);
+        assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
+    }
+
+    /// Else a server that cannot read its definitions would be taken for ready, with one of them.
+    #[test]
+    fn a_change_makes_no_catalog_where_none_was_read() {
+        let catalog = Catalog::default();
+        let first = feature("first", 1, 1);
+        assert_eq!(catalog.publish_change(Revision(1), &first.id, Some(&first), Timestamp::MIN), Published::Withheld);
+        assert!(catalog.snapshot().is_none());
+        catalog.begin_reading();
+        own(&catalog, "second", 2, 2);
+        assert!(catalog.snapshot().is_none());
+        catalog.publish(&definitions(1, &[first]), Timestamp::MIN);
+        assert_eq!((ttl(&catalog, "first"), ttl(&catalog, "second")), (Ok(1), Ok(2)), "it was made during the reading");
     }
 
     #[test]

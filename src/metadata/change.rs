@@ -3,11 +3,11 @@
 //! A store reads the present state, asks a function of this module for the [`Transition`], and
 //! writes it in one transaction. `None` means that the change would change nothing.
 
-use serde::Serialize;
+use serde_json::Value as Json;
 
 use super::{
     Action, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
-    VersionPatch,
+    VersionPatch, audit,
 };
 use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Revision, VersionLabel};
 
@@ -32,20 +32,10 @@ fn entry(
     context: ChangeContext,
     action: Action,
     version: Option<VersionLabel>,
-    before: Option<&impl Serialize>,
-    after: Option<&impl Serialize>,
+    before: Option<Json>,
+    after: Option<Json>,
 ) -> HistoryEntry {
-    // Definitions hold texts, numbers and maps with text keys: they always have a JSON form.
-    let json = |definition| serde_json::to_value(definition).unwrap_or_default();
-    HistoryEntry {
-        revision,
-        at: context.at,
-        by: context.by,
-        action,
-        version,
-        before: before.map(json),
-        after: after.map(|definition| serde_json::to_value(definition).unwrap_or_default()),
-    }
+    HistoryEntry { revision, at: context.at, by: context.by, action, version, before, after }
 }
 
 /// `last_generation` is that of the default version of this identity, if it ever existed.
@@ -83,7 +73,7 @@ pub fn create_feature(
         ttl_max: ttl,
         revision,
     };
-    let entry = entry(revision, context, Action::CreateFeature, None, None::<&Feature>, Some(&feature));
+    let entry = entry(revision, context, Action::CreateFeature, None, None, Some(audit::feature(&feature)));
     Ok(Transition { id, after: Some(feature), began: Some((VersionLabel::default_version(), generation)), entry })
 }
 
@@ -115,7 +105,14 @@ pub fn update_feature(
     }
     after.updated_at = context.at;
     after.revision = revision;
-    let entry = entry(revision, context, Action::UpdateFeature, None, Some(before), Some(&after));
+    let entry = entry(
+        revision,
+        context,
+        Action::UpdateFeature,
+        None,
+        Some(audit::feature(before)),
+        Some(audit::feature(&after)),
+    );
     Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
 }
 
@@ -127,7 +124,7 @@ pub fn delete_feature(
     context: ChangeContext,
 ) -> Result<Transition, MetadataError> {
     let before = admitted(present, id, condition)?;
-    let entry = entry(revision, context, Action::DeleteFeature, None, Some(before), None::<&Feature>);
+    let entry = entry(revision, context, Action::DeleteFeature, None, Some(audit::feature(before)), None);
     Ok(Transition { id: id.clone(), after: None, began: None, entry })
 }
 
@@ -162,8 +159,8 @@ pub fn create_version(
         context,
         Action::CreateVersion,
         Some(new.version.clone()),
-        None::<&FeatureVersion>,
-        Some(&version),
+        None,
+        Some(audit::version(&version)),
     );
     let place = after.versions.partition_point(|v| v.version < version.version);
     after.versions.insert(place, version);
@@ -191,7 +188,14 @@ pub fn update_version(
     version.revision = revision;
     let mut after = touched(feature, revision, &context);
     after.ttl_max = after.ttl_max.max(version.ttl);
-    let entry = entry(revision, context, Action::UpdateVersion, Some(label.clone()), Some(before), Some(&version));
+    let entry = entry(
+        revision,
+        context,
+        Action::UpdateVersion,
+        Some(label.clone()),
+        Some(audit::version(before)),
+        Some(audit::version(&version)),
+    );
     after.versions[place] = version;
     Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
 }
@@ -208,7 +212,7 @@ pub fn delete_version(
     let mut after = touched(feature, revision, &context);
     let before = after.versions.remove(place);
     let entry =
-        entry(revision, context, Action::DeleteVersion, Some(label.clone()), Some(&before), None::<&FeatureVersion>);
+        entry(revision, context, Action::DeleteVersion, Some(label.clone()), Some(audit::version(&before)), None);
     Ok(Transition { id: id.clone(), after: Some(after), began: None, entry })
 }
 

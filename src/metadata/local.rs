@@ -266,12 +266,8 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     }
 
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
-        let mut inner = self.lock();
-        // A journal that cannot be mended yet refuses changes; what was acknowledged holds.
-        if let Err(error) = inner.mend() {
-            tracing::debug!(%error, "definitions are read while their journal is unavailable");
-        }
-        Ok(inner.state.definitions())
+        // A journal that cannot be mended yet may hold a change that the state lacks.
+        Ok(self.lock_mended()?.state.definitions())
     }
 
     fn backup(&self, dir: &Path) -> Result<(), MetadataError> {

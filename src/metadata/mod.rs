@@ -14,6 +14,7 @@ use crate::domain::{
     Ttl, ValueType, VersionLabel,
 };
 
+mod audit;
 pub mod catalog;
 pub mod change;
 pub mod embedded;
@@ -21,6 +22,7 @@ pub mod error;
 pub mod local;
 pub mod memory;
 pub mod postgres;
+pub mod snapshot_file;
 mod table;
 
 pub use catalog::Catalog;
@@ -241,7 +243,8 @@ pub trait MetadataStore: Send + Sync + 'static {
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError>;
 
-    /// All definitions, for the catalog.
+    /// All definitions, for the catalog: with every change whose outcome was unknown and that was
+    /// made, or an error for as long as that cannot be told.
     async fn definitions(&self) -> Result<Definitions, MetadataError>;
 
     /// Whether other processes change definitions too. Then a catalog that does not know a feature

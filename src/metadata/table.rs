@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::catalog::CatalogVersion;
-use crate::domain::{Feature, FeatureId, FeatureVersion};
+use crate::domain::{Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Ttl, ValueType, VersionLabel};
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
 const SHARDS: usize = 256;
@@ -20,6 +20,16 @@ struct Entry {
     /// Bytes of the feature key without its generation.
     plain_len: usize,
     version: CatalogVersion,
+}
+
+/// All that the table keeps of a version.
+#[derive(Debug)]
+pub(super) struct VersionParts {
+    pub id: FeatureId,
+    pub label: VersionLabel,
+    pub generation: Generation,
+    pub value_type: ValueType,
+    pub ttl: Ttl,
 }
 
 impl Entry {
@@ -74,6 +84,22 @@ impl Table {
         table
     }
 
+    pub fn of_parts(parts: &[VersionParts]) -> Self {
+        let mut table = Self::default();
+        for VersionParts { id, label, generation, value_type, ttl } in parts {
+            let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str());
+            let feature_key = FeatureKey::new(id, label, *generation);
+            let version = CatalogVersion { feature_key, value_type: *value_type, ttl: *ttl };
+            table.insert_entry(id, label, Entry { plain_len, version });
+        }
+        table
+    }
+
+    /// All versions, in no order.
+    pub fn versions(&self) -> impl Iterator<Item = &CatalogVersion> {
+        self.shards.iter().flat_map(|shard| shard.iter().map(|(_, entry)| &entry.version))
+    }
+
     pub fn get(&self, entity_type: &str, name: &str, version: &str) -> Option<&CatalogVersion> {
         let Place { shard, hash } = self.place(entity_type, name, version);
         self.shards[shard]
@@ -93,10 +119,13 @@ impl Table {
 
     fn insert(&mut self, id: &FeatureId, feature: &Feature) {
         for version in &feature.versions {
-            let Place { shard, hash } = self.place(id.entity_type.as_str(), id.name.as_str(), version.version.as_str());
-            let entry = Entry::of(id, version, feature);
-            Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, (hash, entry), |(hash, _)| *hash);
+            self.insert_entry(id, &version.version, Entry::of(id, version, feature));
         }
+    }
+
+    fn insert_entry(&mut self, id: &FeatureId, label: &VersionLabel, entry: Entry) {
+        let Place { shard, hash } = self.place(id.entity_type.as_str(), id.name.as_str(), label.as_str());
+        Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, (hash, entry), |(hash, _)| *hash);
     }
 
     fn place(&self, entity_type: &str, name: &str, version: &str) -> Place {
@@ -119,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{EntityType, FeatureName, Generation, Revision, Timestamp, Ttl, ValueType, VersionLabel};
+    use crate::domain::{EntityType, FeatureName, Revision, Timestamp};
 
     fn feature(entity_type: &str, name: &str, versions: &BTreeMap<String, u64>) -> Feature {
         let ttl = Ttl::MIN;

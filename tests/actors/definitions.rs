@@ -1,12 +1,18 @@
 //! The metadata actor and its catalog on a store that other servers share, which changes, stalls and
 //! fails on demand. `--test postgres` has the same on a real database.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use liststore::actors::{MetadataHandle, MetadataOptions, ResolveError};
-use liststore::domain::{Author, EntityType, FeatureId, FeatureName, Ttl, ValueType};
-use liststore::metadata::{MetadataError, NewFeature, News};
+use liststore::actors::{MetadataHandle, MetadataOptions, ResolveError, StoredCatalogOptions};
+use liststore::domain::{Author, EntityType, FeatureId, FeatureName, Limit, Revision, Ttl, ValueType};
+use liststore::metadata::change::Transition;
+use liststore::metadata::local::{Journal, LocalStore, State};
+use liststore::metadata::memory::MemoryJournal;
+use liststore::metadata::snapshot_file::SnapshotFile;
+use liststore::metadata::{HistoryEntry, MetadataError, NewFeature, News, Page, Precondition};
 use tokio::time::Instant;
 
 use crate::elsewhere::SharedStore;
@@ -37,7 +43,7 @@ async fn started(store: &Arc<SharedStore>) -> MetadataHandle {
 }
 
 async fn resolve(handle: &MetadataHandle, name: &str) -> Result<(), ResolveError> {
-    handle.resolve("user", name, "", Instant::now() + Duration::from_secs(5)).await.map(|_| ())
+    handle.resolve("user", name, "", Instant::now() + Duration::from_secs(60)).await.map(|_| ())
 }
 
 fn knows(handle: &MetadataHandle, name: &str) -> bool {
@@ -54,7 +60,7 @@ async fn a_feature_that_was_made_elsewhere_is_found_without_news_of_it() {
         store.create_elsewhere(new_feature(&name)).await;
         assert_eq!(resolve(&handle, &name).await, Ok(()), "{name}");
     }
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 #[actix::test]
@@ -70,7 +76,7 @@ async fn what_is_known_and_what_nobody_else_can_make_is_not_looked_up() {
             }
         }
         assert_eq!((store.full_readings(), store.readings_of_changes()), (1, 0), "shared: {shared}");
-        handle.stop(Duration::from_secs(5)).await;
+        handle.stop(Duration::from_secs(60)).await;
     }
 }
 
@@ -85,7 +91,7 @@ async fn look_ups_for_unknown_features_are_spread_out() {
     }
     assert!(began.elapsed() >= Duration::from_millis(3 * 200), "{:?}", began.elapsed());
     assert_eq!(store.readings_of_changes(), 8);
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 #[actix::test]
@@ -99,7 +105,7 @@ async fn a_crowd_is_answered_by_few_look_ups() {
     }
     let looked_up = store.readings_of_changes();
     assert!(looked_up as u128 <= 5 + began.elapsed().as_millis() / 200, "{looked_up} in {:?}", began.elapsed());
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 #[actix::test]
@@ -111,7 +117,7 @@ async fn what_cannot_be_looked_up_is_not_said_to_be_missing() {
     assert_eq!(answer, Err(ResolveError::Unavailable { reason: "unreadable".into() }));
     store.be_unreadable(false);
     assert_eq!(resolve(&handle, "nowhere").await, Err(ResolveError::FeatureNotFound));
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 #[actix::test]
@@ -126,7 +132,7 @@ async fn news_are_followed_by_reading_changes_and_missed_ones_by_reading_everyth
     store.tell(News::Missed).await;
     until("everything is known", || knows(&handle, "missed")).await;
     assert_eq!((store.full_readings(), store.readings_of_changes()), (2, 1));
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 /// Else what was missed would stay missed.
@@ -141,7 +147,7 @@ async fn a_full_reading_that_failed_is_made_good_by_a_full_one() {
     store.be_unreadable(false);
     until("it can be read again", || handle.trouble().is_none()).await;
     assert_eq!(store.readings_of_changes(), 0);
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 #[actix::test]
@@ -153,7 +159,7 @@ async fn a_call_that_succeeds_does_not_hide_that_the_catalog_is_behind() {
     until("the trouble shows", || handle.trouble().is_some()).await;
     assert_eq!(handle.feature(id("seen")).await.unwrap(), None);
     assert!(handle.trouble().is_some());
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 #[actix::test]
@@ -176,16 +182,193 @@ async fn a_change_waits_for_those_before_it() {
     let (first, second) = tokio::join!(first, second);
     assert!(first.is_ok() && second.is_ok(), "{first:?}, {second:?}");
     assert!(knows(&handle, "first") && knows(&handle, "second"));
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
 }
 
 #[actix::test]
 async fn stopping_closes_the_store_and_refuses_what_comes_later() {
     let store = Arc::new(SharedStore::new(false));
     let handle = started(&store).await;
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(Duration::from_secs(60)).await;
     assert!(store.is_closed());
     let refused = handle.create_feature(new_feature("late"), Author::anonymous()).await;
     assert!(matches!(refused, Err(MetadataError::Unavailable { outcome_unknown: false, .. })), "{refused:?}");
     assert_eq!(store.creations_begun(), 0);
+}
+
+/// A journal that keeps a change, and cannot tell: as a disk whose last write failed after it was
+/// made. It can be read again on demand.
+#[derive(Default)]
+struct DoubtfulJournal {
+    kept: MemoryJournal,
+    /// All that was kept, which a store that opens it again finds.
+    state: State,
+    doubt: Arc<Doubt>,
+}
+
+#[derive(Default)]
+struct Doubt {
+    fails: AtomicBool,
+    broken: AtomicBool,
+    unreadable: AtomicBool,
+}
+
+impl Journal for DoubtfulJournal {
+    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
+        self.kept.append(transition)?;
+        self.state.apply(transition);
+        if self.doubt.fails.swap(false, SeqCst) {
+            self.doubt.broken.store(true, SeqCst);
+            return Err(MetadataError::Unavailable { reason: "doubtful".into(), outcome_unknown: true });
+        }
+        Ok(())
+    }
+
+    fn mend(&mut self) -> Result<Option<State>, MetadataError> {
+        if self.doubt.broken.load(SeqCst) && self.doubt.unreadable.load(SeqCst) {
+            return Err(MetadataError::Unavailable { reason: "unreadable".into(), outcome_unknown: false });
+        }
+        Ok(self.doubt.broken.swap(false, SeqCst).then(|| State {
+            revision: self.state.revision,
+            features: self.state.features.clone(),
+            generations: self.state.generations.clone(),
+        }))
+    }
+
+    fn history(
+        &self,
+        id: &FeatureId,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
+        self.kept.history(id, before, page_size)
+    }
+}
+
+/// A feature was once created that no list operation ever found, and one deleted that went on to take
+/// adds: the store knew of the change as soon as its journal was mended, and the catalog never did.
+#[actix::test]
+async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
+    for unreadable_at_first in [false, true] {
+        let doubt = Arc::new(Doubt::default());
+        let journal = DoubtfulJournal { doubt: Arc::clone(&doubt), ..Default::default() };
+        let store = Arc::new(LocalStore::new(State::default(), journal));
+        let clock = Arc::new(Faults::default());
+        let handle = MetadataHandle::start(store, clock, MetadataOptions::default()).await.unwrap();
+        until("the catalog is loaded", || handle.catalog().snapshot().is_some()).await;
+
+        doubt.unreadable.store(unreadable_at_first, SeqCst);
+        doubt.fails.store(true, SeqCst);
+        let created = handle.create_feature(new_feature("seen"), Author::anonymous()).await;
+        assert!(created.is_err_and(|error| error.outcome_unknown()));
+        if unreadable_at_first {
+            until("that it is behind shows", || handle.trouble().is_some_and(|why| *why == "unreadable")).await;
+            assert!(!knows(&handle, "seen"));
+            doubt.unreadable.store(false, SeqCst);
+        }
+        until("the creation is known", || knows(&handle, "seen")).await;
+
+        doubt.unreadable.store(unreadable_at_first, SeqCst);
+        doubt.fails.store(true, SeqCst);
+        let deleted = handle.delete_feature(id("seen"), Precondition::None, Author::anonymous()).await;
+        assert!(deleted.is_err_and(|error| error.outcome_unknown()));
+        doubt.unreadable.store(false, SeqCst);
+        until("the deletion is known", || !knows(&handle, "seen")).await;
+        until("no trouble is left", || handle.trouble().is_none()).await;
+        handle.stop(Duration::from_secs(60)).await;
+    }
+}
+
+/// Whoever cannot read its definitions is not ready, and one of its own makes no catalog of it.
+#[actix::test]
+async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
+    let store = Arc::new(SharedStore::new(true));
+    store.be_unreadable(true);
+    let clock = Arc::new(Faults::default());
+    let handle = MetadataHandle::start(Arc::clone(&store) as Arc<_>, clock, MetadataOptions::default()).await.unwrap();
+    until("it was tried", || store.full_readings() >= 1).await;
+    handle.create_feature(new_feature("seen"), Author::anonymous()).await.unwrap();
+    assert!(handle.catalog().snapshot().is_none());
+    assert!(matches!(resolve(&handle, "seen").await, Err(ResolveError::Unavailable { .. })));
+    store.be_unreadable(false);
+    until("the catalog is loaded", || knows(&handle, "seen")).await;
+    handle.stop(Duration::from_secs(60)).await;
+}
+
+/// Either was once the end of all reading: the server went on for ever with the definitions that it had.
+#[actix::test]
+async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
+    let store = Arc::new(SharedStore::new(true));
+    let handle = started(&store).await;
+    store.panic_in_news();
+    until("a fresh actor was started", || handle.restarts() == 1).await;
+    store.create_elsewhere(new_feature("first")).await;
+    until("it can be told again", || handle.trouble().is_none()).await;
+    store.tell(News::Changed).await;
+    until("the change is known", || knows(&handle, "first")).await;
+
+    store.panic_in_reading();
+    store.create_elsewhere(new_feature("second")).await;
+    store.tell(News::Missed).await;
+    until("a fresh actor was started again", || handle.restarts() == 2).await;
+    until("what was about to be read is read", || knows(&handle, "second")).await;
+    until("no trouble is left", || handle.trouble().is_none()).await;
+    handle.create_feature(new_feature("third"), Author::anonymous()).await.unwrap();
+    assert!(knows(&handle, "third"));
+    handle.stop(Duration::from_secs(5)).await;
+    assert!(store.is_closed());
+}
+
+fn kept_in(dir: &Path, age_max: Duration) -> MetadataOptions {
+    let file = SnapshotFile::new(dir, "this test".to_owned());
+    MetadataOptions { stored: Some(StoredCatalogOptions { file, age_max }), ..MetadataOptions::default() }
+}
+
+async fn started_kept(store: &Arc<SharedStore>, dir: &Path, age_max: Duration) -> MetadataHandle {
+    let clock = Arc::new(Faults::default());
+    MetadataHandle::start(Arc::clone(store) as Arc<_>, clock, kept_in(dir, age_max)).await.unwrap()
+}
+
+/// Its lists once answered 503 until the store was back.
+#[actix::test]
+async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let age_max = Duration::from_secs(60);
+    let store = Arc::new(SharedStore::new(true));
+    let first = started_kept(&store, dir.path(), age_max).await;
+    until("the catalog is loaded", || first.catalog().snapshot().is_some()).await;
+    first.create_feature(new_feature("seen"), Author::anonymous()).await.unwrap();
+    let file = SnapshotFile::new(dir.path(), "this test".to_owned());
+    until("it is kept", || file.read().is_ok_and(|kept| kept.version("user", "seen", "").is_ok())).await;
+    first.stop(Duration::from_secs(5)).await;
+
+    store.create_elsewhere(new_feature("later")).await;
+    store.be_unreadable(true);
+    let second = started_kept(&store, dir.path(), age_max).await;
+    until("what was kept stands in", || knows(&second, "seen")).await;
+    assert!(second.catalog().snapshot().unwrap().is_stored());
+    assert!(second.trouble().is_some() && second.stored_as_of().is_some());
+    assert!(matches!(resolve(&second, "later").await, Err(ResolveError::Unavailable { .. })), "it may be there");
+    store.be_unreadable(false);
+    until("the store is read", || !second.catalog().snapshot().unwrap().is_stored()).await;
+    assert!(knows(&second, "later") && knows(&second, "seen") && second.trouble().is_none());
+    second.stop(Duration::from_secs(5)).await;
+}
+
+/// As one of before a deletion and a new creation of the same name: it is of no use where the store can
+/// tell.
+#[actix::test]
+async fn what_was_kept_never_stands_before_a_store_that_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = SharedStore::new(true);
+    kept.create_elsewhere(new_feature("stale")).await;
+    let first = started_kept(&Arc::new(kept), dir.path(), Duration::from_secs(60)).await;
+    let file = SnapshotFile::new(dir.path(), "this test".to_owned());
+    until("it is kept", || file.read().is_ok()).await;
+    first.stop(Duration::from_secs(5)).await;
+    let store = Arc::new(SharedStore::new(true));
+    let second = started_kept(&store, dir.path(), Duration::from_secs(60)).await;
+    until("the catalog is loaded", || second.catalog().snapshot().is_some()).await;
+    assert!(!knows(&second, "stale") && !second.catalog().snapshot().unwrap().is_stored());
+    second.stop(Duration::from_secs(5)).await;
 }

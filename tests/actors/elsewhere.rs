@@ -24,6 +24,9 @@ pub struct SharedStore {
     stalled: watch::Sender<bool>,
     creations_begun: AtomicUsize,
     news: Turns<Vec<News>>,
+    /// Whether the next wait for news panics, and the next full reading.
+    news_panic: AtomicBool,
+    reading_panics: AtomicBool,
     told: Notify,
     /// What was changed elsewhere and is not in the revision that a reader knows.
     changed: Mutex<Vec<(FeatureId, Option<Feature>)>>,
@@ -41,6 +44,8 @@ impl SharedStore {
             stalled: watch::Sender::new(false),
             creations_begun: AtomicUsize::default(),
             news: Turns::default(),
+            news_panic: AtomicBool::default(),
+            reading_panics: AtomicBool::default(),
             told: Notify::new(),
             changed: Mutex::default(),
             full_readings: AtomicUsize::default(),
@@ -63,6 +68,17 @@ impl SharedStore {
 
     pub fn be_unreadable(&self, unreadable: bool) {
         self.unreadable.store(unreadable, SeqCst);
+    }
+
+    /// The next wait for news panics.
+    pub fn panic_in_news(&self) {
+        self.news_panic.store(true, SeqCst);
+        self.told.notify_one();
+    }
+
+    /// The next reading of all definitions panics.
+    pub fn panic_in_reading(&self) {
+        self.reading_panics.store(true, SeqCst);
     }
 
     pub fn stall(&self, stalled: bool) {
@@ -175,6 +191,7 @@ impl MetadataStore for SharedStore {
 
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
         self.full_readings.fetch_add(1, SeqCst);
+        assert!(!self.reading_panics.swap(false, SeqCst), "injected panic");
         self.readable()?;
         self.inner.definitions().await
     }
@@ -185,6 +202,7 @@ impl MetadataStore for SharedStore {
 
     async fn news(&self) -> News {
         loop {
+            assert!(!self.news_panic.swap(false, SeqCst), "injected panic");
             if let Some(news) = self.news.lock().await.pop() {
                 return news;
             }

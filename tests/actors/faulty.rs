@@ -22,6 +22,7 @@ pub struct Faults {
     stalled: watch::Sender<Stall>,
     sessions_opened: AtomicUsize,
     sessions_alive: AtomicUsize,
+    operations_begun: AtomicUsize,
     adds_done: AtomicUsize,
     threads: Mutex<HashSet<ThreadId>>,
 }
@@ -43,6 +44,7 @@ impl Default for Faults {
             stalled: watch::Sender::new(Stall::Nothing),
             sessions_opened: AtomicUsize::default(),
             sessions_alive: AtomicUsize::default(),
+            operations_begun: AtomicUsize::default(),
             adds_done: AtomicUsize::default(),
             threads: Mutex::default(),
         }
@@ -78,6 +80,10 @@ impl Faults {
         self.sessions_alive.load(SeqCst)
     }
 
+    pub fn operations_begun(&self) -> usize {
+        self.operations_begun.load(SeqCst)
+    }
+
     pub fn adds_done(&self) -> usize {
         self.adds_done.load(SeqCst)
     }
@@ -87,6 +93,7 @@ impl Faults {
     }
 
     async fn meet(&self, list: &ListKey) {
+        self.operations_begun.fetch_add(1, SeqCst);
         let bad = self.panicking_entity.lock().unwrap().as_deref() == Some(list.entity_id.as_str());
         assert!(!bad, "injected panic");
         let free = |stall: &Stall| match stall {

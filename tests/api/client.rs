@@ -12,13 +12,6 @@ use tokio::net::TcpStream;
 use super::contract::Contract;
 use super::support::{self, TestServer, spawn_server};
 
-/// Which way requests come in. A header that says something about the connection makes the server hand
-/// it over to the framework; without one all that these tests send takes the fast way.
-const BY_THE_FRAMEWORK: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"api_framework");
-
-/// A line of a head that makes a request take the way that is tested.
-pub const MARK: &str = if BY_THE_FRAMEWORK { "TE: trailers\r\n" } else { "" };
-
 /// A server and the way to it.
 pub struct Api {
     pub server: TestServer,
@@ -102,9 +95,6 @@ impl Api {
         if !body.is_empty() {
             request = request.body(body.to_vec());
         }
-        if BY_THE_FRAMEWORK {
-            request = request.header("te", "trailers");
-        }
         let response = request.send().await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let answer = Answer {
@@ -134,8 +124,7 @@ impl Api {
     /// Sends bytes and reads the answer.
     pub async fn exchange(&self, request: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.server.address()).await.unwrap();
-        let end = request.windows(2).position(|w| w == b"\r\n").expect("a request line") + 2;
-        stream.write_all(&[&request[..end], MARK.as_bytes(), &request[end..]].concat()).await.unwrap();
+        stream.write_all(request).await.unwrap();
         let without_body = request.starts_with(b"HEAD ");
         Answer::read(&mut stream, without_body).await
     }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
-use liststore::api::problem::ErrorCode;
+use liststore::wire::ErrorCode;
 use serde_json::{Value, json};
 
 use super::client::Answer;
@@ -138,7 +138,7 @@ fn check_problem(answer: &Answer, about: &str) {
     let body = answer.json();
     let row = ErrorCode::table().iter().find(|row| body["code"] == row.name);
     let row = row.unwrap_or_else(|| panic!("an unknown code: {about}"));
-    assert_eq!(answer.status, row.status.as_u16(), "{about}");
+    assert_eq!(answer.status, row.status, "{about}");
     assert_eq!(body["status"], answer.status, "{about}");
     assert_eq!(body["title"], row.title, "{about}");
     assert_eq!(body["type"], format!("urn:liststore:problem:{}", row.name), "{about}");

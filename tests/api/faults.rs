@@ -76,6 +76,7 @@ pub async fn faulty_from_the_start(
         items: Arc::new(FaultyItems { faults: Arc::clone(&faults), inner: MemoryStore::default() }),
         metadata: Arc::new(FaultyMetadata { faults: Arc::clone(&faults), inner: Box::new(memory_store()) }),
         registry: Registry::new(),
+        data_dir: None,
     };
     let server = spawn_with(settings(given), Arc::new(SystemClock), stores).await;
     (Api::of(server).await, faults)

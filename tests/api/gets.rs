@@ -135,6 +135,7 @@ async fn an_item_is_visible_until_its_timestamp_plus_the_present_ttl() {
         items: Arc::new(MemoryStore::default()),
         metadata: Arc::new(memory_store()),
         registry: Registry::new(),
+        data_dir: None,
     };
     let mut server = spawn_with(settings(&[]), Arc::clone(&clock) as _, stores).await;
     server.ready().await;

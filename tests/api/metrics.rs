@@ -69,6 +69,7 @@ async fn the_table_of_metrics_is_what_a_server_shows() {
         items: Arc::new(MemoryStore::default()),
         metadata: Arc::new(memory_store()),
         registry: telemetry::registry().unwrap(),
+        data_dir: None,
     };
     let registry = stores.registry.clone();
     let mut server = spawn_with(settings(&[]), Arc::new(SystemClock), stores).await;

@@ -1,15 +1,18 @@
 //! Backups of a real server under load, brought back by starting on them.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::program::{Server, run};
+use crate::program::{Said, Server, liststore, run};
 
 const WRITERS: usize = 4;
 const ITEMS: u64 = 5;
@@ -17,13 +20,15 @@ const ITEMS: u64 = 5;
 const BASE_SECS: u64 = 1_700_000_000;
 
 /// One keep-alive connection; headers beside the necessary ones as lines.
-struct Connection(BufReader<TcpStream>);
+struct Connection<S = TcpStream>(BufReader<S>);
 
 impl Connection {
     fn open(address: &str) -> Self {
         Self(BufReader::new(TcpStream::connect(address).unwrap()))
     }
+}
 
+impl<S: Read + Write> Connection<S> {
     /// Sends a request, and reads the status and body of its answer; `None` if the server is gone.
     fn post(&mut self, path: &str, headers: &str, body: &Value) -> Option<(u16, Value)> {
         let body = body.to_string();
@@ -89,6 +94,15 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// The command that has this server write a backup.
+fn backup(server: &Server, to: &Path) -> Command {
+    server.command(&["backup", text(to), "--data-dir", text(&data_in(&server.dir))])
+}
+
+fn said(command: &mut Command) -> Said {
+    command.output().unwrap().into()
+}
+
 #[test]
 fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
     let small = [("LISTSTORE__ITEMS__EMBEDDED__CACHE_BYTES", "4 MiB")];
@@ -113,7 +127,7 @@ fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
             server.feature("renewed", "string");
             let before = writers.each_ref().map(|writer| writer.acknowledged.load(Ordering::Acquire));
             let dir = TempDir::new().unwrap();
-            let made = server.ok(&["backup", text(&data_in(&dir)), "-o", "json"]);
+            let made = said(backup(&server, &data_in(&dir)).args(["-o", "json"])).ok();
             let made: Value = serde_json::from_str(&made).unwrap();
             assert_eq!((&made["definitions"], &made["dir"]), (&json!(true), &json!(text(&data_in(&dir)))));
             assert_eq!(made["copied_files"], 0, "a hard link is enough here: {made}");
@@ -165,16 +179,16 @@ fn filled() -> Server {
 fn a_flipped_byte_is_told_with_its_file() {
     let server = filled();
     let dir = TempDir::new().unwrap();
-    let backup = dir.path().join("backup");
-    let made = server.ok(&["backup", text(&backup)]);
-    assert!(made.starts_with(&format!("backup in {}", backup.display())), "{made}");
+    let to = dir.path().join("backup");
+    let made = said(&mut backup(&server, &to)).ok();
+    assert!(made.starts_with(&format!("backup in {}", to.display())), "{made}");
     assert!(made.contains("metadata  included"), "{made}");
     drop(server);
-    let check = || run(&["check", "--dir", text(&backup)]);
+    let check = || run(&["check", "--dir", text(&to)]);
     check().ok();
     let mut files: Vec<PathBuf> =
-        std::fs::read_dir(backup.join("items")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.push(backup.join("metadata.redb"));
+        std::fs::read_dir(to.join("items")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.push(to.join("metadata.redb"));
     assert!(files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "items")).count() > 0, "{files:?}");
     for file in files {
         let whole = std::fs::read(&file).unwrap();
@@ -234,18 +248,18 @@ fn a_place_that_is_taken_is_refused_and_stays_as_it_is() {
     let server = Server::start();
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("precious"), "x").unwrap();
-    let told = server.run(&["backup", text(dir.path())]).failed(1);
+    let told = said(&mut backup(&server, dir.path())).failed(1);
     assert!(told.contains("is not empty") && told.contains("backup_dir_not_empty"), "{told}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     std::fs::create_dir(dir.path().join("other.partial")).unwrap();
-    let told = server.run(&["backup", text(&dir.path().join("other"))]).failed(1);
+    let told = said(&mut backup(&server, &dir.path().join("other"))).failed(1);
     assert!(told.contains("other.partial is there") && told.contains("backup_failed"), "{told}");
-    let told = server.run(&["backup", text(&dir.path().join("missing/parent"))]).failed(1);
-    assert!(told.contains("missing"), "{told}");
+    let told = said(&mut backup(&server, &dir.path().join("missing/parent"))).failed(1);
+    assert!(told.contains("missing") && told.contains("invalid_argument"), "{told}");
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     // A relative path is the caller's.
-    let said = server.command(&["backup", "empty"]).current_dir(dir.path()).output().unwrap();
+    let said = backup(&server, Path::new("empty")).current_dir(dir.path()).output().unwrap();
     assert!(said.status.success(), "{said:?}");
     run(&["check", "--dir", text(&empty)]).ok();
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&empty).unwrap().permissions());
@@ -254,25 +268,90 @@ fn a_place_that_is_taken_is_refused_and_stays_as_it_is() {
     assert_eq!(missing.status, 1, "{missing:?}");
 }
 
+/// A relay on the server's machine, a proxy's side car, a page in a browser: all of them come from a
+/// loopback address.
 #[test]
-fn only_who_is_on_the_machine_may_ask() {
+fn the_data_port_makes_no_backups() {
     let server = Server::start();
     let dir = TempDir::new().unwrap();
+    let to = dir.path().join("backup");
     let mut connection = Connection::open(server.address());
-    let mut ask = |headers: &str, dir: &str| {
-        let (status, body) = connection.post("/v1/backups", headers, &json!({ "dir": dir })).unwrap();
+    for header in ["", "X-Forwarded-For: 127.0.0.1\r\n"] {
+        let (status, body) = connection.post("/v1/backups", header, &json!({ "dir": text(&to) })).unwrap();
+        assert_eq!((status, &body["code"]), (403, &json!("local_only")), "{body}");
+        assert!(body["detail"].as_str().unwrap().contains("liststore backup"), "{body}");
+    }
+    assert!(!to.exists());
+}
+
+#[test]
+fn what_is_asked_over_the_socket_is_checked_as_everywhere() {
+    let server = Server::start();
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("backup");
+    let socket = data_in(&server.dir).join("admin.sock");
+    let mut connection = Connection(BufReader::new(UnixStream::connect(socket).unwrap()));
+    let mut ask = |headers: &str, body: Value| {
+        let (status, body) = connection.post("/v1/backups", headers, &body).unwrap();
         (status, body["code"].as_str().unwrap_or_default().to_owned())
     };
-    let to = dir.path().join("backup");
-    for header in ["Forwarded: for=10.0.0.1\r\n", "X-Forwarded-For: 10.0.0.1\r\n", "Origin: http://example.org\r\n"] {
-        assert_eq!(ask(header, text(&to)), (403, "local_only".to_owned()), "{header}");
-    }
-    assert_eq!(ask("", "relative/path"), (400, "invalid_argument".to_owned()));
+    let invalid = (400, "invalid_argument".to_owned());
+    assert_eq!(ask("", json!({ "dir": "relative/path" })), invalid);
+    assert_eq!(ask("", json!({ "dir": text(&to), "surprise": 1 })), invalid);
+    assert_eq!(ask("Liststore-Timeout-Ms: 0\r\n", json!({ "dir": text(&to) })), invalid);
     assert!(!to.exists());
-    assert_eq!(ask("", text(&to)), (201, String::new()));
+    assert_eq!(ask("", json!({ "dir": text(&to) })), (201, String::new()));
     assert!(to.join("metadata.redb").exists());
-    // The last one on this connection: its body is left unread.
-    assert_eq!(ask("Liststore-Timeout-Ms: 0\r\n", text(&to)), (400, "invalid_argument".to_owned()));
+}
+
+/// A backup there made the directory one that no server would start on.
+#[test]
+fn a_backup_never_goes_into_the_data_directory() {
+    let server = Server::start();
+    server.feature("seen", "string");
+    let (data, elsewhere) = (data_in(&server.dir), TempDir::new().unwrap());
+    let link = elsewhere.path().join("link");
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    std::fs::create_dir(data.join("empty")).unwrap();
+    let names = || std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect::<HashSet<_>>();
+    let before = names();
+    for to in
+        [data.join("new"), data.join("empty"), data.join("items/new"), link.join("new"), data.join("empty/../new")]
+    {
+        let told = said(&mut backup(&server, &to)).failed(1);
+        assert!(told.contains("is in the data directory") && told.contains("invalid_argument"), "{told}");
+    }
+    let told = said(&mut backup(&server, &data)).failed(1);
+    assert!(told.contains("invalid_argument") || told.contains("backup_dir_not_empty"), "{told}");
+    assert_eq!(names(), before);
+    let (status, log, dir) = server.end(Signal::SIGTERM);
+    assert_eq!(status, Some(0), "{log}");
+    let again = Server::start_in(dir, "127.0.0.1:0", &[]);
+    assert!(again.items("seen", "c-1").is_empty());
+}
+
+#[test]
+fn the_socket_is_its_owners_and_ends_with_its_server() {
+    let server = Server::start();
+    let socket = data_in(&server.dir).join("admin.sock");
+    let metadata = std::fs::metadata(&socket).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777, 0o600);
+    // A second server that finds the directory taken leaves the first one its socket.
+    let mut second = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&data_in(&server.dir))]);
+    assert_eq!(said(&mut second).status, 1);
+    let target = TempDir::new().unwrap();
+    said(&mut backup(&server, &target.path().join("first"))).ok();
+    let (_, _, dir) = server.end(Signal::SIGKILL);
+    assert!(dir.path().join("data/admin.sock").exists());
+    let data = data_in(&dir);
+    let nobody = || run(&["backup", text(&target.path().join("nobody")), "--data-dir", text(&data)]).failed(1);
+    assert!(nobody().contains("no server answers at") && nobody().contains("--data-dir"), "{}", nobody());
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    said(&mut backup(&server, &target.path().join("second"))).ok();
+    let (status, log, dir) = server.end(Signal::SIGTERM);
+    assert_eq!(status, Some(0), "{log}");
+    assert!(!dir.path().join("data/admin.sock").exists());
+    assert!(nobody().contains("no server answers at"), "{}", nobody());
 }
 
 #[test]
@@ -280,11 +359,11 @@ fn stores_that_keep_nothing_here_say_what_to_use_instead() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("backup");
     let memory = Server::start_with(&[("LISTSTORE__ITEMS__STORE", "memory")]);
-    let told = memory.run(&["backup", text(&to)]).failed(1);
+    let told = said(&mut backup(&memory, &to)).failed(1);
     assert!(told.contains("items.store is memory") && told.contains("backup_unsupported"), "{told}");
     assert!(!to.exists());
     let split = Server::start_with(&[("LISTSTORE__METADATA__STORE", "memory")]);
-    let made = split.ok(&["backup", text(&to)]);
+    let made = said(&mut backup(&split, &to)).ok();
     assert!(made.contains("metadata  NOT included"), "{made}");
     let checked = run(&["check", "--dir", text(&to)]).ok();
     assert!(checked.contains("no definitions here"), "{checked}");

@@ -42,3 +42,26 @@ fn ten_thousand_idle_connections_are_harmless() {
     assert_eq!(server.items("seen", "c-1").len(), 1);
     drop(idle);
 }
+
+/// Who scans ports is no failure of the server's: its log stays as it is.
+#[test]
+fn what_scanners_send_is_no_line_in_the_log() {
+    let server = Server::start();
+    let mut scanners = Vec::new();
+    for sent in
+        [&b""[..], b"\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"SSH-2.0-x\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\0\0\0"]
+    {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(sent).unwrap();
+        scanners.push(stream);
+    }
+    let mut another = TcpStream::connect(server.address()).unwrap();
+    assert_eq!(ask(&mut another, "/livez"), "HTTP/1.1 200");
+    drop(scanners);
+    let mut another = TcpStream::connect(server.address()).unwrap();
+    assert_eq!(ask(&mut another, "/readyz"), "HTTP/1.1 200");
+    let (_, log, _) = server.end(nix::sys::signal::Signal::SIGTERM);
+    // A start may have something to say of the machine.
+    let (_, log) = log.split_once("\"message\":\"ready\"").expect("it was ready");
+    assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
+}

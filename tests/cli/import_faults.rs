@@ -159,7 +159,7 @@ fn one_file_of_bad_rows_needs_one_header() {
 
 /// Waits until the list has `count` items.
 fn until_added(server: &Server, entity_id: &str, count: usize) {
-    let patience = Instant::now() + Duration::from_secs(20);
+    let patience = Instant::now() + Duration::from_secs(60);
     while server.items("f", entity_id).len() < count {
         assert!(Instant::now() < patience, "the items did not come");
     }

@@ -7,6 +7,7 @@ mod bench_peer;
 mod callers;
 mod commands;
 mod connections;
+mod data_dir;
 mod import;
 mod import_faults;
 #[allow(dead_code, reason = "other tests use more of it")]

@@ -86,6 +86,13 @@ impl Server {
         Self::launch(command, dir)
     }
 
+    /// The same, or why it does not start.
+    pub fn try_start_in(dir: TempDir, environment: &[(&str, &str)]) -> Result<Self, String> {
+        let mut command = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+        command.envs(environment.iter().copied());
+        Self::try_launch(command, dir)
+    }
+
     /// A fresh server in a process of which a shell command has set something.
     pub fn start_after(shell: &str) -> Self {
         let server = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
@@ -98,7 +105,11 @@ impl Server {
         Self::launch(command, TempDir::new().unwrap())
     }
 
-    fn launch(mut command: Command, dir: TempDir) -> Self {
+    fn launch(command: Command, dir: TempDir) -> Self {
+        Self::try_launch(command, dir).unwrap_or_else(|log| panic!("the server did not start: {log}"))
+    }
+
+    fn try_launch(mut command: Command, dir: TempDir) -> Result<Self, String> {
         let mut process =
             command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = collect(process.stderr.take().unwrap());
@@ -110,9 +121,10 @@ impl Server {
         }
         let url = ready.split_whitespace().find(|word| word.starts_with("http://"));
         let Some(url) = url.map(|url| url.trim_end_matches(';').to_owned()) else {
-            panic!("the server did not start: {}", log.join().unwrap());
+            process.wait().unwrap();
+            return Err(log.join().unwrap());
         };
-        Self { process, url, ready, log: Some(log), dir }
+        Ok(Self { process, url, ready, log: Some(log), dir })
     }
 
     pub fn address(&self) -> &str {

@@ -10,7 +10,7 @@ use crate::postgres;
 use crate::program::{Server, liststore};
 
 const CALLERS: usize = 4;
-const RECOVERY: Duration = Duration::from_secs(10);
+const RECOVERY: Duration = Duration::from_secs(60);
 
 fn path(number: usize) -> String {
     format!("/v1/lists/customer/seen/c-{number}/items")
@@ -59,7 +59,7 @@ fn lists_go_on_while_postgres_is_away() {
         );
         assert_eq!((refused.status, &refused.body["code"]), (503, &"metadata_unavailable".into()), "{}", refused.body);
         assert!(refused.header("retry-after").is_some());
-        assert!(began.elapsed() < Duration::from_secs(6), "refused after {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(20), "refused after {:?}", began.elapsed());
         let unknown = ask(address, "GET", "/v1/lists/customer/elsewhere/c/items", "");
         assert_eq!((unknown.status, &unknown.body["code"]), (503, &"metadata_unavailable".into()));
         assert_eq!(ask(address, "GET", "/livez", "").status, 200);
@@ -69,7 +69,7 @@ fn lists_go_on_while_postgres_is_away() {
 
     postgres.start_again();
     for (address, name) in [(one, "back-1"), (other, "back-2")] {
-        until("changes are taken again", 3 * RECOVERY, || create(address, name).0 == 201);
+        until("changes are taken again", RECOVERY, || create(address, name).0 == 201);
     }
     until("both servers know everything", RECOVERY, || {
         let known =

@@ -10,6 +10,7 @@
 mod crash;
 mod full_disk;
 mod items;
+mod lost_writes;
 mod metadata;
 mod stores;
 

@@ -14,11 +14,18 @@ use crate::backends::{Backends, Failure};
 use crate::check::check;
 use crate::faults::Fault;
 use crate::history::{History, Outcome, Promises, Request};
+use crate::metrics::Counters;
 use crate::run::{self, Done, Plan};
 use crate::server::Recipe;
 use crate::tools;
 
+/// The least that there can be: 192 KiB of adds may wait for the log, and 256 KiB of items are flushed.
 pub const CACHE_BYTES: u64 = 4 << 20;
+/// What the settings of a run are drawn from.
+const CACHES_BYTES: [u64; 3] = [CACHE_BYTES, CACHE_BYTES, CACHE_BYTES * 3 / 2];
+const FSYNC_INTERVALS_MS: [u64; 3] = [10, 100, 1_000];
+/// Fewer need not get as far as to merge files.
+const OPERATIONS_TO_MERGE: usize = 3_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Store {
@@ -86,6 +93,8 @@ pub struct Tally {
     pub unknown: usize,
     pub not_done: usize,
     pub checking: Duration,
+    /// What the servers counted.
+    pub counters: Counters,
     /// Calls that were answered, by kind.
     pub answered: BTreeMap<&'static str, usize>,
 }
@@ -109,10 +118,23 @@ impl Campaign {
                 let (campaign, backends) = (Arc::clone(&campaign), backends.clone());
                 running.spawn(async move { campaign.run(seed, backends).await.map(|tally| (seed, tally)) });
             }
-            let Some(ended) = running.join_next().await else { return Ok(tally) };
+            let Some(ended) = running.join_next().await else {
+                return campaign.made_happen(&tally).map(|()| tally);
+            };
             let (seed, of_run) = ended.map_err(|e| e.to_string())??;
             tally.add(&of_run);
             done(seed, &tally)?;
+        }
+    }
+
+    /// Whether servers did all the work that runs are to prove something about. In a single run one or the
+    /// other may not come up.
+    fn made_happen(&self, tally: &Tally) -> Result<(), String> {
+        match tally.counters.missing() {
+            Some(missing) if self.store == Store::Embedded && tally.calls >= OPERATIONS_TO_MERGE => {
+                Err(format!("there were no {missing}: {tally}"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -136,7 +158,7 @@ impl Campaign {
         });
         let recipes = recipes.collect::<Result<Vec<_>, String>>()?;
         let blame = |error: String| format!("seed {seed}, {faults:?}: {error}");
-        let Done { history, kills } = match run::run(plan, recipes).await {
+        let Done { history, kills, counters } = match run::run(plan, recipes).await {
             Ok(done) => done,
             Err(error) => return Err(blame(format!("{error}\nits directory is {}", dir.keep().display()))),
         };
@@ -149,7 +171,7 @@ impl Campaign {
             let text = format!("{} ({} violations in all)", first.explain(&history), judged.len());
             return Err(blame(format!("{text}\n{}", run::keep(dir, &history))));
         }
-        let tally = Tally { kills, checking: began.elapsed(), ..Tally::of(&history) };
+        let tally = Tally { kills, checking: began.elapsed(), counters, ..Tally::of(&history) };
         tally.worth(faults.is_empty()).map_err(|error| blame(format!("{error}\n{}", run::keep(dir, &history))))?;
         Ok(tally)
     }
@@ -196,6 +218,10 @@ impl Campaign {
         std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         let mut recipe = Recipe::new(dir);
         recipe.binary = self.server.clone().unwrap_or(recipe.binary);
+        if self.faults.is_empty() {
+            // All that is asked is to be answered, however slow the machine is.
+            recipe = recipe.set("ITEMS__OPERATION_TIMEOUT_MS", 10_000);
+        }
         if self.faults.contains(&FaultKind::Clock) {
             recipe = recipe.with_faked_clock(&tools::faketime().ok_or("libfaketime is not installed")?)?;
         }
@@ -209,7 +235,11 @@ impl Campaign {
                     Fsync::Interval => "interval",
                 };
                 // Little memory, so that there is much going to and fro between it and files.
-                recipe.set("ITEMS__EMBEDDED__FSYNC", mode).set("ITEMS__EMBEDDED__CACHE_BYTES", CACHE_BYTES)
+                let mut rng = Rng::with_seed(seed);
+                recipe
+                    .set("ITEMS__EMBEDDED__FSYNC", mode)
+                    .set("ITEMS__EMBEDDED__FSYNC_INTERVAL_MS", rng.choice(FSYNC_INTERVALS_MS).unwrap_or(1_000))
+                    .set("ITEMS__EMBEDDED__CACHE_BYTES", rng.choice(CACHES_BYTES).unwrap_or(CACHE_BYTES))
             }
         })
     }
@@ -261,6 +291,7 @@ impl Tally {
         self.unknown += other.unknown;
         self.not_done += other.not_done;
         self.checking += other.checking;
+        self.counters.add(&other.counters);
         for (kind, count) in &other.answered {
             *self.answered.entry(kind).or_default() += count;
         }
@@ -269,12 +300,15 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, calls, kills, unknown, not_done, checking, answered } = self;
+        let Self { runs, calls, kills, unknown, not_done, checking, counters, answered } = self;
         write!(
             f,
             "{runs} runs, {calls} calls, {kills} kills, {unknown} of unknown outcome, {not_done} not done; answered:"
         )?;
         answered.iter().try_for_each(|(kind, count)| write!(f, " {kind} {count},"))?;
+        if *counters != Counters::default() {
+            write!(f, " {counters},")?;
+        }
         write!(f, " {:.1} s of checking", checking.as_secs_f64())
     }
 }

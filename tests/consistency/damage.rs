@@ -158,7 +158,12 @@ fn files_below(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|e| e.to_string())? {
         let path = entry.map_err(|e| e.to_string())?.path();
-        if path.is_dir() { files.extend(files_below(&path)?) } else { files.push(path) }
+        if path.is_dir() {
+            files.extend(files_below(&path)?);
+        } else if path.is_file() {
+            // A killed server leaves its socket, too.
+            files.push(path);
+        }
     }
     files.sort();
     Ok(files)

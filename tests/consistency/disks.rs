@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use libtest_mimic::Failed;
@@ -21,26 +21,74 @@ use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::World;
 
-/// From an injected failure until the process knows of it, with a tracer in between.
-const NOTICE: Moment = NANOS_PER_SEC / 10;
+/// From an injected failure until the process knows of it, with a tracer in between and other programs on
+/// the cores.
+const NOTICE: Duration = Duration::from_secs(2);
+/// A failure that is not there by then never comes.
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(120);
+/// What a call may take: a busy machine is slow, and most tests here want every answer.
+const OPERATION_TIMEOUT_MS: u64 = 10_000;
 
 /// How many fsyncs of each thread succeed (the tracer counts them so): well above what the main
 /// thread needs to open fresh stores, which takes less than 20.
 const FSYNCS_FINE: usize = 40;
 
 pub fn embedded(dir: &Path, fsync: &str) -> Recipe {
-    Recipe::new(dir).set("ITEMS__EMBEDDED__FSYNC", fsync).set("ITEMS__EMBEDDED__CACHE_BYTES", CACHE_BYTES)
+    Recipe::new(dir)
+        .set("ITEMS__EMBEDDED__FSYNC", fsync)
+        .set("ITEMS__EMBEDDED__CACHE_BYTES", CACHE_BYTES)
+        .set("ITEMS__OPERATION_TIMEOUT_MS", OPERATION_TIMEOUT_MS)
 }
 
 /// `strace` with an injection into the calls that make files durable, and its log.
-fn traced(recipe: &mut Recipe, injection: &str) -> PathBuf {
+fn traced(recipe: &mut Recipe, injection: &str) -> FailureLog {
     let log = recipe.dir.join("strace.log");
     let log_text = log.display().to_string();
     let inject = format!("inject=fsync,fdatasync:{injection}");
     let arguments = ["strace", "-D", "-f", "-qq", "-y", "-ttt", "-o", &log_text, "--seccomp-bpf"];
     recipe.wrapper =
         arguments.into_iter().chain(["-e", "trace=fsync,fdatasync", "-e", &inject]).map(Into::into).collect();
-    log
+    FailureLog(log)
+}
+
+/// Where the tracer notes the failures that it causes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailureLog(PathBuf);
+
+impl FailureLog {
+    /// Waits until an fsync of items has failed, and the server must know of it.
+    pub async fn await_failure(&self) -> Result<(), String> {
+        let began = Instant::now();
+        while self.first("/items/")?.is_none() {
+            if began.elapsed() > FAILURE_TIMEOUT {
+                return Err(format!("no fsync of items failed within {FAILURE_TIMEOUT:?}: there is nothing to see"));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        tokio::time::sleep(NOTICE).await;
+        Ok(())
+    }
+
+    /// When the first failure was injected into a call on a path with this in it, in nanoseconds since
+    /// the Unix epoch.
+    fn first(&self, path: &str) -> Result<Option<u64>, String> {
+        let text = std::fs::read_to_string(&self.0).map_err(|e| format!("{}: {e}", self.0.display()))?;
+        let mut unfinished: HashMap<&str, bool> = HashMap::new();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let (Some(thread), Some(moment)) = (words.next(), words.next()) else { continue };
+            let ours =
+                if line.contains("resumed>") { unfinished.remove(thread) == Some(true) } else { line.contains(path) };
+            if line.contains("<unfinished") {
+                unfinished.insert(thread, ours);
+            } else if ours && line.contains("(INJECTED)") {
+                let (secs, micros) = moment.split_once('.').ok_or_else(|| format!("no moment: {line}"))?;
+                let parsed = secs.parse::<u64>().ok().zip(micros.parse::<u64>().ok());
+                return Ok(parsed.map(|(secs, micros)| secs * NANOS_PER_SEC + micros * 1_000));
+            }
+        }
+        Ok(None)
+    }
 }
 
 fn judged(history: &History) -> Result<(), String> {
@@ -71,17 +119,18 @@ pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
     let log = traced(&mut recipe, &format!("error=EIO:when={}+", FSYNCS_FINE + 1));
     let plan = Plan {
         seed: 7,
-        operations: 4_000,
+        operations: 1_000,
         suffix: String::new(),
-        faults: vec![Fault::Unwrap],
+        faults: vec![Fault::Unwrap { after: log.clone() }],
         promises: Promises::Linearizable,
         backends: None,
     };
     let Done { history, .. } = run::run(plan, vec![recipe]).await?;
-    let failed = first_failure(&log, "/items/")?.ok_or("no fsync of items failed: there is nothing to see")?;
+    let failed = log.first("/items/")?.ok_or("no fsync of items failed: there is nothing to see")?;
     let failed = failed.saturating_sub(history.epoch);
     let replaced = *history.ends.first().ok_or("the server was not replaced")?;
-    let during = |call: &&Call| call.from > failed + NOTICE && call.to < replaced;
+    let notice = Moment::try_from(NOTICE.as_nanos()).expect("seconds");
+    let during = |call: &&Call| call.from > failed + notice && call.to < replaced;
     if let Some(call) = history.calls.iter().filter(during).find(|call| is_item_write(call) && is_acknowledged(call)) {
         return Err(format!("acknowledged after an fsync had failed at {:.3} ms: {call}", failed as f64 / 1e6).into());
     }
@@ -91,27 +140,6 @@ pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
         return Err(format!("{refused} writes refused and {read} reads answered after the failure").into());
     }
     Ok(judged(&history)?)
-}
-
-/// When the first failure was injected into a call on a path with this in it, in nanoseconds since
-/// the Unix epoch.
-fn first_failure(log: &Path, path: &str) -> Result<Option<u64>, String> {
-    let text = std::fs::read_to_string(log).map_err(|e| format!("{}: {e}", log.display()))?;
-    let mut unfinished: HashMap<&str, bool> = HashMap::new();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(thread), Some(moment)) = (words.next(), words.next()) else { continue };
-        let ours =
-            if line.contains("resumed>") { unfinished.remove(thread) == Some(true) } else { line.contains(path) };
-        if line.contains("<unfinished") {
-            unfinished.insert(thread, ours);
-        } else if ours && line.contains("(INJECTED)") {
-            let (secs, micros) = moment.split_once('.').ok_or_else(|| format!("no moment: {line}"))?;
-            let parsed = secs.parse::<u64>().ok().zip(micros.parse::<u64>().ok());
-            return Ok(parsed.map(|(secs, micros)| secs * NANOS_PER_SEC + micros * 1_000));
-        }
-    }
-    Ok(None)
 }
 
 /// Fsyncs that take long: nothing is acknowledged sooner, neither items nor definitions.

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use tokio::sync::watch;
 
 use crate::backends::Failure;
+use crate::disks::FailureLog;
 use crate::run::Plan;
 use crate::subject::Subject;
 
@@ -23,8 +24,9 @@ pub enum Fault {
     Pause,
     /// The wall clock goes forward or back by an hour, from wherever it is to a third place.
     StepClock,
-    /// SIGKILL, then a start without the program that ran the server so far.
-    Unwrap,
+    /// Once the program that the server runs in has failed it, and clients have seen that: SIGKILL, then a
+    /// start without that program.
+    Unwrap { after: FailureLog },
     /// A store that is not the server's own fails for a while.
     Backend(Failure),
 }
@@ -32,6 +34,8 @@ pub enum Fault {
 /// How far a start may get before it is killed: from hardly begun to serving.
 const START_KILL_MS_MAX: u64 = 400;
 const PAUSE_MS: u64 = 300;
+/// Enough for some reads and some writes.
+const CALLS_AFTER_FAILURE: usize = 300;
 const CLOCK_OFFSETS_SECS: [i64; 3] = [-3_600, 0, 3_600];
 
 /// Makes the plan's faults happen in its order, evenly over its operations, give or take. Returns
@@ -51,6 +55,13 @@ pub fn inject(
             // An error is the end of all clients: they are done, and so are the faults.
             if done.wait_for(|done| *done >= at).await.is_err() {
                 break;
+            }
+            if let Fault::Unwrap { after } = &fault {
+                after.await_failure().await?;
+                let so_far = *done.borrow();
+                if done.wait_for(|done| *done >= so_far + CALLS_AFTER_FAILURE).await.is_err() {
+                    break;
+                }
             }
             kills += match (fault, &backends) {
                 (Fault::Backend(failure), Some(backends)) => backends.fail(failure, &mut rng).await.map(|()| 0)?,
@@ -89,7 +100,7 @@ async fn carry_out(fault: Fault, subject: &Subject, rng: &mut Rng) -> Result<usi
             let offset = rng.choice(CLOCK_OFFSETS_SECS).unwrap_or_default();
             subject.step_clock(offset).map(|()| 0)
         }
-        Fault::Unwrap => {
+        Fault::Unwrap { .. } => {
             subject.kill().await?;
             subject.alter(|recipe| recipe.wrapper.clear());
             subject.bring_up().await?;

@@ -15,6 +15,7 @@ mod faults;
 mod history;
 mod http;
 mod long;
+mod metrics;
 mod quick;
 mod run;
 mod server;
@@ -28,6 +29,7 @@ mod cassandra;
 #[path = "../support/postgres.rs"]
 #[allow(dead_code, reason = "other suites look into databases, and cut connections")]
 mod postgres;
+#[allow(dead_code, reason = "no test here needs all of it")]
 #[path = "../support/proxy.rs"]
 mod proxy;
 

@@ -1,7 +1,7 @@
 //! One run: a world drawn from a seed, clients at work on a server while faults happen, and the
 //! history of it all.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,6 +14,7 @@ use crate::calls::{outcome, wire};
 use crate::faults::{self, Fault};
 use crate::history::{Call, ClockStep, History, Key, ListName, Moment, NEVER, Outcome, Promises, Request, VersionName};
 use crate::http::{Connection, Endpoint};
+use crate::metrics::Counters;
 use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::{Work, World};
@@ -42,6 +43,8 @@ pub struct Plan {
 pub struct Done {
     pub history: History,
     pub kills: usize,
+    /// What the servers counted.
+    pub counters: Counters,
 }
 
 /// The moments of one history.
@@ -97,7 +100,7 @@ pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
         subjects.push(subject);
     }
     let done = Arc::new(watch::Sender::new(0_usize));
-    let left = Arc::new(AtomicUsize::new(plan.operations));
+    let left = Arc::new(Left { operations: AtomicUsize::new(plan.operations), faults: AtomicBool::new(true) });
     let mut rng = Rng::with_seed(plan.seed);
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
@@ -116,7 +119,10 @@ pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
                 Some(made) => calls.append(&mut made.map_err(|e| e.to_string())?),
                 None => break,
             },
-            ended = &mut faulted, if kills.is_none() => kills = Some(ended.map_err(|e| e.to_string())??),
+            ended = &mut faulted, if kills.is_none() => {
+                kills = Some(ended.map_err(|e| e.to_string())??);
+                left.faults.store(false, Ordering::Relaxed);
+            }
         }
     }
     let kills = match kills {
@@ -130,11 +136,12 @@ pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     last.look_at_all().await;
     // Its connections end with it: a server that stops waits for those that are open.
     calls.append(&mut last.into_calls());
-    let mut clock_steps = Vec::new();
+    let (mut clock_steps, mut counters) = (Vec::new(), Counters::default());
     for subject in &subjects {
         clock_steps.append(&mut subject.finish().await?);
+        counters.add(&subject.counters());
     }
-    Ok(Done { history: history(&world, &timeline, plan.promises, calls, clock_steps), kills })
+    Ok(Done { history: history(&world, &timeline, plan.promises, calls, clock_steps), kills, counters })
 }
 
 /// The history of a world in which these calls were made after its features were created.
@@ -180,6 +187,23 @@ async fn exchange(
     outcome(request, connection.exchange(endpoint, wire.method, &wire.path_and_query, wire.body).await)
 }
 
+/// What there still is to do: operations, and faults that want to meet some.
+struct Left {
+    operations: AtomicUsize,
+    faults: AtomicBool,
+}
+
+impl Left {
+    fn nothing(&self) -> bool {
+        self.operations.load(Ordering::Relaxed) == 0 && !self.faults.load(Ordering::Relaxed)
+    }
+
+    fn made(&self, operations: usize) {
+        let subtract = |left: usize| Some(left.saturating_sub(operations));
+        let _ = self.operations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
+    }
+}
+
 /// One client: what it is told is what its history says.
 pub struct Client {
     number: usize,
@@ -207,11 +231,11 @@ impl Client {
         self.calls
     }
 
-    async fn work(mut self, left: Arc<AtomicUsize>, done: Arc<watch::Sender<usize>>) -> Vec<Call> {
+    async fn work(mut self, left: Arc<Left>, done: Arc<watch::Sender<usize>>) -> Vec<Call> {
         loop {
             let before = self.calls.len();
             // A walk may go past the number of operations by its few pages.
-            if left.load(Ordering::Relaxed) == 0 {
+            if left.nothing() {
                 return self.calls;
             }
             // Only a server that is alone has a clock that steps.
@@ -220,12 +244,17 @@ impl Client {
                 Work::Once(request) => {
                     self.call(request, None).await;
                 }
+                Work::Series(requests) => {
+                    for request in requests {
+                        self.call(request, None).await;
+                    }
+                }
                 Work::Walk { list, min, max, limit_max, pages_max } => {
                     self.walk(list, min, max, limit_max, pages_max).await;
                 }
             }
             let made = self.calls.len() - before;
-            let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(made)));
+            left.made(made);
             done.send_modify(|done| *done += made);
         }
     }

@@ -9,7 +9,8 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::timeout;
 
 use crate::history::{ClockStep, Moment, NANOS_PER_SEC};
-use crate::http::Endpoint;
+use crate::http::{Connection, Endpoint};
+use crate::metrics::Counters;
 use crate::run::Timeline;
 use crate::server::{Recipe, Server};
 
@@ -21,6 +22,8 @@ pub struct Subject {
     /// The server that runs, and which of all starts it is.
     running: AsyncMutex<Option<(Server, usize)>>,
     clock_steps: Mutex<Vec<ClockStep>>,
+    /// What the servers that have ended had counted.
+    counters: Mutex<Counters>,
 }
 
 impl Subject {
@@ -31,6 +34,7 @@ impl Subject {
             endpoint: watch::Sender::new(None),
             running: AsyncMutex::new(None),
             clock_steps: Mutex::default(),
+            counters: Mutex::default(),
         };
         subject.bring_up().await?;
         Ok(subject)
@@ -94,10 +98,24 @@ impl Subject {
 
     async fn end(&self, by: fn(Server) -> Result<(), String>) -> Result<(), String> {
         let Some((server, incarnation)) = self.running.lock().await.take() else { return Ok(()) };
+        self.count(&server.address).await;
         let ended = tokio::task::spawn_blocking(move || by(server)).await.map_err(|e| e.to_string())?;
         self.endpoint.send_replace(None);
         self.timeline.ended(incarnation);
         ended
+    }
+
+    /// Adds up what a server has counted, which it forgets when it ends.
+    async fn count(&self, address: &str) {
+        // One that cannot tell any more has counted for nothing.
+        if let Some(counted) = Counters::of(&mut Connection::default(), address).await {
+            self.counters.lock().expect("nobody panics with it").add(&counted);
+        }
+    }
+
+    /// What all its servers that have ended had counted.
+    pub fn counters(&self) -> Counters {
+        self.counters.lock().expect("nobody panics with it").clone()
     }
 
     /// Starts a process while the server is down, and ends it by SIGKILL after a while, wherever

@@ -1,12 +1,14 @@
-//! What the clients do: few hot lists and many cold ones, features that come and go, items about
-//! to expire. Everything is drawn from the seed; only the interleaving is not.
+//! What the clients do: few hot lists and many cold ones, long lists, large values, features that come
+//! and go, items about to expire. Everything is drawn from the seed; only the interleaving is not.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
+use liststore::domain::{EntityType, FeatureId, FeatureKey, FeatureName, Generation, Token, VersionLabel};
 
+use crate::calls::ENTITY_TYPE;
 use crate::history::{Item, ListName, NANOS_PER_SEC, Request, ValueType, VersionName};
 
 pub const LONG_TTL_SECS: u64 = 30 * 86_400;
@@ -14,6 +16,15 @@ const TTLS_SECS: [u64; 3] = [1_800, 3_600, 7_200];
 const CLUSTERS_KEPT: usize = 24;
 const HOT_LISTS: usize = 3;
 const COLD_LISTS: usize = 60;
+const BULKY_LISTS: usize = 3;
+/// The partition of the embedded store's files in which all lists are that have large values, are long,
+/// or hold what expires: it has most of the bytes, and is merged again and again.
+const FULL_PARTITION: u64 = 11;
+/// Embedded stores keep so many of the newest items of a list in memory at most; gets of more look
+/// elsewhere.
+const HEAD_LIMIT: usize = 512;
+/// Of a value; what the API takes is a little more.
+const VALUE_BYTES_MAX: usize = 60_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -25,6 +36,23 @@ enum Kind {
     Churned,
     /// Of a version whose TTL changes, with items about to expire.
     Expiring,
+    /// More items than a head has, many at each timestamp.
+    Long,
+    /// Values so large that a few adds fill the queue of a small store, and its memory.
+    Bulky,
+}
+
+impl Kind {
+    /// Of the calls on such a list, those that remove all of it.
+    fn percent_emptied(self) -> u8 {
+        match self {
+            Self::Long => 1,
+            Self::Hot => 2,
+            // So that a page of it is not all that a run is about.
+            Self::Bulky => 6,
+            _ => 3,
+        }
+    }
 }
 
 /// One list, and what was sent to it lately: what there is to be added again or removed.
@@ -48,6 +76,8 @@ pub struct World {
 /// What a client does next.
 pub enum Work {
     Once(Request),
+    /// Gets of one list, one after the other on one connection.
+    Series(Vec<Request>),
     /// Page after page with these bounds, at most so many, with a limit drawn for each.
     Walk {
         list: ListName,
@@ -81,8 +111,12 @@ impl World {
         for label in ["", "a", "b/2"] {
             add("churned", label, "u".to_owned(), Kind::Churned, ValueType::String);
         }
-        for number in 0..2 {
-            add("brief", "", format!("b-{number}"), Kind::Expiring, ValueType::String);
+        for (feature, kind, count) in
+            [("brief", Kind::Expiring, 2), ("long", Kind::Long, 1), ("bulky", Kind::Bulky, BULKY_LISTS)]
+        {
+            for entity in in_full_partition(&name(feature)).take(count) {
+                add(feature, "", entity, kind, ValueType::String);
+            }
         }
         let features = vec![
             (name("hot"), ValueType::String, LONG_TTL_SECS),
@@ -91,6 +125,8 @@ impl World {
             (name("blobs"), ValueType::Bytes, LONG_TTL_SECS),
             (name("churned"), ValueType::String, LONG_TTL_SECS),
             (name("brief"), ValueType::String, TTLS_SECS[1]),
+            (name("long"), ValueType::String, LONG_TTL_SECS),
+            (name("bulky"), ValueType::String, LONG_TTL_SECS),
         ];
         let expiring = VersionName { feature: name("brief"), label: String::new() };
         Self { lists, features, churned: name("churned"), expiring, epoch, values: AtomicU64::new(1) }
@@ -115,8 +151,10 @@ impl World {
     /// `wall` is what the server's clock shows, about, in nanoseconds.
     pub fn next(&self, rng: &mut Rng, wall: u64) -> Work {
         let chosen = match rng.u8(0..100) {
-            0..56 => Kind::Hot,
-            56..80 => Kind::Cold,
+            0..48 => Kind::Hot,
+            48..69 => Kind::Cold,
+            69..75 => Kind::Long,
+            75..80 => Kind::Bulky,
             80..86 => return Work::Once(self.define(rng)),
             86..93 => Kind::Churned,
             _ => Kind::Expiring,
@@ -124,13 +162,15 @@ impl World {
         let of_kind: Vec<&List> = self.lists.iter().filter(|list| list.kind == chosen).collect();
         let list = of_kind[rng.usize(0..of_kind.len())];
         match rng.u8(0..100) {
-            0..38 => Work::Once(self.get(rng, list)),
+            0..30 => Work::Once(self.get(rng, list)),
+            30..38 => self.series(rng, list),
             38..46 => self.walk(rng, list),
             46..72 => self.add(rng, list, wall),
             72..82 => self.add_again(rng, list, wall),
+            last if last >= 100 - chosen.percent_emptied() => {
+                Work::Once(Request::RemoveAll { list: list.name.clone() })
+            }
             82..97 => self.remove(rng, list),
-            97..99 if chosen == Kind::Hot => Work::Once(Request::RemoveAll { list: list.name.clone() }),
-            97..100 if chosen != Kind::Hot => Work::Once(Request::RemoveAll { list: list.name.clone() }),
             _ => Work::Once(self.get(rng, list)),
         }
     }
@@ -156,6 +196,10 @@ impl World {
     /// A timestamp out of a small grid, so that there are many ties and near ties; or one that is
     /// about to expire by one of the TTLs.
     fn timestamp(&self, rng: &mut Rng, kind: Kind, wall: u64) -> u64 {
+        if matches!(kind, Kind::Long | Kind::Bulky) {
+            // Few, so that heads are full of ties, and change all the time.
+            return self.epoch - rng.u64(0..3) * NANOS_PER_SEC;
+        }
         if kind == Kind::Expiring && rng.u8(0..4) > 0 {
             let ttl = TTLS_SECS[rng.usize(0..TTLS_SECS.len())] * NANOS_PER_SEC;
             return wall - ttl + rng.u64(0..3 * NANOS_PER_SEC) - NANOS_PER_SEC;
@@ -168,11 +212,18 @@ impl World {
         self.epoch / hour * hour - 600 * NANOS_PER_SEC + rng.u64(0..24) * 60 * NANOS_PER_SEC / 4 + rng.u64(0..3)
     }
 
-    /// A value that nobody has used; a few are long, so that stores have something to write.
-    fn value(&self, rng: &mut Rng, value_type: ValueType) -> String {
+    /// A value that nobody has used; a few are large, so that stores have something to write.
+    fn value(&self, rng: &mut Rng, list: &List) -> String {
         let number = self.values.fetch_add(1, Ordering::Relaxed);
-        let padding = if rng.u8(0..20) == 0 { "·".repeat(rng.usize(100..2_000)) } else { String::new() };
-        match value_type {
+        let padding = match list.kind {
+            Kind::Bulky => {
+                let at_most = rng.usize(2_000..VALUE_BYTES_MAX);
+                "x".repeat(rng.usize(1_000..at_most))
+            }
+            _ if rng.u8(0..20) == 0 => "·".repeat(rng.usize(100..2_000)),
+            _ => String::new(),
+        };
+        match list.value_type {
             ValueType::String => format!("\"v-{number} é\\n{padding}\""),
             ValueType::Int64 => format!("-{number}"),
             ValueType::Json => format!("{{\"n\":[{number},null],\"t\":\"é{padding}\"}}"),
@@ -184,13 +235,16 @@ impl World {
     }
 
     fn add(&self, rng: &mut Rng, list: &List, wall: u64) -> Work {
-        let fresh = |rng: &mut Rng| Item {
-            timestamp: self.timestamp(rng, list.kind, wall),
-            value: self.value(rng, list.value_type),
-        };
+        let fresh =
+            |rng: &mut Rng| Item { timestamp: self.timestamp(rng, list.kind, wall), value: self.value(rng, list) };
         let items: Vec<Item> = match (list.kind, rng.u8(0..100)) {
             // Only one by one is it certain from the answer which items had expired.
-            (Kind::Expiring, _) | (_, 0..45) => vec![fresh(rng)],
+            (Kind::Expiring, _) => vec![fresh(rng)],
+            (Kind::Long, 20..) => {
+                let timestamp = self.timestamp(rng, list.kind, wall);
+                (0..rng.usize(20..120)).map(|_| Item { timestamp, ..fresh(rng) }).collect()
+            }
+            (_, 0..45) => vec![fresh(rng)],
             (_, 45..75) => (0..rng.usize(2..7)).map(|_| fresh(rng)).collect(),
             (_, 75..85) => {
                 let timestamp = self.on_grid(rng);
@@ -199,7 +253,7 @@ impl World {
             (Kind::Cold, 97..100) => (0..rng.usize(100..400)).map(|_| fresh(rng)).collect(),
             _ => {
                 let mut items: Vec<Item> = Vec::new();
-                let value = self.value(rng, list.value_type);
+                let value = self.value(rng, list);
                 for _ in 0..rng.usize(2..6) {
                     let timestamp = self.on_grid(rng);
                     if items.iter().all(|item| item.timestamp != timestamp) {
@@ -212,6 +266,8 @@ impl World {
         let mut sent = list.sent.lock().expect("no client panics");
         if items.len() < 10 {
             sent.push_back(items.clone());
+        } else if list.kind == Kind::Long {
+            sent.push_back(items[..2].to_vec());
         }
         if sent.len() > CLUSTERS_KEPT {
             sent.pop_front();
@@ -235,7 +291,7 @@ impl World {
     fn remove(&self, rng: &mut Rng, list: &List) -> Work {
         let value = match Self::recent(rng, list) {
             Some(items) if rng.u8(0..10) > 0 => items[rng.usize(0..items.len())].value.clone(),
-            _ => self.value(rng, list.value_type),
+            _ => self.value(rng, list),
         };
         Work::Once(Request::RemoveValue { list: list.name.clone(), value })
     }
@@ -260,12 +316,23 @@ impl World {
     fn get(&self, rng: &mut Rng, list: &List) -> Request {
         let (min, max) = self.bounds(rng, list);
         let limit = match rng.u8(0..10) {
+            _ if list.kind == Kind::Bulky => Some(rng.usize(1..12)),
             0..4 => None,
             4..6 => Some(rng.usize(1..5)),
             6..8 => Some(rng.usize(5..60)),
             _ => Some(rng.usize(1_000..=10_000)),
         };
         Request::Get { list: list.name.clone(), min, max, limit, after: None }
+    }
+
+    /// By turns what the head of a list may answer, and what goes behind it.
+    fn series(&self, rng: &mut Rng, list: &List) -> Work {
+        let short_first = rng.bool();
+        let get = |short: bool, rng: &mut Rng| {
+            let limit = if short { rng.usize(1..40) } else { HEAD_LIMIT + rng.usize(1..200) };
+            Request::Get { list: list.name.clone(), min: None, max: None, limit: Some(limit), after: None }
+        };
+        Work::Series((0..rng.usize(2..5)).map(|number| get((number % 2 == 0) == short_first, rng)).collect())
     }
 
     fn walk(&self, rng: &mut Rng, list: &List) -> Work {
@@ -277,4 +344,15 @@ impl World {
         let (limit_max, pages_max) = (rng.usize(1..30), rng.usize(2..8));
         Work::Walk { list: list.name.clone(), min, max, limit_max, pages_max }
     }
+}
+
+/// Entity IDs of a feature whose lists are in the full partition.
+fn in_full_partition(feature: &str) -> impl Iterator<Item = String> {
+    let id = FeatureId {
+        entity_type: EntityType::new(ENTITY_TYPE).expect("a name"),
+        name: FeatureName::new(feature).expect("a name"),
+    };
+    let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
+    let hash = move |entity: &str| Token::of_bytes(format!("{}\0{entity}", key.as_str()).as_bytes()).as_i64();
+    (0..).map(|number| format!("f-{number}")).filter(move |entity| hash(entity).cast_unsigned() >> 60 == FULL_PARTITION)
 }

@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use liststore::domain::{Clock, SystemClock, Timestamp};
 use liststore::items::ItemStore;
+use liststore::items::cql::CqlOptions;
 
 use crate::cassandra::shared_options;
 use crate::probe::{Server, bare, fresh_list, now, now_micros, stored, write_row};
 
 /// A clock that is a fixed time off.
 struct OffClock {
-    seconds: i64,
+    millis: i64,
 }
 
 impl Clock for OffClock {
     fn now(&self) -> Timestamp {
-        let nanos = SystemClock.now().as_nanos().checked_add_signed(self.seconds * 1_000_000_000);
+        let nanos = SystemClock.now().as_nanos().checked_add_signed(self.millis * 1_000_000);
         Timestamp::from_nanos(nanos.unwrap()).unwrap()
     }
 }
@@ -36,6 +37,49 @@ async fn a_removal_by_value_outranks_a_faster_clock() {
     // Remove all has one timestamp of its own, and misses what a faster clock wrote.
     server.remove_all(&list).await;
     assert_eq!(server.values(&list).await, [b"w"]);
+}
+
+/// The deletion of what a fast clock wrote once hid the other items with that value too, when they were
+/// added again.
+#[tokio::test]
+async fn an_item_of_a_faster_clock_does_not_take_the_others_along() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
+    let base = now();
+    let earlier = Timestamp::from_nanos(base.as_nanos() - 1_000_000).unwrap();
+    server.add(&list, &[(earlier, b"v")]).await;
+    write_row(&bare, &list, base, b"v", 600, now_micros() + 3_600 * SECOND).await;
+    assert_eq!(server.remove(&list, b"v").await, 2);
+    assert!(server.values(&list).await.is_empty());
+    server.add(&list, &[(earlier, b"v")]).await;
+    assert_eq!(server.values(&list).await, [b"v"], "only what the fast clock wrote stays hidden");
+}
+
+/// What is promised with clocks within `clock_skew_max` of each other: a removal that was acknowledged
+/// hides no later add, on whichever server, and misses no earlier one.
+#[tokio::test]
+async fn removals_and_adds_on_servers_within_the_allowed_skew_keep_their_order() {
+    let options = CqlOptions { clock_skew_max: Duration::from_millis(300), ..shared_options() };
+    let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 250 })).await;
+    for _ in 0..3 {
+        // One that has met no write of the fast one, whose clock it could follow.
+        let slow = Server::open_with(options.clone(), Arc::new(OffClock { millis: 0 })).await;
+        let (list, base) = (fresh_list(), now());
+        fast.add(&list, &[(base, b"v")]).await;
+        assert_eq!(fast.remove(&list, b"v").await, 1);
+        slow.add(&list, &[(base, b"v")]).await;
+        assert_eq!(slow.values(&list).await, [b"v"], "after a removal by value");
+        fast.remove_all(&list).await;
+        let slow = Server::open_with(options.clone(), Arc::new(OffClock { millis: 0 })).await;
+        slow.add(&list, &[(base, b"v")]).await;
+        assert_eq!(fast.values(&list).await, [b"v"], "after the removal of all");
+        // And an add of the fast one is not missed.
+        let other = fresh_list();
+        let slow = Server::open_with(options.clone(), Arc::new(OffClock { millis: 0 })).await;
+        fast.add(&other, &[(base, b"w")]).await;
+        slow.remove_all(&other).await;
+        assert!(slow.values(&other).await.is_empty());
+    }
 }
 
 #[tokio::test]
@@ -68,8 +112,8 @@ async fn an_add_after_a_removal_wins_over_a_clock_up_to_five_seconds_ahead() {
 #[tokio::test]
 async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
     let options = shared_options();
-    let fast = Server::open_with(options.clone(), Arc::new(OffClock { seconds: 3 })).await;
-    let slow = Server::open_with(options.clone(), Arc::new(OffClock { seconds: 0 })).await;
+    let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 3_000 })).await;
+    let slow = Server::open_with(options.clone(), Arc::new(OffClock { millis: 0 })).await;
     let (list, base) = (fresh_list(), now());
     fast.add(&list, &[(base, b"v")]).await;
     assert_eq!(slow.remove(&list, b"v").await, 1);
@@ -78,7 +122,7 @@ async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
     assert_eq!(fast.values(&list).await, [b"v"]);
 
     // A server that has met no write of the faster one misses its items when it removes all.
-    let strange = Server::open_with(options, Arc::new(OffClock { seconds: 0 })).await;
+    let strange = Server::open_with(options, Arc::new(OffClock { millis: 0 })).await;
     let other = fresh_list();
     fast.add(&other, &[(base, b"v")]).await;
     strange.remove_all(&other).await;

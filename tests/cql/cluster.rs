@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use liststore::domain::{ListKey, Timestamp};
-use liststore::items::cql::{inspect, migrate};
-use liststore::items::{Range, StoreError};
+use liststore::items::cql::{CqlOptions, inspect, migrate};
+use liststore::items::{ItemStore, Range, StoreError};
+use scylla_proxy::{Reaction, RequestReaction, RequestRule};
 
 use crate::cassandra::{self, Cluster};
+use crate::forger::{Forger, Sent, of};
 use crate::probe::{Server, fresh_list, now};
 
 /// What many callers did at once, and what became of it.
@@ -91,6 +93,29 @@ async fn until(load: &Load, more: u64) {
     }
 }
 
+/// A node that answers no read, though it lives, keeps the permits of those that it was sent. The others
+/// must go on with the rest, before anybody has found out that it hangs: none but those that it was sent
+/// may fail, where no permit is free to ask another node for them.
+async fn one_node_never_has_all_permits(options: &CqlOptions) {
+    let mut forger = Forger::before(options.clone()).await;
+    let options = CqlOptions { permits: 16, permit_wait: Duration::from_secs(4), ..forger.options.clone() };
+    let server = Server { deadline: Duration::from_secs(4), ..Server::open(options).await };
+    forger.on_requests_to(2, vec![RequestRule(of(Sent::Read), RequestReaction::drop_frame())]);
+    let (answered, failed) = (Cell::new(0), Cell::new(0));
+    let callers = (0..40).map(|_| async {
+        while answered.get() < 500 {
+            match server.session.get(&server.op(), &fresh_list(), &crate::probe::EVERYTHING).await {
+                Ok(_) => answered.set(answered.get() + 1),
+                Err(_) => failed.set(failed.get() + 1),
+            }
+            assert!(failed.get() <= 8, "after {} answers", answered.get());
+        }
+    });
+    join_all(callers).await;
+    let (permits, _) = server.store.permits().unwrap();
+    assert!((1..=permits.bound / 2).contains(&permits.in_use), "{permits:?}");
+}
+
 #[tokio::test]
 async fn three_nodes_lose_and_regain_one_and_then_two() {
     let _turn = cassandra::turn().await;
@@ -145,6 +170,9 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
             assert!(acknowledged.iter().all(|value| seen.contains(value)), "{case}: an acknowledged item is lost");
         }
     }
+
+    one_node_never_has_all_permits(&options).await;
+    told("a node that hangs has had no more than its share");
 
     // Two of three are gone: no quorum, and nothing was begun.
     let list = fresh_list();

@@ -107,6 +107,32 @@ async fn many_readers_never_miss_what_another_server_wrote_before() {
     assert!(reader.metric("liststore_cql_reads_joined_total", "") > 0.0);
 }
 
+/// Twelve gets once waited up to 600 ms for the one before them, which alone was slow.
+#[tokio::test]
+async fn one_slow_answer_delays_nobody_else() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"v")]).await;
+    let once = of(Sent::Read).and(Condition::TrueForLimitedTimes(1));
+    forger.on_requests(vec![RequestRule(once, RequestReaction::delay(10 * HELD))]);
+    let others = async {
+        let answers = join_all((0..12).map(|_| read(&server, &list, LONG))).await;
+        (answers, Instant::now())
+    };
+    let slow = async {
+        let answer = read(&server, &list, LONG).await;
+        (answer, Instant::now())
+    };
+    let ((slow, slow_ended), (others, others_ended)) = tokio::join!(slow, others);
+    assert_eq!(slow.unwrap(), [b"v"]);
+    for values in others {
+        assert_eq!(values.unwrap(), [b"v"]);
+    }
+    assert!(others_ended < slow_ended, "they waited for the one that was slow");
+    assert_eq!(requests(&server), 2);
+}
+
 #[tokio::test]
 async fn a_failure_is_told_to_all_who_joined() {
     let mut forger = Forger::start().await;

@@ -19,14 +19,22 @@ pub struct Forger {
 
 impl Forger {
     pub async fn start() -> Self {
-        let options = shared_options();
-        let real: SocketAddr = options.contact_points[0].parse().unwrap();
+        Self::before(shared_options()).await
+    }
+
+    /// In front of each of the nodes that are the contact points of these options.
+    pub async fn before(options: CqlOptions) -> Self {
+        let real: Vec<SocketAddr> = options.contact_points.iter().map(|point| point.parse().unwrap()).collect();
         // The driver finds a node's address in the cluster's tables and takes the contact point's
-        // port: so the proxy has the node's address, and a port of its own.
-        let free = std::net::TcpListener::bind((real.ip(), 0)).unwrap().local_addr().unwrap();
-        let node = Node::builder().real_address(real).proxy_address(free).shard_awareness(ShardAwareness::Unaware);
-        let proxy = Proxy::builder().with_node(node.build()).build().run().await.unwrap();
-        let contact_points = vec![free.to_string()];
+        // port: so the proxy has the nodes' addresses, and one port of its own.
+        let port = std::net::TcpListener::bind((real[0].ip(), 0)).unwrap().local_addr().unwrap().port();
+        let proxied: Vec<_> = real.iter().map(|node| SocketAddr::new(node.ip(), port)).collect();
+        let proxy = real.iter().zip(&proxied).fold(Proxy::builder(), |proxy, (real, proxied)| {
+            let node = Node::builder().real_address(*real).proxy_address(*proxied);
+            proxy.with_node(node.shard_awareness(ShardAwareness::Unaware).build())
+        });
+        let proxy = proxy.build().run().await.unwrap();
+        let contact_points = proxied.iter().map(ToString::to_string).collect();
         Self {
             proxy,
             options: CqlOptions { contact_points, read_consistency: READ, write_consistency: WRITE, ..options },
@@ -34,7 +42,12 @@ impl Forger {
     }
 
     pub fn on_requests(&mut self, rules: Vec<RequestRule>) {
-        self.proxy.running_nodes[0].change_request_rules(Some(rules));
+        self.on_requests_to(0, rules);
+    }
+
+    /// To the n-th node, from 0.
+    pub fn on_requests_to(&mut self, node: usize, rules: Vec<RequestRule>) {
+        self.proxy.running_nodes[node].change_request_rules(Some(rules));
     }
 
     pub fn on_responses(&mut self, rules: Vec<ResponseRule>) {

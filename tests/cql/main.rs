@@ -7,12 +7,16 @@ mod cluster;
 mod coalescing;
 mod detection;
 mod forged;
+mod forged_cluster;
 mod forger;
 mod outage;
+mod permits;
 mod probe;
 mod rows;
 mod schema;
 mod servers;
+mod tls;
+mod topology;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;

@@ -103,8 +103,18 @@ impl Server {
         self.try_add(list, &self.op(), items).await.unwrap();
     }
 
+    /// What the list holds. A cluster that did not answer just now refuses until it was probed again: that is
+    /// waited for.
     pub async fn get(&self, list: &ListKey) -> ItemPage {
-        self.session.get(&self.op(), list, &EVERYTHING).await.unwrap()
+        let op = self.op();
+        loop {
+            match self.session.get(&op, list, &EVERYTHING).await {
+                Err(StoreError::Unavailable { .. }) if Instant::now() < op.deadline => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                read => return read.unwrap(),
+            }
+        }
     }
 
     pub async fn values(&self, list: &ListKey) -> Vec<Vec<u8>> {

@@ -79,7 +79,7 @@ async fn a_migration_makes_the_schema_once() {
     let done = migrate(&keyspace.options, false).await.unwrap();
     assert_eq!(done, planned, "a dry run says what is done");
     assert_eq!((done.dialect, done.datacenter.as_str()), (Dialect::Cassandra, "datacenter1"));
-    assert_eq!(done.steps.len(), 3);
+    assert_eq!(done.steps.len(), 4);
     assert_eq!(keyspace.state().await, SchemaState::Current);
 
     let again = migrate(&keyspace.options, false).await.unwrap();
@@ -149,9 +149,8 @@ async fn a_migration_that_broke_off_is_taken_up() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP INDEX KS.list_items_by_value").await;
-    assert!(matches!(keyspace.state().await, SchemaState::Foreign { .. }), "recorded, and not there");
     keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 3").await;
-    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 2, wanted: 3 });
+    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 2, wanted: 4 });
     assert!(keyspace.why_no_session().await.contains("liststore migrate"));
     let done = migrate(&keyspace.options, false).await.unwrap();
     assert_eq!(done.steps.len(), 1);
@@ -162,11 +161,91 @@ async fn a_migration_that_broke_off_is_taken_up() {
 async fn a_newer_schema_is_left_alone() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
-    keyspace.execute("INSERT INTO KS.schema_migrations (version, name) VALUES (4, '0004_later')").await;
-    assert_eq!(keyspace.state().await, SchemaState::Newer { applied: 4, known: 3 });
+    keyspace.execute("INSERT INTO KS.schema_migrations (version, name) VALUES (5, '0005_later')").await;
+    assert_eq!(keyspace.state().await, SchemaState::Newer { applied: 5, known: 4 });
     assert!(keyspace.why_no_session().await.contains("newer than this program"));
     let refused = migrate(&keyspace.options, false).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unfit(SchemaState::Newer { .. })), "{refused}");
+
+    // With a number beside it that lets this program serve, it does: a release can be gone back to.
+    keyspace.execute("INSERT INTO KS.schema_compatibility (version, served_from) VALUES (5, 4)").await;
+    keyspace.execute("ALTER TABLE KS.list_items ADD weight INT").await;
+    assert_eq!(keyspace.state().await, SchemaState::NewerServed { applied: 5, known: 4 });
+    let server = Server::open(keyspace.options.clone()).await;
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"v")]).await;
+    assert_eq!(server.values(&list).await, [b"v"]);
+    assert_eq!(migrate(&keyspace.options, false).await.unwrap().steps, []);
+}
+
+/// Reads and adds do not need the index of values, and go on without it.
+#[tokio::test]
+async fn without_the_index_only_removals_by_value_are_refused_and_migrate_builds_it_again() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let before = Server::open(keyspace.options.clone()).await;
+    let list = fresh_list();
+    before.add(&list, &[(now(), b"v"), (now(), b"w")]).await;
+    for make in ["DROP INDEX KS.list_items_by_value", "CREATE INDEX list_items_by_value ON KS.list_items (item_key)"] {
+        keyspace.execute(make).await;
+        let state = keyspace.state().await;
+        assert!(matches!(state, SchemaState::NoIndex(_)) && state.is_served(), "{state}");
+        let after = Server::open(keyspace.options.clone()).await;
+        for server in [&before, &after] {
+            let refused = server.session.remove_value(&server.op(), &list, b"v").await;
+            let reason = why(refused.map(|_| ()));
+            assert!(reason.contains("liststore migrate"), "{reason}");
+            let warning = server.store.warning().unwrap();
+            assert!(warning.contains("removed by value"), "{warning}");
+            assert_eq!(server.values(&list).await.len(), 2);
+            server.add(&fresh_list(), &[(now(), b"x")]).await;
+            server.remove_all(&fresh_list()).await;
+        }
+        assert!(inspect(&keyspace.options).await.unwrap().problems.is_empty(), "serve would start");
+        before.remove_all(&list).await;
+        before.add(&list, &[(now(), b"v"), (now(), b"w")]).await;
+    }
+    let done = migrate(&keyspace.options, false).await.unwrap();
+    assert_eq!(done.steps.len(), 1, "{done:?}");
+    assert_eq!(keyspace.state().await, SchemaState::Current);
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let removed = loop {
+        // It is built in the background.
+        match before.session.remove_value(&before.op(), &list, b"v").await {
+            Ok(removed) => break removed,
+            Err(error) => assert!(std::time::Instant::now() < patience, "{error}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
+    assert_eq!(removed, 1);
+    assert_eq!(before.store.warning(), None);
+}
+
+#[tokio::test]
+async fn a_table_that_was_dropped_is_not_replaced_by_an_empty_one() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    keyspace.execute("DROP TABLE KS.list_items").await;
+    assert_eq!(keyspace.state().await, SchemaState::TableDropped);
+    let refused = migrate(&keyspace.options, false).await.unwrap_err().to_string();
+    assert!(refused.contains("restore it from a snapshot"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_keyspace_of_several_datacenters_is_made_by_name() {
+    let cluster = crate::forged_cluster::ForgedCluster::start(&["datacenter1", "datacenter2"], 2).await;
+    let options = CqlOptions {
+        keyspace: format!("Several_{}", std::process::id()),
+        datacenter: Some("datacenter1".into()),
+        replication: vec![("datacenter1".into(), 1), ("datacenter2".into(), 1)],
+        ..cluster.options.clone()
+    };
+    let planned = migrate(&options, true).await.unwrap();
+    let keyspace = &planned.steps[0].statements[0];
+    assert!(keyspace.contains("'datacenter1': 1, 'datacenter2': 1"), "{keyspace}");
+    let unknown = CqlOptions { replication: vec![("datacenter1".into(), 1), ("dc9".into(), 1)], ..options };
+    let refused = migrate(&unknown, true).await.unwrap_err().to_string();
+    assert!(refused.contains("dc9") && refused.contains("datacenter2"), "{refused}");
 }
 
 #[tokio::test]
@@ -193,9 +272,9 @@ async fn a_table_made_by_hand_is_adopted() {
              ((feature_key, entity_id), item_key)) WITH CLUSTERING ORDER BY (item_key DESC)",
         )
         .await;
-    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 3 });
+    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 4 });
     let done = migrate(&keyspace.options, false).await.unwrap();
-    assert_eq!(done.steps.len(), 4, "the table's default TTL is set too");
+    assert_eq!(done.steps.len(), 5, "the table's default TTL is set too");
     assert_eq!(keyspace.state().await, SchemaState::Current);
     assert_eq!(inspect(&keyspace.options).await.unwrap().default_ttl_secs, Some(2_592_000));
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use liststore::domain::Item;
 use liststore::items::ItemStore;
-use liststore::items::embedded::{EmbeddedOptions, Fsync, OpenError};
+use liststore::items::embedded::{EmbeddedOptions, Fsync, OpenError, verify_on};
 
 use crate::harness::{DIR, START, everything, item, list, open, operation, runtime, small_options, try_open};
 use crate::sim_disk::{Rng, SimDisk};
@@ -53,6 +53,8 @@ fn a_log_that_is_cut_off_anywhere_is_read_as_far_as_it_goes() {
         let mut items_before = 0;
         for cut in 64..1_600 {
             let disk = disk.copy();
+            // As after a loss of power, which may leave an old one.
+            liststore::items::embedded::Disk::remove(&disk, &Path::new(DIR).join("DURABLE")).unwrap();
             disk.set_content(log, whole[..cut].to_vec());
             let opened = open(&disk, options()).await;
             let items = all(&opened).await.unwrap().len();
@@ -65,6 +67,75 @@ fn a_log_that_is_cut_off_anywhere_is_read_as_far_as_it_goes() {
             assert_eq!(all(&open(&disk, options()).await).await.unwrap().len(), items + 1, "cut at {cut}");
         }
         assert_eq!(items_before, 12);
+    });
+}
+
+/// What the log alone cannot tell from its torn end.
+#[test]
+fn a_log_that_was_cut_off_after_it_was_closed_is_refused_and_named() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        fill(&disk, 12, false).await;
+        let [log] = &logs(&disk)[..] else { panic!("one segment is enough for this test") };
+        let whole = disk.content(log);
+        let used = whole.iter().rposition(|byte| *byte != 0).unwrap();
+        for cut in 0..=used {
+            let disk = disk.copy();
+            disk.set_content(log, whole[..cut].to_vec());
+            let error = try_open(&disk, options()).await.err().expect("refused");
+            assert!(matches!(&error, OpenError::Damaged(damage) if damage.file == *log), "cut at {cut}: {error}");
+            assert!(verify_on(&disk, Path::new("/data"), options().list_hash).unwrap().problems.len() == 1);
+        }
+    });
+}
+
+#[test]
+fn a_log_that_was_cut_off_after_its_server_was_killed_is_refused_too() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, options()).await;
+        for i in 0..12 {
+            let item = item(START - i, format!("value-{i}").as_bytes(), 600);
+            opened.session.add(&operation(START, 600), &list(0), vec![item]).await.unwrap();
+        }
+        // It is told in the background, soon after it is so.
+        let refused = async {
+            loop {
+                let killed = disk.killed();
+                let logs = logs(&killed);
+                let log = logs.last().unwrap();
+                let whole = killed.content(log);
+                let last_value = whole.windows(8).position(|window| window == b"value-11").unwrap();
+                killed.set_content(log, whole[..last_value].to_vec());
+                match try_open(&killed, options()).await {
+                    Err(OpenError::Damaged(damage)) if damage.file == *log => return,
+                    Err(other) => panic!("{other}"),
+                    Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+                }
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(20), refused).await.expect("it is never told");
+    });
+}
+
+/// It only helps: without it, the log is what it was.
+#[test]
+fn a_broken_note_of_what_is_durable_does_no_harm() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        fill(&disk, 12, false).await;
+        let note = Path::new(DIR).join("DURABLE");
+        let whole = disk.content(&note);
+        let broken = (0..whole.len()).flat_map(|at| {
+            let flipped = whole.iter().enumerate().map(|(i, byte)| byte ^ u8::from(i == at)).collect();
+            [flipped, whole[..at].to_vec()]
+        });
+        for bytes in broken {
+            let disk = disk.copy();
+            disk.set_content(&note, bytes);
+            assert_eq!(all(&open(&disk, options()).await).await.unwrap().len(), 12);
+            assert!(disk.content(&note).starts_with(b"durable 0"));
+        }
     });
 }
 
@@ -240,14 +311,13 @@ fn a_missing_manifest_is_refused_where_only_the_log_has_items() {
 #[test]
 fn foreign_and_newer_directories_are_refused_untouched() {
     runtime().block_on(async {
-        for (name, content) in [("keyspaces", "fjall"), ("FORMAT", "liststore items 2\n"), ("FORMAT", "something")] {
+        for (name, content) in [("keyspaces", "fjall"), ("FORMAT", "liststore items 3\n"), ("FORMAT", "something")] {
             let disk = SimDisk::default();
             let path = Path::new(DIR).join(name);
-            liststore::items::embedded::Disk::create(&disk, &path).unwrap();
             disk.set_content(&path, content.into());
             let error = try_open(&disk, options()).await.err().expect("refused");
-            let newer = content.ends_with("2\n");
-            assert!(matches!(&error, OpenError::Newer { found: 2, .. }) == newer, "{error}");
+            let newer = content.ends_with("3\n");
+            assert!(matches!(&error, OpenError::Newer { found: 3, .. }) == newer, "{error}");
             assert!(matches!(&error, OpenError::Foreign { .. }) != newer, "{error}");
             assert_eq!(disk.files(), [path]);
         }

@@ -231,7 +231,7 @@ fn adds_wait_for_a_flusher_that_lags_within_bounds_and_reads_do_not() {
             let value = |i: u64| [vec![7; 100], i.to_string().into_bytes()].concat();
             let items = (0..100).map(|i| item(START - 100 * added - i, &value(i), 60)).collect();
             let mut op = operation(START, 600);
-            op.deadline = tokio::time::Instant::now() + Duration::from_millis(500);
+            op.deadline = tokio::time::Instant::now() + Duration::from_secs(3);
             match opened.session.add(&op, &list(0), items).await {
                 Ok(()) => added += 1,
                 Err(error) => break error,
@@ -248,4 +248,61 @@ fn adds_wait_for_a_flusher_that_lags_within_bounds_and_reads_do_not() {
             opened.session.add(&op, &list(0), vec![item(START, b"goes on", 60)]).await.unwrap();
         }
     });
+}
+
+#[test]
+fn a_data_file_that_finds_no_room_leaves_nothing_behind() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let op = operation(START, 600);
+        carry_out(&opened.session, &op, 0, &add(b"pending")).await.unwrap();
+        let before = disk.files();
+        disk.leave_free(Some(100));
+        for _ in 0..3 {
+            // It is tried again each second.
+            let error = opened.store.flush().unwrap_err();
+            assert!(error.to_string().contains("cannot write data files"), "{error}");
+            assert_eq!(disk.files(), before);
+        }
+        disk.leave_free(None);
+        until(|| opened.store.read_only().is_none()).await;
+        opened.store.flush().unwrap();
+    });
+}
+
+/// Nobody else does the work of a thread that panicked: adds would wait for it until they time out.
+#[test]
+fn a_panic_of_a_background_thread_ends_writing_and_not_reading() {
+    let slow = Fsync::Interval(Duration::from_secs(1));
+    let cases: [(Fsync, &[u8], &str); 3] = [
+        (Fsync::Group, b"LISTITEM", "items-flush"),
+        (Fsync::Group, b"LISTITEM", "items-compact"),
+        // It makes the next segment ready.
+        (slow, b"LISTLOG", "items-fsync"),
+    ];
+    for (fsync, written, thread) in cases {
+        runtime().block_on(async {
+            let disk = SimDisk::default();
+            let opened = open(&disk, small_options(fsync)).await;
+            let op = operation(START, 600);
+            if thread != "items-fsync" {
+                carry_out(&opened.session, &op, 0, &add(b"before")).await.unwrap();
+            }
+            if thread == "items-compact" {
+                opened.store.flush().unwrap();
+            }
+            disk.fail_write_of(written, WriteFault::Panics);
+            match thread {
+                "items-flush" => drop(opened.store.flush().unwrap_err()),
+                "items-compact" => drop(opened.store.compact().unwrap_err()),
+                _ => {}
+            }
+            until(|| opened.store.read_only().is_some_and(|why| why.contains(thread))).await;
+            let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();
+            assert!(matches!(error, StoreError::Unavailable { outcome_unknown: false, .. }), "{thread}: {error}");
+            let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
+            assert_eq!(page.items.len(), usize::from(thread != "items-fsync"));
+        });
+    }
 }

@@ -6,7 +6,7 @@
 //! were killed right after their start, with a log that ended in a segment without any frame.
 
 use liststore::items::ItemStore;
-use liststore::items::embedded::Fsync;
+use liststore::items::embedded::{EmbeddedOptions, Fsync};
 
 use crate::harness::{
     Change, START, carry_out, everything, item, list, open, operation, runtime, small_options, try_open,
@@ -66,4 +66,30 @@ fn a_process_killed_while_it_opens_its_store_leaves_one_that_opens() {
 #[test]
 fn a_loss_of_power_while_a_store_opens_leaves_one_that_opens() {
     runtime().block_on(kill_while_opening(SimDisk::crashed));
+}
+
+/// The directories' own names are as much a part of what is kept as the files in them.
+#[test]
+fn a_first_start_that_is_killed_anywhere_leaves_nothing_that_a_later_loss_of_power_takes() {
+    runtime().block_on(async {
+        let options = EmbeddedOptions { dir: "/srv/lists/data".into(), ..small_options(Fsync::Group) };
+        let op = operation(START, 600);
+        let mut completed = false;
+        for operations in 0..OPERATIONS_MAX {
+            let disk = SimDisk::default();
+            disk.stop_after(operations);
+            completed = try_open(&disk, options.clone()).await.is_ok() && !disk.has_stopped();
+            let disk = disk.killed();
+            let opened = try_open(&disk, options.clone()).await;
+            let opened = opened.unwrap_or_else(|error| panic!("killed after {operations} operations: {error}"));
+            carry_out(&opened.session, &op, 1, &Change::Add(vec![item(START, b"kept", 600)])).await.unwrap();
+            let opened = open(&disk.crashed_hard(), options.clone()).await;
+            let page = opened.session.get(&op, &list(1), &everything()).await.unwrap();
+            assert_eq!(page.items.len(), 1, "killed after {operations} operations");
+            if completed {
+                break;
+            }
+        }
+        assert!(completed, "no opening came to its end");
+    });
 }

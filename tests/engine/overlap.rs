@@ -5,9 +5,12 @@ use std::time::Duration;
 use liststore::domain::Item;
 use liststore::items::embedded::Fsync;
 use liststore::items::{Operation, StoreError};
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::Instant;
 
-use crate::harness::{START, everything, item, list, newest, open, operation, runtime, small_options, start_add};
+use crate::harness::{
+    SECOND, START, everything, item, list, newest, open, operation, runtime, small_options, start_add,
+};
 use crate::sim_disk::SimDisk;
 
 #[test]
@@ -40,6 +43,49 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
         first.await.unwrap().unwrap();
         let page = session.get(&op, &list(0), &everything()).await.unwrap();
         assert_eq!(page.items, [Item { timestamp: of_value(30).timestamp, value: of_value(30).value }]);
+    });
+}
+
+/// Adds took their room in the queue and then waited for the removal, and the removal, whose row may be
+/// larger than the queue, waited for their room: none of them went on before its deadline, and neither did
+/// any other write.
+#[test]
+fn a_removal_larger_than_the_queue_gets_through_beside_adds_that_wait_for_it() {
+    const ITEMS: u64 = 60_000;
+    LocalSet::new().block_on(&runtime(), async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let (op, session) = (operation(START, 10 * ITEMS), &opened.session);
+        for first in (0..ITEMS).step_by(10_000) {
+            let items = (first..first + 10_000).map(|i| item(START - i * SECOND, b"removed", 10 * ITEMS)).collect();
+            session.add(&op, &list(0), items).await.unwrap();
+        }
+        let large = |byte: u8| vec![item(START, &[byte; 50 << 10], 60)];
+
+        let held = disk.hold_syncs();
+        let (occupying, _) = start_add(session, op, list(1), vec![item(START, b"keeps the log's thread busy", 60)]);
+        let here = list(0);
+        let (removed, ()) = tokio::join!(session.remove_value(&op, &here, b"removed"), async {
+            let (mut added, mut waiting) = (Vec::new(), JoinSet::new());
+            for byte in 0..4 {
+                let (outcome, waits) = start_add(session, op, list(0), large(byte));
+                waiting.spawn_local(waits.expect("the removal has the list to itself"));
+                added.push(outcome);
+            }
+            // They get as far as they can.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            let (elsewhere, waits) = start_add(session, op, list(2), large(9));
+            assert!(waits.is_none(), "writes that wait at the gate of another list take no room");
+            drop(held);
+            waiting.join_all().await;
+            for outcome in added.into_iter().chain([occupying, elsewhere]) {
+                outcome.await.unwrap().unwrap();
+            }
+        });
+        assert_eq!(removed.unwrap(), ITEMS);
+        assert_eq!(session.get(&op, &here, &newest(9)).await.unwrap().items.len(), 4);
     });
 }
 

@@ -1,7 +1,13 @@
 //! A disk in memory that forgets what was not synced, tears what it keeps of it, stops at any
 //! operation, fills up, fails to sync, and fails in the middle of a write.
+//!
+//! It does as Linux does where that is unkind. A sync that fails drops what was to be written: it can
+//! still be read, nobody writes it any more, later syncs succeed, and once the cache is dropped or the
+//! power is lost the old bytes are back. A name (of a file or of a directory, created, renamed or
+//! removed) lasts once the directory that it stands in is synced, and with it those that lead there;
+//! after a loss of power each directory has some of its changes, the first ones.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -12,16 +18,34 @@ const SECTOR: usize = 512;
 
 #[derive(Clone, Default)]
 struct Inode {
+    /// What is on the disk itself.
     durable: Vec<u8>,
+    /// What is read.
     present: Vec<u8>,
+    /// What the next sync writes. What a failed one was to write is neither here nor durable.
     unsynced: Vec<(usize, Vec<u8>)>,
 }
 
+/// A change in one directory.
 #[derive(Clone)]
 enum NameChange {
-    Set(PathBuf, u64),
+    Set(PathBuf, Node),
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
+}
+
+impl NameChange {
+    fn dir(&self) -> &Path {
+        let (Self::Set(path, _) | Self::Rename(path, _) | Self::Remove(path)) = self;
+        path.parent().unwrap()
+    }
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Node {
+    File(u64),
+    Dir,
 }
 
 /// What becomes of the next write that holds certain bytes.
@@ -39,19 +63,22 @@ pub enum WriteFault {
 struct State {
     inodes: HashMap<u64, Inode>,
     next_inode: u64,
-    names: BTreeMap<PathBuf, u64>,
-    durable_names: BTreeMap<PathBuf, u64>,
+    names: BTreeMap<PathBuf, Node>,
+    durable_names: BTreeMap<PathBuf, Node>,
     unsynced_names: Vec<NameChange>,
     operations: u64,
     stop_at: Option<u64>,
     bytes_max: Option<usize>,
-    syncs_fail: bool,
+    /// How many syncs still succeed before some fail, if any do, and what decides over their bytes.
+    syncs_left: Option<u64>,
+    failed_syncs: u64,
+    torn: u64,
     write_fault: Option<(Vec<u8>, WriteFault)>,
     writes_fail: bool,
     data_files_held: bool,
     syncs_held: bool,
     links_fail: bool,
-    locked: bool,
+    locked: BTreeSet<PathBuf>,
 }
 
 /// Handles share the disk; [`SimDisk::crashed`] and [`SimDisk::killed`] make another one.
@@ -104,18 +131,50 @@ impl State {
     }
 
     fn used(&self) -> usize {
-        self.names.values().filter_map(|inode| self.inodes.get(inode)).map(|inode| inode.present.len()).sum()
+        let files = self.names.values().filter_map(|node| match node {
+            Node::File(inode) => self.inodes.get(inode),
+            Node::Dir => None,
+        });
+        files.map(|inode| inode.present.len()).sum()
+    }
+
+    fn file(&self, path: &Path) -> io::Result<u64> {
+        match self.names.get(path) {
+            Some(Node::File(inode)) => Ok(*inode),
+            Some(Node::Dir) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(not_found()),
+        }
+    }
+
+    fn need_dir(&self, dir: &Path) -> io::Result<()> {
+        let there = dir == Path::new("/") || self.names.get(dir) == Some(&Node::Dir);
+        if there { Ok(()) } else { Err(not_found()) }
+    }
+
+    /// Whether this sync fails.
+    fn sync_fails(&mut self) -> bool {
+        match &mut self.syncs_left {
+            Some(0) => {
+                self.failed_syncs += 1;
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
     }
 }
 
-fn apply(names: &mut BTreeMap<PathBuf, u64>, change: &NameChange) {
+fn apply(names: &mut BTreeMap<PathBuf, Node>, change: &NameChange) {
     match change {
-        NameChange::Set(path, inode) => {
-            names.insert(path.clone(), *inode);
+        NameChange::Set(path, node) => {
+            names.insert(path.clone(), *node);
         }
         NameChange::Rename(from, to) => {
-            if let Some(inode) = names.remove(from) {
-                names.insert(to.clone(), inode);
+            if let Some(node) = names.remove(from) {
+                names.insert(to.clone(), node);
             }
         }
         NameChange::Remove(path) => {
@@ -140,12 +199,13 @@ impl SimDisk {
     fn other(state: State) -> Self {
         let state = State {
             stop_at: None,
-            syncs_fail: false,
+            syncs_left: None,
+            failed_syncs: 0,
             write_fault: None,
             writes_fail: false,
             data_files_held: false,
             syncs_held: false,
-            locked: false,
+            locked: BTreeSet::new(),
             ..state
         };
         Self(Arc::new(Mutex::new(state)), Arc::default())
@@ -157,7 +217,7 @@ impl SimDisk {
     }
 
     /// What is found after a loss of power: all that was synced, and of the rest any sectors of
-    /// files, and the first so many changes of names.
+    /// files, and of each directory the first so many changes of its names.
     pub fn crashed(&self, rng: &mut Rng) -> Self {
         let mut state = self.state().clone();
         let mut ids: Vec<_> = state.inodes.keys().copied().collect();
@@ -173,12 +233,42 @@ impl SimDisk {
             }
             inode.present = inode.durable.clone();
         }
-        let kept = rng.below(state.unsynced_names.len() as u64 + 1) as usize;
-        for change in state.unsynced_names.drain(..).take(kept) {
-            apply(&mut state.durable_names, &change);
+        let changes = std::mem::take(&mut state.unsynced_names);
+        let dirs: BTreeSet<_> = changes.iter().map(|change| change.dir().to_owned()).collect();
+        for dir in dirs {
+            let changes: Vec<_> = changes.iter().filter(|change| change.dir() == dir).collect();
+            let kept = rng.below(changes.len() as u64 + 1) as usize;
+            changes.into_iter().take(kept).for_each(|change| apply(&mut state.durable_names, change));
         }
-        state.names = state.durable_names.clone();
+        let found = std::mem::take(&mut state.durable_names);
+        let leads_there = |path: &Path| {
+            let mut above = path.ancestors().skip(1).filter(|dir| *dir != Path::new("/"));
+            above.all(|dir| found.get(dir) == Some(&Node::Dir))
+        };
+        let found: BTreeMap<_, _> = found.iter().filter(|(path, _)| leads_there(path)).collect();
+        state.names = found.into_iter().map(|(path, node)| (path.clone(), *node)).collect();
+        state.durable_names = state.names.clone();
         Self::other(state)
+    }
+
+    /// The same after a loss of power that keeps nothing of what was not synced.
+    pub fn crashed_hard(&self) -> Self {
+        let copy = Self::other(self.state().clone());
+        let mut state = copy.state();
+        state.inodes.values_mut().for_each(|inode| inode.unsynced.clear());
+        state.unsynced_names.clear();
+        drop(state);
+        copy.crashed(&mut Rng(0))
+    }
+
+    /// Reads files from the disk from now on: what a failed sync has dropped is gone.
+    pub fn drop_caches(&self) {
+        for inode in self.state().inodes.values_mut() {
+            inode.present.clone_from(&inode.durable);
+            for (offset, bytes) in &inode.unsynced {
+                write(&mut inode.present, *offset, bytes);
+            }
+        }
     }
 
     /// Lets no operation succeed after so many more.
@@ -199,7 +289,18 @@ impl SimDisk {
     }
 
     pub fn fail_syncs(&self) {
-        self.state().syncs_fail = true;
+        self.fail_syncs_after(0, 0);
+    }
+
+    /// Lets syncs fail after so many more. The seed decides what of the bytes reaches the disk all the
+    /// same; with 0 none does.
+    pub fn fail_syncs_after(&self, syncs: u64, seed: u64) {
+        let mut state = self.state();
+        (state.syncs_left, state.failed_syncs, state.torn) = (Some(syncs), 0, seed);
+    }
+
+    pub fn has_failed_syncs(&self) -> bool {
+        self.state().failed_syncs > 0
     }
 
     /// Lets the next write that holds these bytes go wrong.
@@ -231,18 +332,28 @@ impl SimDisk {
     }
 
     pub fn files(&self) -> Vec<PathBuf> {
-        self.state().names.keys().cloned().collect()
+        let state = self.state();
+        let files = state.names.iter().filter(|(_, node)| matches!(node, Node::File(_)));
+        files.map(|(path, _)| path.clone()).collect()
     }
 
     pub fn content(&self, path: &Path) -> Vec<u8> {
         let state = self.state();
-        state.inodes[&state.names[path]].present.clone()
+        state.inodes[&state.file(path).unwrap()].present.clone()
     }
 
-    /// Replaces the content of a file, durably.
+    /// Replaces the content of a file, durably, or makes one, and the directories that lead to it.
     pub fn set_content(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.state();
-        let id = state.names[path];
+        let id = state.file(path).unwrap_or_else(|_| {
+            state.next_inode += 1;
+            state.next_inode - 1
+        });
+        let dirs: Vec<_> = path.ancestors().skip(1).filter(|dir| *dir != Path::new("/")).collect();
+        for (path, node) in dirs.into_iter().map(|dir| (dir, Node::Dir)).chain([(path, Node::File(id))]) {
+            state.names.insert(path.to_owned(), node);
+            state.durable_names.insert(path.to_owned(), node);
+        }
         state.inodes.insert(id, Inode { durable: bytes.clone(), present: bytes, unsynced: Vec::new() });
     }
 
@@ -262,12 +373,22 @@ fn not_found() -> io::Error {
 }
 
 impl Disk for SimDisk {
-    fn create_dir(&self, _dir: &Path) -> io::Result<()> {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        match state.names.get(dir) {
+            Some(Node::Dir) => return Err(io::ErrorKind::AlreadyExists.into()),
+            Some(Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+            None => {}
+        }
+        state.need_dir(dir.parent().unwrap())?;
+        state.step()?;
+        state.change_name(NameChange::Set(dir.to_owned(), Node::Dir));
         Ok(())
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let state = self.state();
+        state.need_dir(dir)?;
         let names = state.names.keys().filter(|path| path.parent() == Some(dir));
         Ok(names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect())
     }
@@ -277,6 +398,7 @@ impl Disk for SimDisk {
         while state.data_files_held && path.extension().is_some_and(|extension| extension == "items") {
             state = self.1.wait(state).unwrap();
         }
+        state.need_dir(path.parent().unwrap())?;
         state.step()?;
         if state.bytes_max.is_some_and(|max| state.used() >= max) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
@@ -284,12 +406,12 @@ impl Disk for SimDisk {
         let inode = state.next_inode;
         state.next_inode += 1;
         state.inodes.insert(inode, Inode::default());
-        state.change_name(NameChange::Set(path.to_owned(), inode));
+        state.change_name(NameChange::Set(path.to_owned(), Node::File(inode)));
         Ok(Arc::new(SimFile { disk: self.clone(), inode }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let inode = *self.state().names.get(path).ok_or_else(not_found)?;
+        let inode = self.state().file(path)?;
         Ok(Arc::new(SimFile { disk: self.clone(), inode }))
     }
 
@@ -299,6 +421,8 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
+        assert_eq!(from.parent(), to.parent(), "a change is one of a single directory here");
+        state.file(from)?;
         state.step()?;
         state.change_name(NameChange::Rename(from.to_owned(), to.to_owned()));
         Ok(())
@@ -307,9 +431,7 @@ impl Disk for SimDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.step()?;
-        if !state.names.contains_key(path) {
-            return Err(not_found());
-        }
+        state.file(path)?;
         state.change_name(NameChange::Remove(path.to_owned()));
         Ok(())
     }
@@ -320,32 +442,37 @@ impl Disk for SimDisk {
         if state.links_fail {
             return Err(io::Error::from(io::ErrorKind::CrossesDevices));
         }
-        let inode = *state.names.get(from).ok_or_else(not_found)?;
-        state.change_name(NameChange::Set(to.to_owned(), inode));
+        let inode = state.file(from)?;
+        state.need_dir(to.parent().unwrap())?;
+        state.change_name(NameChange::Set(to.to_owned(), Node::File(inode)));
         Ok(())
     }
 
-    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+    /// What a failed one was to keep is kept by the next one that succeeds: a file system with a
+    /// journal has it in there, or takes no more writes at all.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state();
+        state.need_dir(dir)?;
         state.step()?;
-        if state.syncs_fail {
+        if state.sync_fails() {
             return Err(io::Error::other("the sync failed"));
         }
-        state.durable_names = state.names.clone();
-        state.unsynced_names.clear();
+        let changes = std::mem::take(&mut state.unsynced_names);
+        let (synced, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| change.dir() == dir);
+        synced.iter().for_each(|change| apply(&mut state.durable_names, change));
+        state.unsynced_names = others;
         Ok(())
     }
 
-    fn lock(&self, _path: &Path) -> io::Result<Option<LockGuard>> {
-        struct Unlock(SimDisk);
+    fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {
+        struct Unlock(SimDisk, PathBuf);
         impl Drop for Unlock {
             fn drop(&mut self) {
-                self.0.state().locked = false;
+                self.0.state().locked.remove(&self.1);
             }
         }
-        let mut state = self.state();
-        let free = !std::mem::replace(&mut state.locked, true);
-        Ok(free.then(|| Box::new(Unlock(self.clone())) as LockGuard))
+        let free = self.state().locked.insert(path.to_owned());
+        Ok(free.then(|| Box::new(Unlock(self.clone(), path.to_owned())) as LockGuard))
     }
 }
 
@@ -403,14 +530,18 @@ impl DiskFile for SimFile {
             state = self.disk.1.wait(state).unwrap();
         }
         state.step()?;
-        if state.syncs_fail {
-            return Err(io::Error::other("the sync failed"));
-        }
+        let failed = state.sync_fails();
+        let mut rng = Rng(state.torn + state.failed_syncs);
+        let none_is_kept = state.torn == 0;
         let inode = state.inodes.get_mut(&self.inode).unwrap();
         for (offset, bytes) in std::mem::take(&mut inode.unsynced) {
-            write(&mut inode.durable, offset, &bytes);
+            for (i, sector) in bytes.chunks(SECTOR).enumerate() {
+                if !failed || (!none_is_kept && rng.one_in(2)) {
+                    write(&mut inode.durable, offset + i * SECTOR, sector);
+                }
+            }
         }
-        Ok(())
+        if failed { Err(io::Error::other("the sync failed")) } else { Ok(()) }
     }
 
     fn size(&self) -> io::Result<u64> {

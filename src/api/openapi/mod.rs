@@ -1,194 +1,238 @@
-//! `GET /openapi.json`: the API's exact form, generated from its handlers.
-//!
-//! What an operation takes and returns stands with its handler; which errors it may be answered
-//! with stands in `routes.rs`. Tests hold that every route is described, and that every answer they
-//! see is as described.
+//! `GET /openapi.json`: the API's exact form, made from the service's table of operations and the
+//! types of `wire`. Tests hold every answer that they see to it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use actix_web::HttpResponse;
 use bytes::Bytes;
-use serde_json::json;
-use utoipa::openapi::content::ContentBuilder;
-use utoipa::openapi::example::ExampleBuilder;
-use utoipa::openapi::header::{Header, HeaderBuilder};
-use utoipa::openapi::path::Operation as Described;
-use utoipa::openapi::response::{Response, ResponseBuilder};
-use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
-use utoipa::openapi::{OpenApi as Document, Ref, RefOr};
-use utoipa::{Modify, OpenApi};
+use serde_json::{Map, Value, json};
+use utoipa::openapi::{RefOr, Schema};
 
-use super::call::{Answer, Call};
+use super::call::{Call, HandlerResult};
 use super::problem::{self, ErrorCode};
-use super::routes::{Operation, ROUTES};
-use super::{backups, features, health, lists, versions};
-
-pub(super) mod bodies;
-pub(super) mod parameters;
-
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Liststore",
-        description = "Time-ordered lists of expiring items that belong to an entity. HEAD and OPTIONS are answered \
-                       wherever they make sense. Unknown fields and parameters are refused. A GET may be sent as HEAD.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0"),
-    ),
-    tags(
-        (name = "lists", description = "The data plane: items of lists."),
-        (name = "features", description = "The control plane: list features and their history."),
-        (name = "versions", description = "The control plane: versions of list features."),
-        (name = "operations", description = "For operators, on the server's own machine."),
-        (name = "health", description = "For probes and scrapers."),
-    ),
-    paths(
-        lists::get_items,
-        lists::add_items,
-        lists::remove_all_items,
-        lists::remove_items_with_value,
-        features::list_features,
-        features::create_feature,
-        features::get_feature,
-        features::update_feature,
-        features::delete_feature,
-        features::get_history,
-        versions::create_version,
-        versions::get_version,
-        versions::update_version,
-        versions::delete_version,
-        backups::create_backup,
-        health::livez,
-        health::readyz,
-        health::metrics,
-        self::openapi,
-    ),
-    components(schemas(bodies::Problem)),
-    modifiers(&Common),
-)]
-struct Api;
+use crate::service::{Content, Descriptor, Group, OPERATIONS, Segment};
+use crate::wire::parameters::{self, Parameter};
+use crate::wire::{ProblemBody, Type};
 
 /// The document, rendered once.
-static DOCUMENT: LazyLock<Result<Bytes, String>> =
-    LazyLock::new(|| Api::openapi().to_json().map(Bytes::from).map_err(|error| error.to_string()));
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
 
-/// The OpenAPI document
-#[utoipa::path(
-    get,
-    path = "/openapi.json",
-    operation_id = "openapi",
-    tag = "health",
-    responses((status = 200, description = "This document.", body = serde_json::Value, content_type = "application/json")),
-)]
-pub(super) fn openapi(_: Call<'_>) -> Answer {
-    match &*DOCUMENT {
-        Ok(document) => Ok(HttpResponse::Ok().content_type("application/json").body(document.clone())),
-        Err(error) => Err(problem::Problem::internal(format!("cannot render the OpenAPI document: {error}"))),
-    }
+pub(super) fn openapi(_: Call<'_>) -> HandlerResult {
+    Ok(HttpResponse::Ok().content_type("application/json").body(DOCUMENT.clone()))
 }
 
-/// What all operations have in common: the errors of the table, and the request's id.
-struct Common;
+fn document() -> Value {
+    let mut schemas = Schemas::default();
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in &OPERATIONS {
+        let described = describe(operation, &mut schemas);
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method.as_str().to_lowercase()] = described;
+    }
+    let tags = Group::ALL.map(|group| json!({"name": group.name(), "description": group.description()}));
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Liststore",
+            "description": "Time-ordered lists of expiring items that belong to an entity. HEAD and OPTIONS are \
+                            answered wherever they make sense. Unknown fields and parameters are refused. A GET may \
+                            be sent as HEAD.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+        "tags": tags,
+        "paths": paths,
+        "components": {"schemas": schemas.0},
+    })
+}
 
-impl Modify for Common {
-    fn modify(&self, document: &mut Document) {
-        for item in document.paths.paths.values_mut() {
-            let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete]
-                .into_iter()
-                .filter_map(Option::as_mut);
-            for described in operations {
-                describe_errors(described);
-                for response in described.responses.responses.values_mut() {
-                    if let RefOr::T(response) = response {
-                        response.headers.insert("X-Request-Id".to_owned(), header(Type::String, "The request's id."));
-                    }
-                }
-            }
+/// The schemas that bodies refer to, by name.
+#[derive(Default)]
+struct Schemas(BTreeMap<String, Value>);
+
+impl Schemas {
+    /// The schema of a body: a reference, unless it has no name of its own.
+    fn reference(&mut self, body: &Type) -> Value {
+        let name = (body.name)().into_owned();
+        let RefOr::T(schema) = (body.schema)() else { return rendered((body.schema)()) };
+        if name == "Value" {
+            return json!({});
         }
+        self.0.entry(name.clone()).or_insert_with(|| rendered(schema.into()));
+        let mut referred = Vec::new();
+        (body.referred)(&mut referred);
+        for (name, schema) in referred {
+            self.0.entry(name).or_insert_with(|| rendered(schema));
+        }
+        json!({"$ref": format!("#/components/schemas/{name}")})
     }
 }
 
-fn describe_errors(described: &mut Described) {
-    let id = described.operation_id.as_deref();
-    let Some(route) = ROUTES.iter().find(|route| Some(route.operation.name()) == id) else { return };
+/// Schemas hold texts and numbers: they always have a JSON form.
+fn rendered(schema: RefOr<Schema>) -> Value {
+    serde_json::to_value(schema).unwrap_or_default()
+}
+
+fn describe(operation: &Descriptor, schemas: &mut Schemas) -> Value {
+    let mut described = json!({
+        "tags": [operation.group.name()],
+        "summary": operation.summary,
+        "operationId": operation.name,
+        "x-permission": operation.permission.name(),
+        "responses": responses(operation, schemas),
+    });
+    if !operation.description.is_empty() {
+        described["description"] = json!(operation.description);
+    }
+    let parameters = describe_parameters(operation);
+    if !parameters.is_empty() {
+        described["parameters"] = parameters.into();
+    }
+    if let Some(body) = &operation.request {
+        let content = json!({"application/json": {"schema": schemas.reference(body)}});
+        described["requestBody"] = json!({"required": true, "content": content});
+    }
+    described
+}
+
+fn describe_parameters(operation: &Descriptor) -> Vec<Value> {
+    let in_path = operation.segments().filter_map(|segment| match segment {
+        Segment::Variable(name) => parameters::PATH.iter().find(|parameter| parameter.name == name),
+        Segment::Fixed(_) => None,
+    });
+    let in_path = in_path.map(|parameter| describe_parameter(parameter, "path"));
+    let in_query = operation.query.iter().map(|parameter| describe_parameter(parameter, "query"));
+    let in_header = operation.headers.iter().map(|parameter| describe_parameter(parameter, "header"));
+    in_path.chain(in_query).chain(in_header).collect()
+}
+
+fn describe_parameter(parameter: &Parameter, place: &str) -> Value {
+    let schema = rendered((parameter.schema)());
+    let mut described = json!({
+        "name": parameter.name,
+        "in": place,
+        "description": parameter.description,
+        "required": place == "path",
+    });
+    if let Some(example) = parameter.example {
+        let number = example.parse::<u64>().ok().filter(|_| schema["type"] == "integer");
+        described["example"] = number.map_or_else(|| json!(example), |number| json!(number));
+    }
+    described["schema"] = schema;
+    described
+}
+
+fn responses(operation: &Descriptor, schemas: &mut Schemas) -> Map<String, Value> {
+    let mut responses = Map::new();
+    for reply in operation.replies {
+        let mut headers = json!({"X-Request-Id": header("string", "The request's id.")});
+        for (name, description) in reply.headers {
+            let kind = if *name == RETRY_AFTER { "integer" } else { "string" };
+            headers[*name] = header(kind, description);
+        }
+        let mut described = json!({"description": reply.description, "headers": headers});
+        match &reply.content {
+            Some(Content::Json(body)) => {
+                described["content"] = json!({"application/json": {"schema": schemas.reference(body)}});
+            }
+            Some(Content::Text(media_type)) => {
+                described["content"] = json!({*media_type: {"schema": {"type": "string"}}});
+            }
+            None => {}
+        }
+        responses.insert(reply.status.to_string(), described);
+    }
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
-    for code in route.operation.errors() {
-        by_status.entry(code.status().as_u16()).or_default().push(code);
+    for code in operation.errors() {
+        by_status.entry(code.status()).or_default().push(code);
     }
     for (status, codes) in by_status {
-        described.responses.responses.insert(status.to_string(), RefOr::T(error_response(&codes)));
+        responses.insert(status.to_string(), error_response(&codes, schemas));
     }
-    if route.operation == Operation::Readyz
-        && let Some(RefOr::T(response)) = described.responses.responses.get_mut("503")
-    {
-        response.headers.insert("Retry-After".to_owned(), retry_after());
-    }
+    responses
 }
+
+const RETRY_AFTER: &str = "Retry-After";
 
 /// The answer of some codes that share a status, with an example of each.
-fn error_response(codes: &[ErrorCode]) -> Response {
+fn error_response(codes: &[ErrorCode], schemas: &mut Schemas) -> Value {
     let names: Vec<_> = codes.iter().map(|code| format!("`{}`", code.name())).collect();
-    let examples = codes.iter().map(|code| {
+    let mut examples = Map::new();
+    for code in codes {
         let row = code.row();
-        let example = json!({
-            "type": format!("urn:liststore:problem:{}", row.name),
-            "title": row.title,
-            "status": row.status.as_u16(),
-            "code": row.name,
-            "detail": "what to do about it",
-            "retryable": row.retryable,
-        });
-        (row.name, RefOr::T(ExampleBuilder::new().summary(row.title).value(Some(example)).build()))
-    });
-    let content =
-        ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).examples_from_iter(examples).build();
-    let mut response =
-        ResponseBuilder::new().description(names.join(", ")).content(problem::CONTENT_TYPE, content).build();
-    if codes.iter().any(|code| code.row().retry_after_secs.is_some()) {
-        response.headers.insert("Retry-After".to_owned(), retry_after());
+        let example = problem::Problem::new(*code, "what to do about it").body();
+        examples.insert(row.name.to_owned(), json!({"summary": row.title, "value": example}));
     }
-    response
+    let mut headers = json!({"X-Request-Id": header("string", "The request's id.")});
+    if codes.iter().any(|code| code.row().retry_after_secs.is_some()) {
+        headers[RETRY_AFTER] = header("integer", "Seconds to wait before the request is sent again.");
+    }
+    let schema = schemas.reference(&Type::of::<ProblemBody>());
+    let content = json!({problem::CONTENT_TYPE: {"schema": schema, "examples": examples}});
+    json!({"description": names.join(", "), "headers": headers, "content": content})
 }
 
-fn retry_after() -> RefOr<Header> {
-    header(Type::Integer, "Seconds to wait before the request is sent again.")
-}
-
-fn header(schema_type: Type, description: &str) -> RefOr<Header> {
-    let schema = ObjectBuilder::new().schema_type(SchemaType::Type(schema_type));
-    RefOr::T(HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build())
+fn header(kind: &str, description: &str) -> Value {
+    json!({"description": description, "schema": {"type": kind}})
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
-    #[test]
-    fn every_route_is_described_and_nothing_else() {
-        let document = serde_json::to_value(Api::openapi()).unwrap();
-        let mut described = BTreeSet::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            for (method, operation) in item.as_object().unwrap() {
-                let id = operation["operationId"].as_str().unwrap().to_owned();
-                described.insert((method.to_uppercase(), path.clone(), id));
+    fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(object) => {
+                found.extend(object.get(key).and_then(Value::as_str).map(str::to_owned));
+                object.values().for_each(|value| strings(value, key, found));
             }
+            Value::Array(array) => array.iter().for_each(|value| strings(value, key, found)),
+            _ => {}
         }
-        let routes: BTreeSet<_> = ROUTES
-            .iter()
-            .map(|route| (route.method.to_owned(), route.path.to_owned(), route.operation.name().to_owned()))
-            .collect();
-        assert_eq!(described, routes);
-        assert_eq!(document["openapi"], "3.1.0");
     }
 
     #[test]
     fn every_reference_leads_somewhere() {
-        let document = serde_json::to_value(Api::openapi()).unwrap();
-        let text = document.to_string();
-        for reference in text.split("\"$ref\":\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-            assert!(document.pointer(reference).is_some(), "{reference}");
+        let document = document();
+        let mut references = Vec::new();
+        strings(&document, "$ref", &mut references);
+        assert!(references.len() > 20, "{references:?}");
+        for reference in references {
+            assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn every_variable_segment_is_described() {
+        for operation in &OPERATIONS {
+            let variables = operation.segments().filter(|segment| matches!(segment, Segment::Variable(_))).count();
+            let described = describe_parameters(operation);
+            assert_eq!(described.iter().filter(|p| p["in"] == "path").count(), variables, "{}", operation.path);
+        }
+    }
+
+    /// Generated clients compile patterns with the engine of their language; RE2 knows least.
+    #[test]
+    fn every_pattern_does_without_look_around_and_back_references() {
+        let mut patterns = Vec::new();
+        strings(&document(), "pattern", &mut patterns);
+        assert!(patterns.len() > 10, "{patterns:?}");
+        for pattern in patterns {
+            for foreign in ["(?", r"\u", r"\1", r"\k"] {
+                assert!(!pattern.contains(foreign), "{pattern}");
+            }
+        }
+    }
+
+    /// In Go, a constructor of `Item` is called `NewItem`.
+    #[test]
+    fn no_schema_has_the_name_of_another_ones_constructor() {
+        let document = document();
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        for name in schemas.keys() {
+            let constructed = name.strip_prefix("New").unwrap_or_default();
+            assert!(!schemas.contains_key(constructed), "{name}");
         }
     }
 }

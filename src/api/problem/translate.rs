@@ -3,20 +3,22 @@
 use super::{ErrorCode, Problem};
 use crate::actors::ListError;
 use crate::backup::BackupError;
-use crate::domain::{Code, Invalid};
 use crate::items::StoreError;
 use crate::metadata::MetadataError;
+use crate::service::ServiceError;
 
-impl From<Invalid> for Problem {
-    fn from(Invalid { code, detail }: Invalid) -> Self {
-        let code = match code {
-            Code::InvalidArgument => ErrorCode::InvalidArgument,
-            Code::InvalidTimestamp => ErrorCode::InvalidTimestamp,
-            Code::InvalidPageToken => ErrorCode::InvalidPageToken,
-            Code::ValueTypeMismatch => ErrorCode::ValueTypeMismatch,
-            Code::TtlTooLong => ErrorCode::TtlTooLong,
-        };
-        Self::new(code, detail)
+impl From<ServiceError> for Problem {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Invalid { field, invalid } => Self::from(invalid).at(field),
+            ServiceError::InvalidItem { index, invalid } => Self::from(invalid).at(format!("items[{index}].value")),
+            ServiceError::List(error) => error.into(),
+            ServiceError::Metadata(error) => error.into(),
+            ServiceError::CatalogUnavailable { .. } => Self::new(ErrorCode::MetadataUnavailable, error.to_string()),
+            ServiceError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
+            ServiceError::Backup(error) => error.into(),
+            ServiceError::Damaged(what) => Self::internal(what),
+        }
     }
 }
 
@@ -81,13 +83,14 @@ impl From<MetadataError> for Problem {
     }
 }
 
-/// Whoever asks for backups is on the server's machine, and may know what its disk says.
+/// Whoever asks for backups may use the data directory, and may know what its disk says.
 impl From<BackupError> for Problem {
     fn from(error: BackupError) -> Self {
         let text = error.to_string();
         match error {
             BackupError::Unsupported(text) => Self::new(ErrorCode::BackupUnsupported, text),
             BackupError::NotEmpty { .. } => Self::new(ErrorCode::BackupDirNotEmpty, text).at("dir"),
+            BackupError::UnfitDir(text) => Self::argument("dir", text),
             BackupError::Running => Self::new(ErrorCode::BackupRunning, text),
             BackupError::Stopping => Self::new(ErrorCode::Draining, "the server is stopping: no backup was made"),
             BackupError::Failed(reason) => Self::new(ErrorCode::BackupFailed, text).because(reason),
@@ -96,7 +99,7 @@ impl From<BackupError> for Problem {
 }
 
 /// The caller's deadline, or the operation's own, passed.
-pub(in crate::api) fn deadline_exceeded(outcome_unknown: bool) -> Problem {
+fn deadline_exceeded(outcome_unknown: bool) -> Problem {
     let detail = if outcome_unknown {
         "no answer within the deadline: the write may have been carried out, or may yet be"
     } else {
@@ -108,6 +111,7 @@ pub(in crate::api) fn deadline_exceeded(outcome_unknown: bool) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Invalid;
 
     #[test]
     fn store_errors_keep_what_a_caller_may_do_about_them() {
@@ -147,8 +151,11 @@ mod tests {
 
     #[test]
     fn the_words_of_a_failure_stay_inside() {
-        let problem = Problem::from(StoreError::Internal { reason: "secret".to_owned(), outcome_unknown: false });
-        assert!(!problem.detail.contains("secret"));
-        assert_eq!(problem.cause.as_deref(), Some("secret"));
+        let damaged = ServiceError::Damaged("secret".to_owned());
+        let store = StoreError::Internal { reason: "secret".to_owned(), outcome_unknown: false };
+        for problem in [Problem::from(damaged), Problem::from(store)] {
+            assert!(!problem.detail.contains("secret"));
+            assert_eq!(problem.cause.as_deref(), Some("secret"));
+        }
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::data::{DataSet, LISTS_MAX, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use super::operation::{Kind, Mix};
-use super::worker::Mode;
+use super::plan::Mode;
 use crate::cli::output::Format;
 use crate::cli::parse::{self, Server};
 use crate::domain::{EntityType, FeatureName, Ttl};

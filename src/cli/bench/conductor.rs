@@ -2,17 +2,19 @@
 //! Ctrl-C, and gathers what they measured.
 
 use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
 use super::cpu;
+use super::plan::{Plan, Start};
 use super::report::{Measured, grouped};
 use super::stats::Stats;
-use super::worker::{self, Finished, Plan, Start, Strings};
+use super::worker::{self, Controls, Finished};
 use crate::cli::failure::Failure;
 use crate::domain::{Clock, SystemClock};
 
@@ -28,10 +30,10 @@ pub struct Conducted {
 
 /// Runs the plan. `server` is a process whose tree's CPU time is measured.
 pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, Failure> {
-    let mut band = Band::assemble(&plan)?;
-    band.await_connections(&plan).await?;
+    let mut threads = Threads::spawn(&plan)?;
+    threads.await_connections(&plan).await?;
     let start = Start { instant: Instant::now(), unix_nanos: SystemClock.now().as_nanos() };
-    band.start.send_replace(Some(start));
+    threads.start(start);
 
     let (begin, end) = (start.instant + plan.warmup, start.instant + plan.warmup + plan.duration);
     let (mut cpu_begin, mut cpu_end, mut interrupted) = (None, None, None);
@@ -41,7 +43,7 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
     let (mut finished, mut left) = (Vec::new(), plan.threads);
     while left > 0 {
         tokio::select! {
-            ended = band.finished.recv() => {
+            ended = threads.finished.recv() => {
                 let ended = ended.ok_or_else(|| Failure::failed("a thread of the generator failed"))?;
                 finished.push(ended.map_err(Failure::failed)?);
                 left -= 1;
@@ -57,9 +59,9 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
                 if cpu_begin.is_some() && cpu_end.is_none() {
                     cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));
                 }
-                band.stop.send_replace(true);
+                threads.stop.store(true, Ordering::Relaxed);
             }
-            _ = ticks.tick(), if live.is_seen() => live.show(&band.gather()?),
+            _ = ticks.tick(), if live.is_seen() => live.show(&threads.gather()?),
         }
     }
     live.clear();
@@ -71,7 +73,7 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
     // Threads end early only when they are stopped, or when the server is lost.
     let stopped = interrupted.or_else(|| (lost.len() == plan.threads).then(Instant::now)).unwrap_or(end).min(end);
     let measured = Measured {
-        stats: band.gather()?,
+        stats: threads.gather()?,
         time: stopped.saturating_duration_since(begin),
         threads_cpu: finished.iter().map(|Finished { cpu, .. }| *cpu).collect(),
         server_cpu: server_cpu(cpu_begin, cpu_end, stopped.saturating_duration_since(begin)),
@@ -90,35 +92,43 @@ fn server_cpu(begin: Option<Sample>, end: Option<Sample>, time: Duration) -> Opt
     Some(after.checked_sub(before)?.mul_f64(share))
 }
 
-/// The threads, and the strings by which they are pulled.
-struct Band {
+/// The threads, and what they are controlled by.
+struct Threads {
     stats: Vec<Arc<Mutex<Stats>>>,
-    start: watch::Sender<Option<Start>>,
-    stop: watch::Sender<bool>,
+    starts: Vec<oneshot::Sender<Start>>,
+    stop: Arc<AtomicBool>,
     connected: mpsc::Receiver<Result<(), String>>,
     finished: mpsc::Receiver<Result<Finished, String>>,
 }
 
-impl Band {
+impl Threads {
     /// Starts the threads, which connect and then wait for the start.
-    fn assemble(plan: &Arc<Plan>) -> Result<Self, Failure> {
-        let (start, started) = watch::channel(None);
-        let (stop, stopped) = watch::channel(false);
+    fn spawn(plan: &Arc<Plan>) -> Result<Self, Failure> {
+        let (mut starts, stop) = (Vec::new(), Arc::new(AtomicBool::new(false)));
         let (connecting, connected) = mpsc::channel(plan.threads);
         let (finishing, finished) = mpsc::channel(plan.threads);
         let mut all_stats = Vec::new();
         for thread in 0..plan.threads {
             let stats = Arc::new(Mutex::new(Stats::new().map_err(Failure::failed)?));
             all_stats.push(Arc::clone(&stats));
-            let strings =
-                Strings { stats, connected: connecting.clone(), start: started.clone(), stop: stopped.clone() };
+            let (start, started) = oneshot::channel();
+            starts.push(start);
+            let controls = Controls { stats, connected: connecting.clone(), start: started, stop: Arc::clone(&stop) };
             let (plan, finishing) = (Arc::clone(plan), finishing.clone());
             std::thread::Builder::new()
                 .name(format!("bench-{thread}"))
-                .spawn(move || finishing.blocking_send(worker::run(plan, thread, strings)))
+                .spawn(move || finishing.blocking_send(worker::run(plan, thread, controls)))
                 .map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
         }
-        Ok(Self { stats: all_stats, start, stop, connected, finished })
+        Ok(Self { stats: all_stats, starts, stop, connected, finished })
+    }
+
+    /// Lets all threads begin together.
+    fn start(&mut self, start: Start) {
+        for thread in self.starts.drain(..) {
+            // One that has ended already tells why by what it finished with.
+            let _ = thread.send(start);
+        }
     }
 
     async fn await_connections(&mut self, plan: &Plan) -> Result<(), Failure> {

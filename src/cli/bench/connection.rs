@@ -1,4 +1,5 @@
-//! One connection: a request goes out, its answer comes in, and the next request waits for it.
+//! One connection for loading and setting up: a request goes out, its answer comes in, and the next
+//! request waits for it. What is measured goes through [`super::socket`], which costs less.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,11 +8,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::protocol::{Answer, Malformed, Parsed, Protocol};
+use super::input::Input;
+use super::protocol::{Answer, Malformed, Protocol};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Room that every read has at least.
-const READ_BYTES_MIN: usize = 16 << 10;
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct Connection {
@@ -19,10 +19,7 @@ pub struct Connection {
     /// The request: whoever uses the connection renders into it.
     pub request: Vec<u8>,
     /// The last answer.
-    input: Vec<u8>,
-    /// Whether an answer has come through this stream: only then may its loss be the end of an
-    /// idle connection, rather than an answer to the request.
-    used: bool,
+    input: Input,
 }
 
 /// Why there is no answer. The connection is closed then.
@@ -53,7 +50,7 @@ impl Broken {
 
 impl Connection {
     pub fn new() -> Self {
-        Self { stream: None, request: Vec::new(), input: Vec::with_capacity(READ_BYTES_MIN), used: false }
+        Self { stream: None, request: Vec::new(), input: Input::new() }
     }
 
     pub fn is_open(&self) -> bool {
@@ -69,7 +66,6 @@ impl Connection {
             .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
             .map_err(Broken::Connect)?;
         self.stream = Some(stream);
-        self.used = false;
         Ok(())
     }
 
@@ -79,38 +75,32 @@ impl Connection {
             Ok(answered) => answered,
             Err(_) => Err(Broken::TimedOut),
         };
-        match &answered {
-            Ok(answer) if answer.keep_alive => self.used = true,
-            _ => self.stream = None,
+        if !answered.as_ref().is_ok_and(|answer| answer.keep_alive) {
+            self.stream = None;
         }
         answered
     }
 
     async fn exchange_patiently(&mut self, protocol: &Protocol) -> Result<Answer, Broken> {
-        let idle = self.used;
-        let lost = |source, idle| Broken::Lost { source, idle };
-        let stream = self.stream.as_mut().ok_or_else(|| lost(io::ErrorKind::NotConnected.into(), false))?;
-        stream.write_all(&self.request).await.map_err(|e| lost(e, idle))?;
+        let lost = |source| Broken::Lost { source, idle: false };
+        let stream = self.stream.as_mut().ok_or_else(|| lost(io::ErrorKind::NotConnected.into()))?;
+        stream.write_all(&self.request).await.map_err(lost)?;
         self.input.clear();
-        let mut wanted = 1;
         loop {
-            self.input.reserve(READ_BYTES_MIN.max(wanted - self.input.len()));
-            let idle = idle && self.input.is_empty();
-            match stream.read_buf(&mut self.input).await {
-                Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into(), idle)),
-                Ok(_) if self.input.len() < wanted => {}
-                Ok(_) => match protocol.parse(&self.input)? {
-                    Parsed::Complete(answer) if answer.bytes == self.input.len() => return Ok(answer),
-                    Parsed::Complete(_) => return Err(Malformed("more bytes than one answer has".into()).into()),
-                    Parsed::Partial { bytes } => wanted = bytes.unwrap_or(self.input.len() + 1),
-                },
-                Err(error) => return Err(lost(error, idle)),
+            match stream.read_buf(self.input.room()).await {
+                Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {
+                    if let Some(answer) = self.input.answer(protocol)? {
+                        return Ok(answer);
+                    }
+                }
+                Err(error) => return Err(lost(error)),
             }
         }
     }
 
     /// The body of the answer that came last.
     pub fn body(&self, answer: &Answer) -> &[u8] {
-        &self.input[answer.body.clone()]
+        self.input.body(answer)
     }
 }

@@ -14,6 +14,7 @@ use super::data::{DataSet, ENTITY_PREFIX, write_added_value, write_list_digits};
 use super::operation::{ADDED_SPACING_NANOS, Kind, Operation};
 use super::protocol::{Answer, Malformed, Outcome, Parsed};
 use crate::domain::Timestamp;
+use crate::service::OperationId;
 
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -48,12 +49,14 @@ impl Http {
         let post = |action: &str| {
             format!("{action} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: ")
         };
+        let behind = |operation: OperationId| operation.descriptor().path_around_last(&[]).1;
         Self {
             get_head: format!("GET {lists_path}{ENTITY_PREFIX}").into_bytes(),
-            get_tail: format!("/items?limit={limit} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes(),
+            get_tail: format!("{}?limit={limit} HTTP/1.1\r\nHost: {host}\r\n\r\n", behind(OperationId::GetItems))
+                .into_bytes(),
             add_head: format!("POST {lists_path}{ENTITY_PREFIX}").into_bytes(),
-            add_tail: post("/items").into_bytes(),
-            remove_tail: post("/items:remove").into_bytes(),
+            add_tail: post(behind(OperationId::AddItems)).into_bytes(),
+            remove_tail: post(behind(OperationId::RemoveItemsWithValue)).into_bytes(),
             data,
             batch,
         }

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::data::DataSet;
 use super::operation::Kind;
+use super::plan::{Mode, Plan};
 use super::stats::{KindStats, Stats};
-use super::worker::{Mode, Plan};
 use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 

@@ -44,19 +44,6 @@ impl Beat {
     fn at(&self, number: u64) -> Duration {
         Duration::from_secs_f64(self.first_secs + number as f64 * self.period_secs)
     }
-
-    /// How many of its requests are due before `moment`.
-    fn due_before(&self, moment: Duration) -> u64 {
-        let mut count = ((moment.as_secs_f64() - self.first_secs) / self.period_secs).ceil().max(0.0) as u64;
-        // The division may be off by one against `at`, which decides.
-        while count > 0 && self.at(count - 1) >= moment {
-            count -= 1;
-        }
-        while self.at(count) < moment {
-            count += 1;
-        }
-        count
-    }
 }
 
 impl Schedule {
@@ -91,16 +78,6 @@ impl Schedule {
             beat.taken += 1;
             Next::Due { kind: beat.kind, at }
         }
-    }
-
-    /// How many requests are due at `now` that nobody has taken, and when the first one comes that
-    /// is not due yet.
-    pub fn backlog(&self, now: Duration) -> (u64, Option<Duration>) {
-        // `now` itself is due.
-        let horizon = (now + Duration::from_nanos(1)).min(self.end);
-        let due = self.beats.iter().map(|beat| beat.due_before(horizon).saturating_sub(beat.taken)).sum();
-        let coming = self.beats.iter().map(|beat| beat.at(beat.due_before(horizon).max(beat.taken))).min();
-        (due, coming.filter(|at| *at < self.end))
     }
 }
 
@@ -139,7 +116,6 @@ mod tests {
         let mut schedule = Schedule::new(&[(Kind::Get, 100.0)], 0, 1, SECOND);
         assert_eq!(schedule.take(Duration::ZERO), Next::Due { kind: Kind::Get, at: Duration::ZERO });
         let now = Duration::from_millis(500);
-        assert_eq!(schedule.backlog(now).0, 50);
         let missed = all_due(&mut schedule, now);
         let expected: Vec<_> = (1..=50).map(|n| (Kind::Get, Duration::from_millis(n * 10))).collect();
         assert_eq!(missed, expected);
@@ -153,22 +129,5 @@ mod tests {
         assert_eq!(schedule.take(Duration::from_millis(99)), Next::NotBefore(Duration::from_millis(100)));
         assert_eq!(all_due(&mut schedule, Duration::from_secs(60)).len(), 9);
         assert_eq!(schedule.take(Duration::from_secs(60)), Next::Done);
-        assert_eq!(schedule.backlog(Duration::from_secs(60)), (0, None));
-    }
-
-    #[test]
-    fn the_backlog_agrees_with_what_can_be_taken() {
-        let rates = [(Kind::Get, 777.0), (Kind::Add, 333.3), (Kind::Remove, 1.7)];
-        let mut schedule = Schedule::new(&rates, 1, 3, SECOND);
-        let mut now = Duration::ZERO;
-        while now < Duration::from_millis(1_200) {
-            let (due, coming) = schedule.backlog(now);
-            assert_eq!(due, all_due(&mut schedule, now).len() as u64, "{now:?}");
-            match schedule.take(now) {
-                Next::NotBefore(at) => assert_eq!(coming, Some(at)),
-                other => assert_eq!((other, coming), (Next::Done, None)),
-            }
-            now += Duration::from_micros(1_234);
-        }
     }
 }

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use serde_json::json;
-
 use super::connection::Connection;
 use super::dataset::{Description, Found};
 use super::http::Endpoint;
 use super::operation::Operation;
 use super::protocol::{Outcome, Protocol};
 use super::resp::{self, Resp};
-use crate::cli::client::{Client, ClientError, Request, Retries, feature_path, views};
+use crate::cli::client::{Client, ClientError, Request, Retries};
 use crate::cli::failure::Failure;
 use crate::cli::parse::Server;
-use crate::domain::{EntityType, FeatureId, FeatureName, Ttl, ValueType};
+use crate::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, Ttl, ValueType};
+use crate::service::OperationId;
+use crate::wire::{ErrorCode, Feature, FeatureInput, FeaturePatch};
 
 /// A catalog follows a new feature within its poll interval.
 const VISIBLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -109,10 +108,9 @@ async fn ask(
 impl ServerSide {
     pub async fn new(server: &Server, entity_type: EntityType, name: FeatureName) -> Result<Self, Failure> {
         let plain = server.url.plain().map_err(Failure::Usage)?;
-        let endpoint = Endpoint {
-            host: plain.host_header,
-            lists_path: format!("{}/v1/lists/{}/{}/", plain.path, entity_type.as_str(), name.as_str()),
-        };
+        let names = [entity_type.as_str(), name.as_str()];
+        let (lists_path, _) = OperationId::GetItems.descriptor().path_around_last(&names);
+        let endpoint = Endpoint { host: plain.host_header, lists_path: plain.path + &lists_path };
         let addresses = resolve(&plain.host, plain.port).await?;
         let client = Client::new(server.url.clone(), None, Retries::PATIENT)?;
         let id = FeatureId { entity_type, name };
@@ -120,9 +118,10 @@ impl ServerSide {
     }
 
     async fn find(&mut self) -> Result<(Found, Ttl), Failure> {
-        let feature: views::Feature = match self.client.ask(&Request::get(feature_path(&self.id))).await {
+        let request = Request::of_feature(OperationId::GetFeature, &self.id);
+        let feature: Feature = match self.client.ask(&request).await {
             Ok(feature) => feature,
-            Err(ClientError::Problem(problem)) if problem.code == "feature_not_found" => {
+            Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::FeatureNotFound.name() => {
                 return Ok((Found::Nothing, Ttl::MAX));
             }
             Err(error) => return Err(error.into()),
@@ -138,25 +137,32 @@ impl ServerSide {
     }
 
     async fn create(&self, ttl: Ttl, description: Description) -> Result<(), Failure> {
-        let body = json!({
-            "entity_type": self.id.entity_type.as_str(),
-            "name": self.id.name.as_str(),
-            "value_type": ValueType::String,
-            "ttl": ttl,
-            "description": "a data set of liststore bench",
-            "labels": description.to_labels(),
-        });
-        self.client.send(&Request::post("/v1/features".to_owned(), Bytes::from(body.to_string()))).await?;
+        let FeatureId { entity_type, name } = self.id.clone();
+        let input = FeatureInput {
+            entity_type,
+            name,
+            value_type: ValueType::String,
+            ttl,
+            description: Some(domain::Description::new("a data set of liststore bench").map_err(invalid)?),
+            owner: None,
+            labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),
+        };
+        self.client.send(&Request::new(OperationId::CreateFeature, &[]).body(&input)?).await?;
         Ok(())
     }
 
     async fn describe(&self, description: Description) -> Result<(), Failure> {
         let mut labels = self.labels.clone();
         labels.extend(description.to_labels());
-        let body = Bytes::from(json!({ "labels": labels }).to_string());
-        self.client.send(&Request::patch(feature_path(&self.id), body).repeatable()).await?;
+        let patch = FeaturePatch { labels: Some(Labels::new(labels).map_err(invalid)?), ..FeaturePatch::default() };
+        let request = Request::of_feature(OperationId::UpdateFeature, &self.id).body(&patch)?;
+        self.client.send(&request.repeatable()).await?;
         Ok(())
     }
+}
+
+fn invalid(invalid: Invalid) -> Failure {
+    Failure::failed(invalid.to_string())
 }
 
 impl RedisSide {

@@ -1,30 +1,27 @@
-//! One thread of the generator: its connections, each a task, and what they measure.
+//! One thread of the generator: an event loop over its connections, and what it measures.
 //!
-//! A task takes the next request (when one is due, or at once in a closed loop), sends it, waits
-//! for the answer and records it. All tasks of a thread share one source of random numbers and one
-//! schedule, so the same seed makes the same requests.
+//! A free connection takes the next request (when one is due, or at once in a closed loop), sends
+//! it, and is free again when the answer is there and recorded. All connections of a thread share
+//! one source of random numbers and one schedule, so the same seed makes the same requests.
 
-use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
-use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::{JoinSet, LocalSet};
+use mio::{Events, Poll, Token};
+use tokio::sync::{mpsc, oneshot};
 
-use super::checks::{AcknowledgedAdd, Expectations, RecentAdds};
-use super::choice::Popularity;
-use super::connection::{Broken, Connection};
+use super::connection::{Broken, CONNECT_TIMEOUT};
 use super::cpu;
-use super::data::{DataSet, scramble};
-use super::operation::{Kind, Mix, Operation};
+use super::draw::{Draw, Drawn};
+use super::operation::Kind;
 use super::pacer::Pacer;
-use super::protocol::{Answer, Outcome, Protocol};
+use super::plan::{Mode, Plan, Start};
+use super::protocol::{Answer, Outcome};
 use super::schedule::{Next, Schedule};
+use super::socket::Socket;
 use super::stats::Stats;
 
 /// How long answers are waited for after the end.
@@ -35,48 +32,16 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 const AWAY_MAX: Duration = Duration::from_secs(10);
 const RECONNECT_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
-
-/// What all threads agree on.
-#[derive(Debug)]
-pub struct Plan {
-    pub protocol: Protocol,
-    pub addresses: Vec<SocketAddr>,
-    pub mode: Mode,
-    pub popularity: Popularity,
-    pub data: DataSet,
-    pub batch: u64,
-    pub expectations: Expectations,
-    /// One in so many answers is checked; 0 for none.
-    pub check_every: u64,
-    pub connections: usize,
-    pub threads: usize,
-    pub warmup: Duration,
-    pub duration: Duration,
-    pub timeout: Duration,
-    pub seed: u64,
-}
-
-#[derive(Debug, Clone)]
-pub enum Mode {
-    /// Each connection sends its next request when it has the answer to the last.
-    Closed(Mix),
-    /// Requests a second, of each kind.
-    Open(Vec<(Kind, f64)>),
-}
-
-/// The common beginning, as an instant and as nanoseconds since the Unix epoch.
-#[derive(Debug, Clone, Copy)]
-pub struct Start {
-    pub instant: Instant,
-    pub unix_nanos: u64,
-}
+/// How often the loop looks for what has taken too long, and whether it is to stop.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const EVENTS_MAX: usize = 1024;
 
 /// What connects a thread with the conductor.
-pub struct Strings {
+pub struct Controls {
     pub stats: Arc<Mutex<Stats>>,
     pub connected: mpsc::Sender<Result<(), String>>,
-    pub start: watch::Receiver<Option<Start>>,
-    pub stop: watch::Receiver<bool>,
+    pub start: oneshot::Receiver<Start>,
+    pub stop: Arc<AtomicBool>,
 }
 
 /// How a thread's run went.
@@ -88,77 +53,49 @@ pub struct Finished {
     pub given_up: Option<String>,
 }
 
-impl Plan {
-    fn end(&self) -> Duration {
-        self.warmup + self.duration
-    }
-
-    /// The connections of one thread.
-    fn share(&self, thread: usize) -> usize {
-        self.connections / self.threads + usize::from(thread < self.connections % self.threads)
-    }
-}
-
 /// Runs thread number `thread` to its end.
-pub fn run(plan: Arc<Plan>, thread: usize, strings: Strings) -> Result<Finished, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start a thread: {e}"))?;
-    runtime.block_on(LocalSet::new().run_until(generate(plan, thread, strings)))
-}
-
-async fn generate(plan: Arc<Plan>, thread: usize, mut strings: Strings) -> Result<Finished, String> {
-    let mut connections = Vec::new();
-    for _ in 0..plan.share(thread) {
-        let mut connection = Connection::new();
-        if let Err(broken) = connection.open(&plan.addresses).await {
-            let _ = strings.connected.send(Err(broken.to_string())).await;
+pub fn run(plan: Arc<Plan>, thread: usize, controls: Controls) -> Result<Finished, String> {
+    let poll = Poll::new().map_err(|e| format!("cannot poll: {e}"))?;
+    let mut lanes = Vec::new();
+    for number in 0..plan.share(thread) {
+        let mut socket = Socket::new(Token(number));
+        if let Err(broken) = socket.open(&plan.addresses, poll.registry()) {
+            let _ = controls.connected.blocking_send(Err(broken.to_string()));
             return Ok(Finished::default());
         }
-        connections.push(connection);
+        lanes.push(Lane { socket, state: State::Free });
     }
-    let _ = strings.connected.send(Ok(())).await;
-    // None if another thread could not connect.
-    let Some(start) = strings.start.wait_for(Option::is_some).await.ok().and_then(|start| *start) else {
+    let _ = controls.connected.blocking_send(Ok(()));
+    let Ok(start) = controls.start.blocking_recv() else {
+        // Another thread could not connect.
         return Ok(Finished::default());
     };
-    let shared = Rc::new(Thread::new(Arc::clone(&plan), thread, start, Arc::clone(&strings.stats), connections.len()));
-    let mut tasks = JoinSet::new();
-    for (slot, connection) in connections.into_iter().enumerate() {
-        tasks.spawn_local(Rc::clone(&shared).drive(slot, connection));
-    }
-    let pacer = Pacer::new().map_err(|e| format!("cannot make a timer: {e}"))?;
-    let metering = tokio::task::spawn_local(meter(start.instant, plan.warmup, plan.end()));
-    let all_done = async { while tasks.join_next().await.is_some() {} };
-    tokio::select! {
-        () = all_done => {}
-        paced = Rc::clone(&shared).pace(pacer) => paced.map_err(|e| format!("a timer failed: {e}"))?,
-        () = tokio::time::sleep_until((start.instant + plan.end() + DRAIN.min(plan.timeout)).into()) => {}
-        () = stopped(&mut strings.stop, &shared) => {}
-    }
-    shared.close_the_books();
-    if shared.now() < plan.end() {
-        metering.abort();
-    }
-    let cpu = metering.await.ok().flatten();
-    Ok(Finished { cpu, given_up: shared.given_up() })
-}
-
-async fn stopped(stop: &mut watch::Receiver<bool>, shared: &Thread) {
-    if stop.wait_for(|stop| *stop).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-    shared.stop();
-    tokio::time::sleep(STOP_GRACE).await;
-}
-
-/// The thread's CPU time between two moments.
-async fn meter(start: Instant, begin: Duration, end: Duration) -> Option<Duration> {
-    tokio::time::sleep_until((start + begin).into()).await;
-    let before = cpu::of_this_thread()?;
-    tokio::time::sleep_until((start + end).into()).await;
-    cpu::of_this_thread()?.checked_sub(before)
+    let pacer = Pacer::new(poll.registry(), Token(lanes.len())).map_err(|e| format!("cannot make a timer: {e}"))?;
+    let mut worker = Worker {
+        schedule: match &plan.mode {
+            Mode::Closed(_) => None,
+            Mode::Open(rates) => Some(Schedule::new(rates, thread, plan.threads, plan.end())),
+        },
+        draw: Draw::new(Arc::clone(&plan), thread, start),
+        free: (0..lanes.len()).collect(),
+        alive: lanes.len(),
+        lanes,
+        poll,
+        pacer,
+        start,
+        end: plan.end(),
+        last_wait: DRAIN.min(plan.timeout),
+        next_look: Duration::ZERO,
+        cpu_begin: None,
+        cpu: None,
+        stats: controls.stats,
+        last_breakage: String::new(),
+        plan,
+    };
+    worker.run(&controls.stop).map_err(|e| format!("cannot poll: {e}"))?;
+    worker.close_the_books();
+    let given_up = (worker.alive == 0).then_some(worker.last_breakage);
+    Ok(Finished { cpu: worker.cpu, given_up })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -168,55 +105,72 @@ struct Ticket {
     at: Duration,
 }
 
-/// What the tasks of one thread share.
-struct Thread {
-    plan: Arc<Plan>,
-    start: Start,
-    random: RefCell<Xoshiro256PlusPlus>,
-    schedule: Option<RefCell<Schedule>>,
-    /// Where free connections wait until something is due.
-    due: Notify,
-    waiting: Cell<u64>,
-    /// No request begins from here on.
-    end: Cell<Duration>,
-    in_flight: Vec<Cell<Option<Ticket>>>,
-    stats: Arc<Mutex<Stats>>,
-    recent: RefCell<RecentAdds>,
-    /// The number of the next value that is added.
-    next_number: Cell<u64>,
-    /// The last timestamp that was given to an add.
-    last_nanos: Cell<u64>,
-    answers: Cell<u64>,
-    alive: Cell<usize>,
-    last_breakage: RefCell<String>,
+/// A request that is on its way.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    ticket: Ticket,
+    drawn: Drawn,
+    /// When this attempt began.
+    sent: Duration,
 }
 
-impl Thread {
-    fn new(plan: Arc<Plan>, thread: usize, start: Start, stats: Arc<Mutex<Stats>>, connections: usize) -> Self {
-        let schedule = match &plan.mode {
-            Mode::Closed(_) => None,
-            Mode::Open(rates) => Some(RefCell::new(Schedule::new(rates, thread, plan.threads, plan.end()))),
-        };
-        Self {
-            start,
-            random: RefCell::new(Xoshiro256PlusPlus::seed_from_u64(scramble(plan.seed).wrapping_add(thread as u64))),
-            schedule,
-            due: Notify::new(),
-            waiting: Cell::new(0),
-            end: Cell::new(plan.end()),
-            in_flight: (0..connections).map(|_| Cell::new(None)).collect(),
-            stats,
-            recent: RefCell::new(RecentAdds::new()),
-            // Another run, and another thread, adds other values.
-            next_number: Cell::new(scramble(start.unix_nanos.wrapping_add(thread as u64))),
-            last_nanos: Cell::new(0),
-            answers: Cell::new(0),
-            alive: Cell::new(connections),
-            last_breakage: RefCell::default(),
-            plan,
-        }
-    }
+/// What a connection is at.
+#[derive(Debug)]
+enum State {
+    Free,
+    Asked(Asked),
+    /// The server has closed it, and it is made again.
+    Reconnecting(Reconnecting),
+    /// It was given up.
+    Ended,
+}
 
+#[derive(Debug)]
+struct Reconnecting {
+    /// The request that is sent once more when the connection is there.
+    again: Option<Asked>,
+    away_since: Duration,
+    /// Which of the plan's addresses is tried.
+    address: usize,
+    pause: Duration,
+    attempt: Attempt,
+}
+
+#[derive(Debug)]
+enum Attempt {
+    Since(Duration),
+    NotBefore(Duration),
+}
+
+struct Lane {
+    socket: Socket,
+    state: State,
+}
+
+struct Worker {
+    plan: Arc<Plan>,
+    start: Start,
+    poll: Poll,
+    pacer: Pacer,
+    draw: Draw,
+    schedule: Option<Schedule>,
+    lanes: Vec<Lane>,
+    /// Connections that wait for something to be due, the one that waits longest first.
+    free: VecDeque<usize>,
+    /// How many were not given up.
+    alive: usize,
+    /// No request begins from here on.
+    end: Duration,
+    /// How long after the end answers are waited for.
+    last_wait: Duration,
+    next_look: Duration,
+    cpu_begin: Option<Duration>,
+    cpu: Option<Duration>,
+    stats: Arc<Mutex<Stats>>,
+    last_breakage: String,
+}
+
+impl Worker {
     fn now(&self) -> Duration {
         self.start.instant.elapsed()
     }
@@ -226,201 +180,281 @@ impl Thread {
     }
 
     fn is_measured(&self, at: Duration) -> bool {
-        at >= self.plan.warmup && at < self.end.get()
+        at >= self.plan.warmup && at < self.end
     }
 
-    fn stop(&self) {
-        self.end.set(self.now().min(self.end.get()));
-        self.due.notify_waiters();
-    }
-
-    fn given_up(&self) -> Option<String> {
-        (self.alive.get() == 0).then(|| self.last_breakage.borrow().clone())
-    }
-
-    /// Drives one connection until nothing is left to send.
-    async fn drive(self: Rc<Self>, slot: usize, mut connection: Connection) {
-        while let Some(ticket) = self.next().await {
-            self.in_flight[slot].set(Some(ticket));
-            let operation = self.operation(ticket.kind);
-            connection.request.clear();
-            self.plan.protocol.render(&operation, &mut connection.request);
-            let recent = match operation {
-                Operation::Get { list } => self.recent.borrow().last_of(list),
-                _ => None,
-            };
-            let answered = self.exchange(&mut connection).await;
-            let latency = self.now().saturating_sub(ticket.at);
-            self.in_flight[slot].set(None);
-            self.record(ticket, &operation, recent, latency, &connection, answered);
-            if !connection.is_open() && !self.reopen(&mut connection).await {
-                return;
+    fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            let now = self.now();
+            self.meter(now);
+            if stop.load(Ordering::Relaxed) && now < self.end {
+                (self.end, self.last_wait) = (now, STOP_GRACE);
+            }
+            if now >= self.next_look {
+                self.next_look = now + LOOK_INTERVAL;
+                self.look(now);
+            }
+            let due = self.send_what_is_due();
+            let idle = self.lanes.iter().all(|lane| matches!(lane.state, State::Free | State::Ended));
+            if self.alive == 0 || now >= self.end && (idle || now >= self.end + self.last_wait) {
+                return Ok(());
+            }
+            if let Some(at) = due {
+                self.pacer.wake_at(at, now)?;
+            }
+            match self.poll.poll(&mut events, Some(LOOK_INTERVAL)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in &events {
+                self.proceed(event.token().0);
             }
         }
     }
 
-    /// The next request. Waits until one is due.
-    async fn next(&self) -> Option<Ticket> {
-        loop {
-            let now = self.now();
-            let Some(schedule) = &self.schedule else {
-                let Mode::Closed(mix) = &self.plan.mode else { return None };
-                let kind = mix.pick(&mut self.random.borrow_mut());
-                return (now < self.end.get()).then_some(Ticket { kind, at: now });
-            };
-            let taken = schedule.borrow_mut().take(now);
-            match taken {
-                Next::Due { kind, at } if at < self.end.get() => return Some(Ticket { kind, at }),
-                Next::Due { .. } | Next::Done => return None,
-                Next::NotBefore(at) if at >= self.end.get() => return None,
-                Next::NotBefore(_) => {
-                    self.waiting.set(self.waiting.get() + 1);
-                    self.due.notified().await;
-                    self.waiting.set(self.waiting.get() - 1);
+    /// Keeps the thread's CPU time between the two moments.
+    fn meter(&mut self, now: Duration) {
+        if self.cpu_begin.is_none() && now >= self.plan.warmup {
+            self.cpu_begin = cpu::of_this_thread();
+        }
+        if self.cpu.is_none() && now >= self.plan.end() {
+            self.cpu = cpu::of_this_thread().zip(self.cpu_begin).and_then(|(end, begin)| end.checked_sub(begin));
+        }
+    }
+
+    /// Gives free connections what is due. Returns when the next request is, if one waits for it.
+    fn send_what_is_due(&mut self) -> Option<Duration> {
+        while let Some(number) = self.free.pop_front() {
+            match self.next() {
+                Next::Due { kind, at } if at < self.end => self.send(number, Ticket { kind, at }),
+                other => {
+                    self.free.push_front(number);
+                    return match other {
+                        Next::NotBefore(at) if at < self.end => Some(at),
+                        _ => None,
+                    };
                 }
             }
         }
+        None
     }
 
-    /// Wakes as many free connections as requests are due, whenever some are. Goes on for ever.
-    async fn pace(self: Rc<Self>, pacer: Pacer) -> io::Result<()> {
-        let Some(schedule) = &self.schedule else {
-            return std::future::pending().await;
-        };
-        loop {
-            let now = self.now();
-            let (backlog, coming) = schedule.borrow().backlog(now);
-            for _ in 0..backlog.min(self.waiting.get()) {
-                self.due.notify_one();
-            }
-            match coming {
-                Some(at) => pacer.sleep(at.saturating_sub(now)).await?,
-                None => {
-                    self.due.notify_waiters();
-                    return std::future::pending().await;
-                }
-            }
+    fn next(&mut self) -> Next {
+        let now = self.now();
+        match (&mut self.schedule, &self.plan.mode) {
+            (Some(schedule), _) => schedule.take(now),
+            (None, Mode::Closed(mix)) => Next::Due { kind: self.draw.kind(mix), at: now },
+            (None, Mode::Open(_)) => Next::Done,
         }
     }
 
-    fn operation(&self, kind: Kind) -> Operation {
-        let random = &mut *self.random.borrow_mut();
-        let list = self.plan.popularity.pick(random);
-        match kind {
-            Kind::Get => Operation::Get { list },
-            Kind::Add => {
-                let number = self.next_number.get();
-                self.next_number.set(number.wrapping_add(self.plan.batch));
-                let present = self.start.unix_nanos.saturating_add(self.now().as_nanos() as u64);
-                let newest_nanos = present.max(self.last_nanos.get() + 1);
-                self.last_nanos.set(newest_nanos);
-                Operation::Add { list, newest_nanos, number }
+    fn send(&mut self, number: usize, ticket: Ticket) {
+        let now = self.now();
+        let drawn = self.draw.operation(ticket.kind, now);
+        let request = &mut self.lanes[number].socket.request;
+        request.clear();
+        self.plan.protocol.render(&drawn.operation, request);
+        self.begin(number, Asked { ticket, drawn, sent: now });
+    }
+
+    fn begin(&mut self, number: usize, asked: Asked) {
+        let lane = &mut self.lanes[number];
+        lane.state = State::Asked(asked);
+        if let Err(broken) = lane.socket.begin() {
+            self.broken(number, asked, broken);
+        }
+    }
+
+    /// Does what an event says can be done.
+    fn proceed(&mut self, number: usize) {
+        // The timer has the number behind the last connection's.
+        let Some(lane) = self.lanes.get_mut(number) else { return };
+        match &mut lane.state {
+            State::Asked(asked) => {
+                let asked = *asked;
+                match lane.socket.proceed(&self.plan.protocol) {
+                    Ok(None) => {}
+                    Ok(Some(answer)) => self.answered(number, asked, &answer),
+                    Err(broken) => self.broken(number, asked, broken),
+                }
             }
-            Kind::Remove => Operation::Remove { list, index: random.random_range(0..self.plan.data.length) },
+            State::Free => {
+                if !lane.socket.is_quiet() {
+                    self.free.retain(|free| *free != number);
+                    self.reconnect(number, None);
+                }
+            }
+            State::Reconnecting(Reconnecting { attempt: Attempt::Since(_), .. }) => match lane.socket.connected() {
+                Ok(true) => self.reconnected(number),
+                Ok(false) => {}
+                Err(broken) => self.not_connected(number, broken),
+            },
+            State::Reconnecting(_) | State::Ended => {}
+        }
+    }
+
+    fn answered(&mut self, number: usize, asked: Asked, answer: &Answer) {
+        self.record(number, &asked, answer);
+        if answer.keep_alive {
+            self.set_free(number);
+        } else {
+            self.reconnect(number, None);
         }
     }
 
     /// A server may close a connection on which nothing happens, at the same moment as a request
     /// sets out. Every client sends that request again, and so does this one: all of them may be
     /// repeated.
-    async fn exchange(&self, connection: &mut Connection) -> Result<Answer, Broken> {
-        let (protocol, timeout) = (&self.plan.protocol, self.plan.timeout);
-        match connection.exchange(protocol, timeout).await {
-            Err(Broken::Lost { idle: true, .. }) => {
-                self.stats().reconnects += 1;
-                connection.open(&self.plan.addresses).await?;
-                connection.exchange(protocol, timeout).await
-            }
-            answered => answered,
+    fn broken(&mut self, number: usize, asked: Asked, broken: Broken) {
+        if matches!(broken, Broken::Lost { idle: true, .. }) {
+            return self.reconnect(number, Some(asked));
         }
+        self.record_broken(&asked.ticket, &broken);
+        self.reconnect(number, None);
     }
 
-    fn record(
-        &self,
-        ticket: Ticket,
-        operation: &Operation,
-        recent: Option<AcknowledgedAdd>,
-        latency: Duration,
-        connection: &Connection,
-        answered: Result<Answer, Broken>,
-    ) {
-        let mut stats = self.stats();
-        stats.ended += 1;
-        let measured = self.is_measured(ticket.at);
-        match answered {
-            Ok(answer) if answer.outcome == Outcome::Done => {
-                let body = connection.body(&answer);
-                if measured {
-                    let items = self.plan.protocol.items(ticket.kind, body);
-                    stats.kind(ticket.kind).done(latency, items);
-                }
-                self.check(operation, recent, body, &mut stats);
-                if let Operation::Add { list, newest_nanos, number } = *operation {
-                    self.recent.borrow_mut().remember(AcknowledgedAdd { list, newest_nanos, number });
-                }
-            }
-            Ok(Answer { outcome: Outcome::Refused { code, .. }, .. }) if measured => {
-                stats.kind(ticket.kind).error(&code);
-            }
-            Ok(_) => {}
-            Err(broken) => {
-                if measured {
-                    stats.kind(ticket.kind).error(broken.code());
-                }
-                stats.example(broken.to_string());
-                *self.last_breakage.borrow_mut() = broken.to_string();
-            }
-        }
+    fn set_free(&mut self, number: usize) {
+        self.lanes[number].state = State::Free;
+        self.free.push_back(number);
     }
 
-    /// Checks one in so many answers.
-    fn check(&self, operation: &Operation, recent: Option<AcknowledgedAdd>, body: &[u8], stats: &mut Stats) {
-        let Plan { protocol, expectations, check_every, .. } = &*self.plan;
-        self.answers.set(self.answers.get() + 1);
-        if *check_every == 0 || !self.answers.get().is_multiple_of(*check_every) {
+    /// Begins to connect again, trying for a bounded time and until the end.
+    fn reconnect(&mut self, number: usize, again: Option<Asked>) {
+        let now = self.now();
+        if again.is_none() && now >= self.end {
+            self.lanes[number].socket.close();
+            self.lanes[number].state = State::Ended;
             return;
         }
-        let checked = match *operation {
-            Operation::Get { list } => expectations.check_get(protocol, list, recent, body),
-            Operation::Add { .. } => expectations.check_add(protocol, body),
-            Operation::Remove { .. } => return,
-        };
-        stats.checked += 1;
-        if let Err(complaint) = checked {
-            stats.complain(complaint.to_string());
+        self.stats().reconnects += 1;
+        let pause = RECONNECT_PAUSE_FIRST;
+        self.lanes[number].state = State::Reconnecting(Reconnecting {
+            again,
+            away_since: now,
+            address: 0,
+            pause,
+            attempt: Attempt::Since(now),
+        });
+        self.connect(number);
+    }
+
+    fn connect(&mut self, number: usize) {
+        let now = self.now();
+        let lane = &mut self.lanes[number];
+        let State::Reconnecting(reconnecting) = &mut lane.state else { return };
+        reconnecting.attempt = Attempt::Since(now);
+        let address = self.plan.addresses[reconnecting.address % self.plan.addresses.len()];
+        if let Err(broken) = lane.socket.connect(address, self.poll.registry()) {
+            self.not_connected(number, broken);
         }
     }
 
-    /// Connects again, trying for a bounded time and until the end. False if that was in vain.
-    async fn reopen(&self, connection: &mut Connection) -> bool {
-        self.stats().reconnects += 1;
-        let away_since = Instant::now();
-        let mut pause = RECONNECT_PAUSE_FIRST;
-        while self.now() < self.end.get() {
-            match connection.open(&self.plan.addresses).await {
-                Ok(()) => return true,
-                Err(broken) => *self.last_breakage.borrow_mut() = broken.to_string(),
-            }
-            if away_since.elapsed() >= AWAY_MAX {
-                self.alive.set(self.alive.get() - 1);
-                return false;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
+    fn reconnected(&mut self, number: usize) {
+        let now = self.now();
+        let State::Reconnecting(Reconnecting { again, .. }) = &self.lanes[number].state else { return };
+        match *again {
+            Some(asked) => self.begin(number, Asked { sent: now, ..asked }),
+            None => self.set_free(number),
         }
-        false
+    }
+
+    /// Tries the next address, or all of them again after a pause.
+    fn not_connected(&mut self, number: usize, broken: Broken) {
+        let now = self.now();
+        let (end, addresses) = (self.end, self.plan.addresses.len());
+        self.last_breakage = broken.to_string();
+        let lane = &mut self.lanes[number];
+        lane.socket.close();
+        let State::Reconnecting(reconnecting) = &mut lane.state else { return };
+        reconnecting.address += 1;
+        if !reconnecting.address.is_multiple_of(addresses) {
+            return self.connect(number);
+        }
+        let given_up = now.saturating_sub(reconnecting.away_since) >= AWAY_MAX;
+        reconnecting.attempt = Attempt::NotBefore(now + reconnecting.pause);
+        reconnecting.pause = (reconnecting.pause * 2).min(RECONNECT_PAUSE_MAX);
+        let waiting = reconnecting.again.take();
+        if given_up || now >= end {
+            lane.state = State::Ended;
+            self.alive -= usize::from(given_up);
+        }
+        if let Some(asked) = waiting {
+            self.record_broken(&asked.ticket, &broken);
+        }
+    }
+
+    /// Looks for what has taken too long, or is to be tried again.
+    fn look(&mut self, now: Duration) {
+        for number in 0..self.lanes.len() {
+            match &self.lanes[number].state {
+                State::Asked(asked) if now.saturating_sub(asked.sent) >= self.plan.timeout => {
+                    self.broken(number, *asked, Broken::TimedOut);
+                }
+                State::Reconnecting(reconnecting) => match reconnecting.attempt {
+                    Attempt::Since(began) if now.saturating_sub(began) >= CONNECT_TIMEOUT => {
+                        self.not_connected(number, Broken::Connect(io::ErrorKind::TimedOut.into()));
+                    }
+                    Attempt::NotBefore(at) if now >= at => self.connect(number),
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+    }
+
+    fn record(&mut self, number: usize, asked: &Asked, answer: &Answer) {
+        let Asked { ticket, drawn, .. } = asked;
+        let (measured, latency) = (self.is_measured(ticket.at), self.now().saturating_sub(ticket.at));
+        // Not by `stats()`, which would borrow all of the worker.
+        let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        stats.ended += 1;
+        match &answer.outcome {
+            Outcome::Done => {
+                let body = self.lanes[number].socket.body(answer);
+                if measured {
+                    stats.kind(ticket.kind).done(latency, self.plan.protocol.items(ticket.kind, body));
+                }
+                if let Some(found) = self.draw.answered(drawn, body) {
+                    stats.checked += 1;
+                    if let Err(complaint) = found {
+                        stats.complain(complaint.to_string());
+                    }
+                }
+            }
+            Outcome::Refused { code, .. } if measured => stats.kind(ticket.kind).error(code),
+            Outcome::Refused { .. } => {}
+        }
+    }
+
+    fn record_broken(&mut self, ticket: &Ticket, broken: &Broken) {
+        let measured = self.is_measured(ticket.at);
+        let mut stats = self.stats();
+        stats.ended += 1;
+        if measured {
+            stats.kind(ticket.kind).error(broken.code());
+        }
+        stats.example(broken.to_string());
+        drop(stats);
+        self.last_breakage = broken.to_string();
     }
 
     /// Counts what was due and has no answer, with the time that it has waited for one.
-    fn close_the_books(&self) {
+    fn close_the_books(&mut self) {
         let now = self.now();
-        let mut stats = self.stats();
-        for ticket in self.in_flight.iter().filter_map(Cell::take).filter(|ticket| self.is_measured(ticket.at)) {
+        let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.lanes.iter().filter_map(|lane| match &lane.state {
+            State::Asked(asked) => Some(asked.ticket),
+            State::Reconnecting(reconnecting) => reconnecting.again.map(|asked| asked.ticket),
+            State::Free | State::Ended => None,
+        });
+        for ticket in waiting.filter(|ticket| self.is_measured(ticket.at)) {
             stats.kind(ticket.kind).unfinished(now.saturating_sub(ticket.at));
         }
-        let Some(schedule) = &self.schedule else { return };
-        while let Next::Due { kind, at } = schedule.borrow_mut().take(now) {
-            if self.is_measured(at) {
+        let Some(schedule) = &mut self.schedule else { return };
+        let (warmup, end) = (self.plan.warmup, self.end);
+        while let Next::Due { kind, at } = schedule.take(now) {
+            if at >= warmup && at < end {
                 stats.kind(kind).unsent(now.saturating_sub(at));
             }
         }

@@ -4,28 +4,19 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use serde::Deserialize;
 
 use super::ServerUrl;
 use crate::cli::failure::Failure;
 use crate::cli::output::printable;
+use crate::wire::ProblemBody;
 
 /// Enough of a foreign answer to know it by.
 const EXCERPT_CHARS_MAX: usize = 200;
 
-/// An error that the server documents (RFC 9457).
-#[derive(Debug, Clone, Deserialize)]
+/// An error that the server documents.
+#[derive(Debug, Clone)]
 pub(in crate::cli) struct Problem {
-    pub status: u16,
-    pub code: String,
-    pub detail: String,
-    pub retryable: bool,
-    /// What of the request is to blame, such as `items[3].timestamp`.
-    pub field: Option<String>,
-    /// A write that may or may not have been done.
-    #[serde(default)]
-    pub outcome_unknown: bool,
-    #[serde(skip)]
+    pub details: ProblemBody,
     pub retry_after: Option<Duration>,
 }
 
@@ -39,19 +30,22 @@ pub(in crate::cli) enum ClientError {
          LISTSTORE_URL names another"
     )]
     Unreachable { url: String, reason: String },
+    /// No server listens in a data directory.
+    #[error("no server answers at {path}: {reason}; --data-dir names the data directory of a running one")]
+    NoSocket { path: String, reason: String },
     /// The request was sent, and no answer came.
-    #[error("no answer from {url}: {reason}")]
+    #[error("no response from {url}: {reason}")]
     NoAnswer { url: String, reason: String },
     #[error("{}", line(.0))]
-    Problem(Problem),
+    Problem(Box<Problem>),
     /// An error of something that is no Liststore server.
     #[error("{url} answered with HTTP status {status}: is it a liststore server? {excerpt}")]
     Foreign { url: String, status: u16, excerpt: String },
-    #[error("the server's answer is none that this version of liststore knows: {0}")]
+    #[error("this version of liststore cannot read the server's response: {0}")]
     Unreadable(String),
 }
 
-fn line(problem: &Problem) -> String {
+fn line(Problem { details: problem, .. }: &Problem) -> String {
     let field = problem.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
     let outcome = if problem.outcome_unknown { "; it may have been done all the same" } else { "" };
     printable(&format!("{field}{}{outcome} ({}, HTTP status {})", problem.detail, problem.code, problem.status))
@@ -89,15 +83,15 @@ impl ClientError {
         }
     }
 
-    pub(super) fn of_answer(
+    pub(super) fn of_response(
         url: &ServerUrl,
         status: StatusCode,
         is_problem: bool,
         body: &[u8],
         retry_after: Option<Duration>,
     ) -> Self {
-        if is_problem && let Ok(problem) = serde_json::from_slice::<Problem>(body) {
-            return Self::Problem(Problem { retry_after, ..problem });
+        if is_problem && let Ok(details) = serde_json::from_slice(body) {
+            return Self::Problem(Box::new(Problem { details, retry_after }));
         }
         let text = String::from_utf8_lossy(body);
         let excerpt = text.split_whitespace().collect::<Vec<_>>().join(" ");

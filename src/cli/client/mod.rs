@@ -4,103 +4,93 @@
 //! first sending may have changed something, unless the request says that repeating it is safe.
 
 mod error;
+mod request;
 mod retries;
 mod url;
-pub(super) mod views;
 
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
-pub(super) use error::{ClientError, Problem};
+pub(super) use error::ClientError;
+pub(super) use request::Request;
 pub(super) use retries::Retries;
-pub(super) use url::{ServerUrl, feature_path, items_path, version_path};
+pub(super) use url::ServerUrl;
 
+use crate::admin_socket::{self, Address};
 use crate::domain::Author;
+use crate::service::Method;
+use crate::wire::parameters::USER;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Above any deadline that a server keeps for an operation.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct Client {
     http: reqwest::Client,
     url: ServerUrl,
     author: Option<Author>,
     retries: Retries,
-}
-
-/// A request, with the path below the server's URL.
-pub(super) struct Request {
-    method: Method,
-    path: String,
-    query: Vec<(&'static str, String)>,
-    body: Option<Bytes>,
-    if_match: Option<String>,
-    /// Doing it twice is as good as doing it once.
-    repeatable: bool,
-    timeout: Duration,
+    /// Where it connects to, if that is not what the URL says.
+    _local: Option<Address>,
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub body: Bytes,
     pub etag: Option<String>,
 }
 
-impl Request {
-    fn new(method: Method, path: String, repeatable: bool) -> Self {
-        Self { method, path, query: Vec::new(), body: None, if_match: None, repeatable, timeout: REQUEST_TIMEOUT }
-    }
-
-    pub(super) fn get(path: String) -> Self {
-        Self::new(Method::GET, path, true)
-    }
-
-    pub(super) fn post(path: String, body: Bytes) -> Self {
-        Self { body: Some(body), ..Self::new(Method::POST, path, false) }
-    }
-
-    pub(super) fn patch(path: String, body: Bytes) -> Self {
-        Self { body: Some(body), ..Self::new(Method::PATCH, path, false) }
-    }
-
-    pub(super) fn delete(path: String) -> Self {
-        Self::new(Method::DELETE, path, false)
-    }
-
-    /// Declares that doing it twice is as good as doing it once.
-    pub(super) fn repeatable(self) -> Self {
-        Self { repeatable: true, ..self }
-    }
-
-    pub(super) fn query(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
-        self.query.extend(value.map(|value| (name, value.to_string())));
-        self
-    }
-
-    /// Gives the server more time to answer than operations take.
-    pub(super) fn within(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
-    }
-
-    pub(super) fn if_match(self, etag: Option<String>) -> Self {
-        Self { if_match: etag, ..self }
-    }
+/// A page of a listing, whose entries stay as the server wrote them: commands print members that this
+/// version does not know.
+#[derive(Debug, Deserialize)]
+pub(super) struct RawPage {
+    #[serde(alias = "items", alias = "features", alias = "history")]
+    pub entries: Vec<Box<RawValue>>,
+    pub next_page_token: Option<String>,
 }
 
 impl Client {
     pub(super) fn new(url: ServerUrl, author: Option<Author>, retries: Retries) -> Result<Self, ClientError> {
+        Self::build(url, author, retries, None)
+    }
+
+    /// A client of the server that uses this data directory, by way of the socket in it.
+    pub(super) fn local(data_dir: &Path, retries: Retries) -> Result<Self, ClientError> {
+        let unreachable = |error: io::Error| ClientError::NoSocket {
+            path: data_dir.join(admin_socket::NAME).display().to_string(),
+            reason: error.to_string(),
+        };
+        let address = Address::of(data_dir).map_err(unreachable)?;
+        // What a request would fail with tells less.
+        UnixStream::connect(&address.path).map_err(unreachable)?;
+        let url = ServerUrl::parse("http://localhost").map_err(ClientError::Setup)?;
+        Self::build(url, None, retries, Some(address))
+    }
+
+    fn build(
+        url: ServerUrl,
+        author: Option<Author>,
+        retries: Retries,
+        local: Option<Address>,
+    ) -> Result<Self, ClientError> {
         let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("liststore/", env!("CARGO_PKG_VERSION")));
         // A proxy of the environment is for servers elsewhere.
         let builder = if url.is_loopback() { builder.no_proxy() } else { builder };
+        let builder = match &local {
+            Some(address) => builder.unix_socket(&*address.path),
+            None => builder,
+        };
         let http = url.with_tls(builder)?.build().map_err(|e| ClientError::Setup(error::causes(&e)))?;
-        Ok(Self { http, url, author, retries })
+        Ok(Self { http, url, author, retries, _local: local })
     }
 
     pub(super) fn with_retries(self, retries: Retries) -> Self {
@@ -108,7 +98,7 @@ impl Client {
     }
 
     /// Sends the request, again where that is safe and may help, and reads the whole answer.
-    pub(super) async fn send(&self, request: &Request) -> Result<Answer, ClientError> {
+    pub(super) async fn send(&self, request: &Request) -> Result<Response, ClientError> {
         let mut attempt = 0;
         loop {
             let error = match self.send_once(request).await {
@@ -129,8 +119,14 @@ impl Client {
         read(&answer.body)
     }
 
-    async fn send_once(&self, request: &Request) -> Result<Answer, ClientError> {
-        let mut builder = self.http.request(request.method.clone(), self.url.join(&request.path)?);
+    async fn send_once(&self, request: &Request) -> Result<Response, ClientError> {
+        let method = match request.method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+            Method::Patch => reqwest::Method::PATCH,
+            Method::Delete => reqwest::Method::DELETE,
+        };
+        let mut builder = self.http.request(method, self.url.join(&request.path)?);
         builder = builder.timeout(request.timeout);
         if !request.query.is_empty() {
             builder = builder.query(&request.query);
@@ -142,7 +138,7 @@ impl Client {
             builder = builder.header(IF_MATCH, etag);
         }
         if let Some(author) = &self.author {
-            builder = builder.header("Liststore-User", author.as_str());
+            builder = builder.header(USER.name, author.as_str());
         }
         let transport = |e: &reqwest::Error| ClientError::of_transport(&self.url, e);
         let response = builder.send().await.map_err(|e| transport(&e))?;
@@ -152,14 +148,14 @@ impl Client {
         let is_problem = header(CONTENT_TYPE).is_some_and(|t| t.starts_with("application/problem+json"));
         let body = response.bytes().await.map_err(|e| transport(&e))?;
         if status.is_success() {
-            return Ok(Answer { body, etag });
+            return Ok(Response { body, etag });
         }
         let retry_after = retry_after.and_then(|text| text.parse().ok()).map(Duration::from_secs);
-        Err(ClientError::of_answer(&self.url, status, is_problem, &body, retry_after))
+        Err(ClientError::of_response(&self.url, status, is_problem, &body, retry_after))
     }
 }
 
-/// Reads a successful answer.
+/// Reads the body of a response.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body).map_err(|e| ClientError::Unreadable(e.to_string()))
 }

@@ -30,7 +30,9 @@ impl Retries {
             return None;
         }
         let asked_for = match error {
-            ClientError::Problem(problem) if problem.retryable && (repeatable || !problem.outcome_unknown) => {
+            ClientError::Problem(problem)
+                if problem.details.retryable && (repeatable || !problem.details.outcome_unknown) =>
+            {
                 problem.retry_after
             }
             ClientError::Unreachable { .. } if self.outlast_outage => None,
@@ -50,19 +52,24 @@ fn jittered(pause: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Problem;
+    use super::super::error::Problem;
     use super::*;
+    use crate::wire::ProblemBody;
 
     fn problem(retryable: bool, outcome_unknown: bool, retry_after: Option<u64>) -> ClientError {
-        ClientError::Problem(Problem {
-            status: 503,
-            code: "overloaded".into(),
-            detail: "busy".into(),
-            retryable,
-            field: None,
-            outcome_unknown,
+        ClientError::Problem(Box::new(Problem {
+            details: ProblemBody {
+                kind: "urn:liststore:problem:overloaded".into(),
+                title: "Too many operations in flight".into(),
+                status: 503,
+                code: "overloaded".into(),
+                detail: "busy".into(),
+                retryable,
+                field: None,
+                outcome_unknown,
+            },
             retry_after: retry_after.map(Duration::from_secs),
-        })
+        }))
     }
 
     fn unreachable() -> ClientError {

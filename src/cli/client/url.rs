@@ -1,16 +1,11 @@
-//! The server's URL, and the paths below it. Every segment is percent-encoded whole.
+//! The server's URL, as far as the commands need to know it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{ClientBuilder, Url};
 
 use super::ClientError;
-use crate::domain::{EntityId, FeatureId, VersionLabel};
-
-/// Everything but the unreserved characters of RFC 3986, section 2.3.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Where the server is: `http` or `https`, maybe with a path in front of the API's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,60 +92,17 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-fn segment(text: &str) -> impl fmt::Display {
-    utf8_percent_encode(text, SEGMENT)
-}
-
-pub(in crate::cli) fn feature_path(id: &FeatureId) -> String {
-    format!("/v1/features/{}/{}", segment(id.entity_type.as_str()), segment(id.name.as_str()))
-}
-
-/// The default version's segment is empty.
-pub(in crate::cli) fn version_path(id: &FeatureId, version: &VersionLabel) -> String {
-    format!("{}/versions/{}", feature_path(id), segment(version.as_str()))
-}
-
-pub(in crate::cli) fn items_path(id: &FeatureId, entity_id: &EntityId) -> String {
-    format!(
-        "/v1/lists/{}/{}/{}/items",
-        segment(id.entity_type.as_str()),
-        segment(id.name.as_str()),
-        segment(entity_id.as_str())
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{EntityType, FeatureName};
-
-    fn id() -> FeatureId {
-        FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("a.b-c").unwrap() }
-    }
 
     #[test]
-    fn an_entity_id_stays_one_segment_whatever_it_holds() {
-        let url = ServerUrl::parse("http://h:1/prefix/").unwrap();
-        for (entity_id, encoded) in [
-            ("u-1", "u-1"),
-            ("a/b?c#d%2F é", "a%2Fb%3Fc%23d%252F%20%C3%A9"),
-            ("../x", "..%2Fx"),
-            ("a\\b\n", "a%5Cb%0A"),
-            ("%2e%2e", "%252e%252e"),
-        ] {
-            let path = items_path(&id(), &EntityId::new(entity_id).unwrap());
-            let expected = format!("http://h:1/prefix/v1/lists/user/a.b-c/{encoded}/items");
-            assert_eq!(url.join(&path).unwrap().as_str(), expected);
+    fn paths_are_joined_below_that_of_the_url() {
+        for url in ["http://h:1/prefix", "http://h:1/prefix/"] {
+            let url = ServerUrl::parse(url).unwrap();
+            let path = "/v1/lists/user/seen/a%2Fb%3Fc%252F%20%C3%A9/items";
+            assert_eq!(url.join(path).unwrap().as_str(), format!("http://h:1/prefix{path}"));
         }
-    }
-
-    #[test]
-    fn versions_may_hold_slashes_and_the_default_one_is_empty() {
-        assert_eq!(
-            version_path(&id(), &VersionLabel::new("2024/08").unwrap()),
-            "/v1/features/user/a.b-c/versions/2024%2F08"
-        );
-        assert_eq!(version_path(&id(), &VersionLabel::default_version()), "/v1/features/user/a.b-c/versions/");
     }
 
     #[test]

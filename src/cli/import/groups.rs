@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use super::rows::{RawRow, Row};
 use crate::domain::EntityId;
+use crate::wire::AddItemsInput;
 
-/// The most that the API takes in one add.
-pub(super) const GROUP_ITEMS_MAX: usize = 1_000;
+pub(super) const GROUP_ITEMS_MAX: usize = AddItemsInput::ITEMS_MAX;
 /// Well below the server's default body limit.
 const GROUP_BODY_BYTES_MAX: usize = 1 << 20;
 const ROWS_MAX: usize = 1 << 20;

@@ -28,10 +28,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::block_on;
-use super::client::{Client, Request, Retries, feature_path, views};
+use super::client::{Client, Request, Retries};
 use super::failure::Failure;
 use super::output::{Format, Output};
 use crate::domain::Ttl;
+use crate::service::OperationId;
+use crate::wire::Feature;
 pub(super) use arguments::Arguments;
 use bad_rows::BadRows;
 use progress::Progress;
@@ -76,11 +78,12 @@ async fn import(arguments: Arguments, columns: shape::Columns, sources: Vec<Sour
 /// Asks the server what the feature's values are.
 async fn shape(client: &Client, arguments: &Arguments, columns: shape::Columns) -> Result<Shape, Failure> {
     let id = arguments.feature_id();
-    let feature: views::Feature = client.ask(&Request::get(feature_path(&id))).await?;
+    let feature: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await?;
     let label = arguments.version.version.as_str();
     let version = feature.versions.iter().find(|version| version.version == label);
     let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
-    let ttl = Ttl::parse(&version.ttl).map_err(|e| Failure::failed(format!("the server's ttl is none: {e}")))?;
+    let ttl = Ttl::parse(&version.ttl)
+        .map_err(|e| Failure::failed(format!("the server's response has a ttl that cannot be read: {e}")))?;
     Shape::new(columns, arguments.timestamp_unit, feature.value_type, ttl)
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
@@ -13,13 +12,14 @@ use super::progress::{INTERVAL, Progress};
 use super::shape::Shape;
 use super::source::Source;
 use super::tally::Tally;
-use crate::cli::client::{Client, ClientError, Problem, Request, items_path};
+use crate::cli::client::{Client, ClientError, Request};
 use crate::cli::failure::Failure;
 use crate::domain::{FeatureId, VersionLabel};
+use crate::service::OperationId;
+use crate::wire::{ErrorCode, ProblemBody};
 
 /// How long adds in flight are waited for once the import has failed or is interrupted.
 const FAREWELL: Duration = Duration::from_secs(5);
-const PAYLOAD_TOO_LARGE: u16 = 413;
 
 /// Where items go, and what is known of the rows that they come from.
 pub(super) struct Target {
@@ -109,24 +109,23 @@ impl Target {
                 Err(ClientError::Problem(problem)) => problem,
                 Err(error) => return Err(error.into()),
             };
-            match (bad_item(&problem, &group), problem.status) {
-                (Some(bad), _) => parts.push(self.without_bad_items(&group, bad, &problem.detail)?),
-                (None, PAYLOAD_TOO_LARGE) if group.len() > 1 => {
+            let details = &problem.details;
+            let too_large = details.code == ErrorCode::PayloadTooLarge.name();
+            match (bad_item(details, &group), too_large) {
+                (Some(bad), _) => parts.push(self.without_bad_items(&group, bad, &details.detail)?),
+                (None, true) if group.len() > 1 => {
                     let half = group.len() / 2;
                     parts.extend(<[Group; 2]>::from(group.partition(|index| index < half)));
                 }
-                (None, PAYLOAD_TOO_LARGE) => self.reject_all(&group, &problem.detail)?,
-                (None, _) => return Err(ClientError::Problem(problem).into()),
+                (None, true) => self.reject_all(&group, &details.detail)?,
+                (None, false) => return Err(ClientError::Problem(problem).into()),
             }
         }
         Ok(())
     }
 
     fn request(&self, group: &Group) -> Request {
-        let version = (!self.version.is_default()).then(|| self.version.as_str());
-        Request::post(items_path(&self.feature, &group.entity_id), Bytes::from(group.body()))
-            .repeatable()
-            .query("version", version)
+        Request::of_list(OperationId::AddItems, &self.feature, &group.entity_id, &self.version).json(group.body())
     }
 
     /// The server names the first bad item only: the others are found by its rules at once, rather
@@ -154,7 +153,7 @@ impl Target {
 }
 
 /// The item that a problem blames: 3 for `items[3].timestamp`.
-fn bad_item(problem: &Problem, group: &Group) -> Option<usize> {
+fn bad_item(problem: &ProblemBody, group: &Group) -> Option<usize> {
     let field = problem.field.as_deref()?.strip_prefix("items[")?;
     let index: usize = field.split_once(']')?.0.parse().ok()?;
     ((400..500).contains(&problem.status) && index < group.len()).then_some(index)

@@ -7,8 +7,8 @@ use csv::ByteRecord;
 
 use super::bad_rows::BadRows;
 use super::rows::RawRow;
-use crate::cli::client::views::Added;
 use crate::cli::failure::Failure;
+use crate::wire::Added;
 
 pub(super) struct Tally {
     bytes: AtomicU64,

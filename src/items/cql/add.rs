@@ -1,6 +1,14 @@
-//! Add List Items: one logged batch on one partition, which the databases carry out as one mutation.
+//! Add List Items: one logged batch on one partition, which the databases carry out as one mutation. On
+//! ScyllaDB an add of one item is a statement by itself, which can be told of its deadline.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::LoadBalancingPolicy;
+use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
+use tokio::time::Instant;
 
 use super::error::damaged_row;
 use super::session::Core;
@@ -20,40 +28,78 @@ pub const ADD_BYTES_MAX: usize = 4 << 20;
 pub const ADD_ITEMS_MAX: usize = 1_000;
 
 /// A row as `statements.rs` binds it.
-type Row<'a> = (&'a str, &'a str, String, &'a [u8], i32, i64);
+type Row<'a> = (&'a str, &'a str, &'a str, &'a [u8], i32, i64);
 
-pub async fn add(core: &Core, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
-    check_size(list, items).map_err(StoreError::Refused)?;
-    let rows = rows(list, items, op, core.write_clock.next());
-    if rows.is_empty() {
-        return Ok(());
-    }
-    core.attempts
-        .run(core.request(Statement::Add, op), |route| {
-            let statements = std::iter::repeat_with(|| core.prepared.add.clone().into()).take(rows.len()).collect();
-            let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
-            batch.set_consistency(core.write_consistency.of_driver());
-            batch.set_is_idempotent(true);
-            batch.set_load_balancing_policy(Some(route));
-            let rows = &rows;
-            async move { core.driver.batch(&batch, rows).await }
-        })
-        .await?
-        .result_not_rows()
-        .map_err(|_| damaged_row())
+/// The rows of one add, all with one write timestamp and each with its own TTL.
+#[derive(Debug)]
+struct Rows {
+    list: ListKey,
+    /// Item key, value, and TTL in seconds.
+    items: Vec<(String, Bytes, i32)>,
+    write_timestamp: i64,
 }
 
-/// One row an item, all with one write timestamp and each with its own TTL.
-fn rows<'a>(list: &'a ListKey, items: &'a [NewItem], op: &Operation, write_timestamp: i64) -> Vec<Row<'a>> {
-    items
-        .iter()
-        .filter_map(|item| {
-            // An item that has expired has no row: CQL would take its TTL of 0 for "never expire".
-            let ttl = row_ttl_secs(item.expires_at, op.now)?;
-            let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value)).to_string();
-            Some((list.feature_key.as_str(), list.entity_id.as_str(), key, &item.value[..], ttl, write_timestamp))
+impl Rows {
+    fn of(list: &ListKey, items: &[NewItem], op: &Operation, write_timestamp: i64) -> Self {
+        let items = items
+            .iter()
+            .filter_map(|item| {
+                // An item that has expired has no row: CQL would take its TTL of 0 for "never expire".
+                let ttl = row_ttl_secs(item.expires_at, op.now)?;
+                let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value)).to_string();
+                Some((key, item.value.clone(), ttl))
+            })
+            .collect();
+        Self { list: list.clone(), items, write_timestamp }
+    }
+
+    fn bound(&self) -> Vec<Row<'_>> {
+        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
+        let row = |(key, value, ttl)| (feature_key, entity_id, key, value, ttl, self.write_timestamp);
+        self.items.iter().map(|(key, value, ttl)| row((key.as_str(), &value[..], *ttl))).collect()
+    }
+}
+
+pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
+    check_size(list, items).map_err(StoreError::Refused)?;
+    let permit = core.permits.take(Some(op.deadline)).await?;
+    let rows = Arc::new(Rows::of(list, items, op, core.write_clock.next()));
+    if rows.items.is_empty() {
+        return Ok(());
+    }
+    let (result, _permit) = core
+        .attempts
+        .run(core.request(Statement::Add, op), permit, |route| {
+            send(Arc::clone(core), Arc::clone(&rows), route, op.deadline)
         })
-        .collect()
+        .await?;
+    result.result_not_rows().map_err(|_| damaged_row())
+}
+
+async fn send(
+    core: Arc<Core>,
+    rows: Arc<Rows>,
+    route: Arc<dyn LoadBalancingPolicy>,
+    deadline: Instant,
+) -> Result<QueryResult, ExecutionError> {
+    let rows = rows.bound();
+    if let (Some(add_one), &[(feature_key, entity_id, key, value, ttl, timestamp)]) =
+        (&core.prepared.add_one, &rows[..])
+    {
+        let mut add_one = add_one.clone();
+        add_one.set_load_balancing_policy(Some(route));
+        let timeout = core.prepared.within(deadline);
+        return core
+            .driver
+            .execute_unpaged(&add_one, (feature_key, entity_id, key, value, ttl, timestamp, timeout))
+            .await;
+    }
+    let statements = std::iter::repeat_with(|| core.prepared.add.clone().into()).take(rows.len()).collect();
+    let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
+    batch.set_consistency(core.write_consistency.of_driver());
+    batch.set_is_idempotent(true);
+    batch.set_load_balancing_policy(Some(route));
+    core.driver.batch(&batch, &rows).await
 }
 
 fn check_size(list: &ListKey, items: &[NewItem]) -> Result<(), Invalid> {
@@ -77,9 +123,6 @@ fn check_size(list: &ListKey, items: &[NewItem]) -> Result<(), Invalid> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use bytes::Bytes;
-    use tokio::time::Instant;
 
     use super::*;
     use crate::domain::{
@@ -105,13 +148,12 @@ mod tests {
             item(8, Bytes::from_static(b"v"), 61_000_000_000),
             item(9, Bytes::from_static(b"gone"), 1_000_000_000),
         ];
-        let list = list();
-        let rows = rows(&list, &items, &op, 42);
+        let rows = Rows::of(&list(), &items, &op, 42);
         let expected: [Row<'_>; 2] = [
-            ("user#seen|", "u-1", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==".to_owned(), b"", 2, 42),
-            ("user#seen|", "u-1", "0000000000000000008#njZp0ZtnW9VwWP1GZCBdKg==".to_owned(), b"v", 61, 42),
+            ("user#seen|", "u-1", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==", b"", 2, 42),
+            ("user#seen|", "u-1", "0000000000000000008#njZp0ZtnW9VwWP1GZCBdKg==", b"v", 61, 42),
         ];
-        assert_eq!(rows, expected);
+        assert_eq!(rows.bound(), expected);
     }
 
     #[test]

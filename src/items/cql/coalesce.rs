@@ -1,5 +1,9 @@
-//! Identical reads that overlap share their requests: of each query one is under way at most, and one
-//! waits for it to end.
+//! Identical reads that overlap share their requests: while one is under way, those that come wait for
+//! the next together.
+//!
+//! The next is sent when one has ended, or by itself after a short while, so that a request that is
+//! answered late delays nobody but those it is for. Before it is sent it needs a permit, as every
+//! request does; reads that come while it waits for one join it as well.
 //!
 //! A read joins only a request that has not been sent yet, so that its answer holds all that was
 //! acknowledged, by any server, before the read began. It must never be given the answer of one that
@@ -15,18 +19,24 @@ use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use prometheus::IntCounter;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 
+use super::permits::{Permit, Permits};
 use crate::domain::{ListKey, Timestamp, Ttl};
 use crate::items::{ItemPage, Operation, Range, StoreError};
 
-/// Requests under way in one session, and reads that wait there. Permits bound both far lower; a
-/// connection has as many streams (CQL binary protocol, version 4, section 2.3).
+/// Queries that are asked in one session, and reads that wait there. Connections bound both far lower,
+/// and permits the requests.
 const READS_MAX: usize = 32_768;
+/// The next request of a query waits this long for each that is under way to end. So one that is slow
+/// makes nobody wait for long; and a cluster that is slow altogether is not sent ever more of the same:
+/// in a stall of a second, some fourteen requests.
+const TURN_WAIT: Duration = Duration::from_millis(10);
 
 /// What identical reads have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,31 +78,75 @@ struct Member {
 #[derive(Debug)]
 pub struct Reads {
     state: Mutex<State>,
+    permits: Arc<Permits>,
+    turn_wait: Duration,
     joined: IntCounter,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The queries that are under way, each with the reads that wait for it to end, to be answered by
-    /// one request then.
-    waiting: HashMap<Query, Vec<Member>>,
+    queries: HashMap<Query, Asked>,
     waiting_count: usize,
+}
+
+/// What there is of one query: at least one request under way, or the next.
+#[derive(Debug, Default)]
+struct Asked {
+    under_way: u32,
+    next: Option<Next>,
+}
+
+/// The request that is sent next, and the reads that it is for.
+#[derive(Debug)]
+struct Next {
+    members: Vec<Member>,
+    /// Rung when a request of this query has ended.
+    turn: Arc<Notify>,
+}
+
+/// How a read gets its answer.
+enum Entered {
+    /// By a request of its own, with this permit.
+    Sends(Permit, Member),
+    /// By one that is sent once it is its turn: after this time at the latest.
+    Leads(Arc<Notify>, Duration),
+    /// By one that another leads.
+    Joins,
 }
 
 impl State {
     /// Forgets those that have given up, once there are too many.
     fn sweep_if_full(&mut self) {
         if self.waiting_count >= READS_MAX {
-            self.waiting.values_mut().for_each(|members| members.retain(|member| !member.answer.is_closed()));
-            self.waiting_count = self.waiting.values().map(Vec::len).sum();
+            let waiting = self.queries.values_mut().filter_map(|asked| asked.next.as_mut());
+            self.waiting_count = waiting
+                .map(|next| {
+                    next.members.retain(|member| !member.answer.is_closed());
+                    next.members.len()
+                })
+                .sum();
+        }
+    }
+
+    /// Takes the next request out, which from now on none joins.
+    fn take_next(&mut self, query: &Query) -> Vec<Member> {
+        let members = self.queries.get_mut(query).and_then(|asked| asked.next.take()).map(|next| next.members);
+        let members = members.unwrap_or_default();
+        self.waiting_count = self.waiting_count.saturating_sub(members.len());
+        members
+    }
+
+    fn forget_if_idle(&mut self, query: &Query) {
+        if self.queries.get(query).is_some_and(|asked| asked.under_way == 0 && asked.next.is_none()) {
+            self.queries.remove(query);
         }
     }
 }
 
 impl Reads {
     /// `joined` counts the reads that needed no request of their own.
-    pub fn new(joined: IntCounter) -> Self {
-        Self { state: Mutex::default(), joined }
+    pub fn new(permits: Arc<Permits>, joined: IntCounter) -> Self {
+        Self { state: Mutex::default(), permits, turn_wait: TURN_WAIT, joined }
     }
 
     /// Answers a read. `send` makes the request, in a task of its own on this thread, which runs to its
@@ -101,94 +155,135 @@ impl Reads {
         self: &Arc<Self>,
         op: &Operation,
         query: Query,
-        send: impl Fn(Operation, Query) -> F + Send + 'static,
+        send: impl Fn(Operation, Query, Permit) -> F + Send + 'static,
     ) -> Result<ItemPage, StoreError>
     where
         F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
     {
         let (sender, answer) = oneshot::channel();
         let member = Member { now: op.now, deadline: op.deadline, answer: sender };
-        let waits = self.enter(query, member, send)?;
-        let answered = if waits {
-            timeout_at(op.deadline, answer).await.map_err(|_| StoreError::Timeout { outcome_unknown: false })?
-        } else {
-            // The request's deadline is this read's.
-            answer.await
+        let answered = match self.enter(&query, member)? {
+            Entered::Sends(permit, member) => {
+                tokio::spawn(Arc::clone(self).carry_out(query, vec![member], permit, send));
+                // The request's deadline is this read's.
+                answer.await
+            }
+            Entered::Leads(turn, wait) => {
+                tokio::spawn(Arc::clone(self).lead(query, turn, wait, send));
+                by(op.deadline, answer).await?
+            }
+            Entered::Joins => by(op.deadline, answer).await?,
         };
         answered.unwrap_or_else(|_| Err(broken("the session was closed")))
     }
 
-    /// Begins a request, or joins the one that is to be sent next. Returns whether it has to wait.
-    fn enter<F>(
-        self: &Arc<Self>,
-        query: Query,
-        member: Member,
-        send: impl Fn(Operation, Query) -> F + Send + 'static,
-    ) -> Result<bool, StoreError>
-    where
-        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
-    {
+    /// Finds the request that answers this read.
+    fn enter(&self, query: &Query, member: Member) -> Result<Entered, StoreError> {
         let mut state = self.state();
         state.sweep_if_full();
-        let State { waiting, waiting_count } = &mut *state;
-        let under_way = waiting.len();
-        let query = match waiting.entry(query) {
-            Entry::Occupied(_) if *waiting_count >= READS_MAX => return Err(too_many()),
-            Entry::Occupied(mut waits) => {
-                if !waits.get().is_empty() {
-                    self.joined.inc();
-                }
-                waits.get_mut().push(member);
-                *waiting_count += 1;
-                return Ok(true);
-            }
-            Entry::Vacant(_) if under_way >= READS_MAX => return Err(too_many()),
-            Entry::Vacant(free) => {
-                let query = free.key().clone();
-                free.insert(Vec::new());
-                query
-            }
+        let State { queries, waiting_count } = &mut *state;
+        let count = queries.len();
+        let asked = match queries.entry(query.clone()) {
+            Entry::Occupied(asked) => asked.into_mut(),
+            Entry::Vacant(_) if count >= READS_MAX => return Err(too_many()),
+            Entry::Vacant(free) => free.insert(Asked::default()),
         };
-        drop(state);
-        tokio::spawn(Arc::clone(self).carry_out(query, member, send));
-        Ok(false)
+        let joins = asked.next.is_some();
+        if !joins && asked.under_way == 0 {
+            if let Some(permit) = self.permits.try_take() {
+                asked.under_way = 1;
+                return Ok(Entered::Sends(permit, member));
+            }
+        } else if *waiting_count >= READS_MAX {
+            return Err(too_many());
+        }
+        *waiting_count += 1;
+        let next = asked.next.get_or_insert_with(|| Next { members: Vec::new(), turn: Arc::default() });
+        next.members.push(member);
+        if joins {
+            self.joined.inc();
+            return Ok(Entered::Joins);
+        }
+        Ok(Entered::Leads(Arc::clone(&next.turn), self.turn_wait * asked.under_way))
     }
 
-    /// Makes one request after the other until no identical read waits.
-    async fn carry_out<F>(self: Arc<Self>, query: Query, first: Member, send: impl Fn(Operation, Query) -> F)
-    where
+    /// Sends the next request of a query when it is its turn and there is a permit for it.
+    async fn lead<F>(
+        self: Arc<Self>,
+        query: Query,
+        turn: Arc<Notify>,
+        wait: Duration,
+        send: impl Fn(Operation, Query, Permit) -> F,
+    ) where
         F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
     {
-        let mut members = vec![first];
-        loop {
-            members.retain(|member| !member.answer.is_closed());
-            if let Some(op) = joint(&members, query.ttl) {
-                let request = AssertUnwindSafe(send(op, query.clone())).catch_unwind();
-                let outcome = request.await.unwrap_or_else(|_| Err(broken("an operation panicked")));
-                deliver(members, query.ttl, outcome);
+        if !wait.is_zero() {
+            // Whichever comes first.
+            let _ = timeout(wait, turn.notified()).await;
+        }
+        // Each member leaves at its own deadline.
+        match self.permits.take(None).await {
+            Ok(permit) => {
+                let members = {
+                    let mut state = self.state();
+                    let members = state.take_next(&query);
+                    if let Some(asked) = state.queries.get_mut(&query) {
+                        asked.under_way += 1;
+                    }
+                    members
+                };
+                self.carry_out(query, members, permit, send).await;
             }
-            members = match self.next(&query) {
-                Some(next) => next,
-                None => return,
-            };
+            Err(refused) => {
+                let members = {
+                    let mut state = self.state();
+                    let members = state.take_next(&query);
+                    state.forget_if_idle(&query);
+                    members
+                };
+                deliver(members, query.ttl, Err(refused));
+            }
         }
     }
 
-    /// The reads that the next request is for: from now on none joins them.
-    fn next(&self, query: &Query) -> Option<Vec<Member>> {
-        let mut state = self.state();
-        let members = state.waiting.get_mut(query).map(std::mem::take).unwrap_or_default();
-        if members.is_empty() {
-            state.waiting.remove(query);
-            return None;
+    /// Makes a request that is under way already, for those who still wait.
+    async fn carry_out<F>(
+        self: Arc<Self>,
+        query: Query,
+        mut members: Vec<Member>,
+        permit: Permit,
+        send: impl Fn(Operation, Query, Permit) -> F,
+    ) where
+        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
+    {
+        members.retain(|member| !member.answer.is_closed());
+        if let Some(op) = joint(&members, query.ttl) {
+            let request = AssertUnwindSafe(send(op, query.clone(), permit)).catch_unwind();
+            let outcome = request.await.unwrap_or_else(|_| Err(broken("an operation panicked")));
+            deliver(members, query.ttl, outcome);
         }
-        state.waiting_count = state.waiting_count.saturating_sub(members.len());
-        Some(members)
+        let mut state = self.state();
+        if let Some(asked) = state.queries.get_mut(&query) {
+            asked.under_way = asked.under_way.saturating_sub(1);
+            if let Some(next) = &asked.next {
+                next.turn.notify_one();
+            }
+        }
+        state.forget_if_idle(&query);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+type Answered = Result<Result<ItemPage, StoreError>, oneshot::error::RecvError>;
+
+async fn by(
+    deadline: Instant,
+    answer: oneshot::Receiver<Result<ItemPage, StoreError>>,
+) -> Result<Answered, StoreError> {
+    timeout_at(deadline, answer).await.map_err(|_| StoreError::Timeout { outcome_unknown: false })
 }
 
 /// The operation that serves all of these: as early as the earliest, and until the last deadline.
@@ -263,14 +358,23 @@ mod tests {
 
     struct Session {
         reads: Arc<Reads>,
+        permits: Arc<Permits>,
         requests: mpsc::Sender<Sent>,
         sent: mpsc::Receiver<Sent>,
     }
 
+    /// Longer than any test takes.
+    const NEVER: Duration = Duration::from_secs(600);
+
     impl Session {
         fn new() -> Self {
+            Self::with(NEVER, Permits::new(8, NEVER, Arc::default()))
+        }
+
+        fn with(turn_wait: Duration, permits: Arc<Permits>) -> Self {
             let (requests, sent) = mpsc::channel(8);
-            Self { reads: Arc::new(Reads::new(IntCounter::new("joined", "joined").unwrap())), requests, sent }
+            let reads = Reads::new(Arc::clone(&permits), IntCounter::new("joined", "joined").unwrap());
+            Self { reads: Arc::new(Reads { turn_wait, ..reads }), permits, requests, sent }
         }
 
         /// A caller who reads at `now`, in nanoseconds, and has `millis`. Has joined when this returns.
@@ -279,12 +383,14 @@ mod tests {
             let op =
                 Operation { now: at(now), ttl: query.ttl, deadline: Instant::now() + Duration::from_millis(millis) };
             let caller = tokio::spawn(async move {
-                let send = move |op, _| {
+                let send = move |op, _, permit| {
                     let requests = requests.clone();
                     async move {
                         let (give, take) = oneshot::channel();
                         requests.send((op, give)).await.unwrap();
-                        take.await.unwrap().expect("told to panic")
+                        let answer = take.await.unwrap().expect("told to panic");
+                        drop(permit);
+                        answer
                     }
                 };
                 reads.read(&op, query, send).await
@@ -295,7 +401,7 @@ mod tests {
 
         fn is_idle(&self) -> bool {
             let state = self.reads.state();
-            state.waiting.is_empty() && state.waiting_count == 0
+            state.queries.is_empty() && state.waiting_count == 0
         }
     }
 
@@ -321,6 +427,60 @@ mod tests {
         assert_eq!(session.reads.joined.get(), 49);
         tokio::task::yield_now().await;
         assert!(session.is_idle() && session.sent.try_recv().is_err());
+    }
+
+    /// Twelve gets once waited up to 600 ms for the one before them, which alone was slow.
+    #[tokio::test]
+    async fn the_next_does_not_wait_for_one_that_is_slow() {
+        let mut session = Session::with(Duration::from_millis(20), Permits::new(8, NEVER, Arc::default()));
+        let slow = session.read(query("u-1"), NOW, 60_000).await;
+        let (_, answer_slow) = session.sent.recv().await.unwrap();
+        let began = Instant::now();
+        let one = session.read(query("u-1"), NOW, 60_000).await;
+        let two = session.read(query("u-1"), NOW, 60_000).await;
+        let (_, answer_next) = session.sent.recv().await.unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(20));
+        // Those that come now wait longer for their turn, as two are under way, or until one has ended.
+        let late = session.read(query("u-1"), NOW, 60_000).await;
+        answer_next.send(Some(Ok(answer(&[NOW], None)))).unwrap();
+        assert_eq!((one.await.unwrap().unwrap().items.len(), two.await.unwrap().unwrap().items.len()), (1, 1));
+        let (_, answer_late) = session.sent.recv().await.unwrap();
+        answer_late.send(Some(Ok(answer(&[NOW, NOW - 1], None)))).unwrap();
+        assert_eq!(late.await.unwrap().unwrap().items.len(), 2);
+        answer_slow.send(Some(Ok(answer(&[], None)))).unwrap();
+        assert!(slow.await.unwrap().unwrap().items.is_empty());
+        tokio::task::yield_now().await;
+        assert!(session.is_idle() && session.reads.joined.get() == 1);
+    }
+
+    #[tokio::test]
+    async fn reads_that_wait_for_a_permit_share_one() {
+        let mut session = Session::with(NEVER, Permits::new(1, NEVER, Arc::default()));
+        let permit = session.permits.try_take().unwrap();
+        let mut readers = Vec::new();
+        for _ in 0..20 {
+            readers.push(session.read(query("u-1"), NOW, 60_000).await);
+        }
+        assert_eq!(session.permits.counts().waiting, 1);
+        drop(permit);
+        let (_, give) = session.sent.recv().await.unwrap();
+        give.send(Some(Ok(answer(&[NOW], None)))).unwrap();
+        for reader in readers {
+            assert_eq!(reader.await.unwrap().unwrap().items.len(), 1);
+        }
+        tokio::task::yield_now().await;
+        assert!(session.is_idle() && session.reads.joined.get() == 19 && session.permits.counts().in_use == 0);
+    }
+
+    #[tokio::test]
+    async fn reads_for_which_there_is_no_permit_are_refused_together() {
+        let session = Session::with(NEVER, Permits::new(1, Duration::from_millis(30), Arc::default()));
+        let _permit = session.permits.try_take().unwrap();
+        let (one, two) = (session.read(query("u-1"), NOW, 60_000).await, session.read(query("u-1"), NOW, 60_000).await);
+        for refused in [one, two] {
+            assert!(matches!(refused.await.unwrap(), Err(StoreError::Overloaded { .. })));
+        }
+        assert!(session.is_idle());
     }
 
     #[tokio::test]

@@ -3,29 +3,34 @@
 //! A session is built on the runtime that is current, where the driver then runs its connections: on
 //! an actor's arbiter when an actor opens one.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::CertificateError;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::client::{PoolSize, SelfIdentity};
-use scylla::cluster::ClusterState;
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
 };
 use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
 
+use super::datacenter::{LocalDatacenter, NoDatacenter, NodeFilter};
 use super::options::CqlOptions;
+use super::reach::{self, Reached};
+use super::translate::Translations;
 use crate::items::StoreError;
 
 /// The driver's own limit for one connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// All of opening a session.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a session that could be used already waits for its other nodes, so that one that opens
+/// while all are well has all of them.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
 /// A node that hangs keeps its connections open; this is how soon the driver finds out.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(3);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,18 +40,68 @@ const SCHEMA_AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The TLS configuration, read once from its files.
 pub type Tls = Arc<rustls::ClientConfig>;
 
-/// Opens a session with the cluster. It has one connection to each shard of each node, and one
-/// control connection; it knows of the schema of our keyspace only.
-pub async fn connect(options: &CqlOptions, tls: Option<&Tls>) -> Result<Session, StoreError> {
+/// How much of the cluster a session waits for before it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completeness {
+    /// Those nodes that answer at once: the others are connected to meanwhile.
+    SomeNodes,
+    /// All nodes, or their failure.
+    AllNodes,
+}
+
+/// Opens a session with the nodes of our datacenter. It has one connection to each shard of each node,
+/// and one control connection; it knows of the schema of our keyspace only.
+///
+/// The driver waits for every node that it may connect to, and a node that is gone without a word
+/// takes it five seconds each time. So at first it may connect only to contact points that were seen
+/// to answer, and then to all.
+pub async fn connect(
+    options: &CqlOptions,
+    tls: Option<&Tls>,
+    datacenter: &Arc<LocalDatacenter>,
+    completeness: Completeness,
+) -> Result<Session, StoreError> {
+    let reached = reach::ask_all(&options.contact_points, tls).await.map_err(unavailable)?;
+    let translations = Translations::new(&options.address_translation);
+    let filter = Arc::new(NodeFilter::new(Arc::clone(datacenter), translations.clone(), reached.answering.clone()));
+    let building = build(options, tls, &reached, translations, Arc::clone(&filter));
+    let opening = async {
+        let session = building.await?;
+        filter.widen();
+        let settle = match completeness {
+            Completeness::SomeNodes if is_connected(&session) => SETTLE_TIMEOUT,
+            // What a node calls its address may be none of those that answered.
+            _ => OPEN_TIMEOUT,
+        };
+        // What fails here is known by its missing connections; the driver goes on trying.
+        let _ = tokio::time::timeout(settle, session.refresh_metadata()).await;
+        Ok(session)
+    };
+    match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
+        Ok(opened) => opened,
+        Err(_) => Err(unavailable("the cluster does not answer".to_owned())),
+    }
+}
+
+async fn build(
+    options: &CqlOptions,
+    tls: Option<&Tls>,
+    reached: &Reached,
+    translations: Translations,
+    filter: Arc<NodeFilter>,
+) -> Result<Session, StoreError> {
     // No retries and no timeouts of the driver: see `retry.rs`.
     let profile = ExecutionProfile::builder()
-        .load_balancing_policy(plan(options))
+        .load_balancing_policy(DefaultPolicy::builder().build())
         .retry_policy(Arc::new(FallthroughRetryPolicy))
         .request_timeout(None)
         .build();
     let mut builder = SessionBuilder::new()
-        .known_nodes(&options.contact_points)
+        .known_nodes(known_nodes(&options.contact_points, reached))
+        .host_filter(filter)
         .pool_size(PoolSize::PerShard(std::num::NonZeroUsize::MIN))
+        .disallow_shard_aware_port(options.disallow_shard_aware_port)
+        .compression(options.compression.of_driver())
         .keyspaces_to_fetch([&options.keyspace])
         .default_execution_profile_handle(profile.into_handle())
         .connection_timeout(CONNECT_TIMEOUT)
@@ -62,49 +117,35 @@ pub async fn connect(options: &CqlOptions, tls: Option<&Tls>) -> Result<Session,
     if let Some(credentials) = &options.credentials {
         builder = builder.user(&credentials.username, &credentials.password);
     }
-    match tokio::time::timeout(OPEN_TIMEOUT, builder.build()).await {
-        Ok(Ok(session)) => Ok(session),
-        Ok(Err(error)) => Err(unavailable(why_no_session(&error))),
-        Err(_) => Err(unavailable("the cluster does not answer".to_owned())),
+    if !translations.is_empty() {
+        builder = builder.address_translator(Arc::new(translations));
     }
+    builder.build().await.map_err(|error| unavailable(why_no_session(&error)))
 }
 
-/// The nodes to ask, in order: replicas of the statement's partition that are in our datacenter,
-/// then other nodes of it.
-pub fn plan(options: &CqlOptions) -> Arc<dyn LoadBalancingPolicy> {
-    let plan = DefaultPolicy::builder();
-    match &options.datacenter {
-        Some(datacenter) => plan.prefer_datacenter(datacenter.clone()).build(),
-        None => plan.build(),
-    }
+/// What the driver is told to connect to first. It looks names up again when it has lost all nodes, so
+/// it is told them, except where some address of theirs does not answer: it would try that one too.
+fn known_nodes(contact_points: &[String], reached: &Reached) -> Vec<String> {
+    if reached.all { contact_points.to_vec() } else { reached.answering.iter().map(ToString::to_string).collect() }
 }
 
-/// The datacenter whose nodes are asked: the one of the options, or the only one.
-pub fn datacenter(options: &CqlOptions, cluster: &ClusterState) -> Result<String, StoreError> {
-    let known: BTreeSet<&str> = cluster.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref()).collect();
-    let names = || known.iter().copied().collect::<Vec<_>>().join(", ");
-    match (&options.datacenter, known.first()) {
-        (Some(_), None) => Err(unavailable(UNREADABLE.to_owned())),
-        (Some(wanted), _) if known.contains(wanted.as_str()) => Ok(wanted.clone()),
-        (Some(wanted), _) => Err(unavailable(format!(
-            "the cluster has no datacenter {wanted:?}, only: {}; set items.cql.datacenter to one of them",
-            names()
-        ))),
-        (None, Some(only)) if known.len() == 1 => Ok((*only).to_owned()),
-        // The driver makes do with the contact points where it cannot read what the cluster is.
-        (None, None) => Err(unavailable(UNREADABLE.to_owned())),
-        _ => Err(unavailable(format!(
-            "the cluster has several datacenters ({}): set items.cql.datacenter to the one near this server",
-            names()
-        ))),
+fn is_connected(session: &Session) -> bool {
+    session.get_cluster_state().get_nodes_info().iter().any(|node| node.is_connected())
+}
+
+/// The nodes to ask, in order: replicas of the statement's partition that are in our datacenter, those
+/// of our rack first, then other nodes of it.
+pub fn plan(datacenter: &str, rack: Option<&str>) -> Arc<dyn LoadBalancingPolicy> {
+    let (plan, datacenter) = (DefaultPolicy::builder(), datacenter.to_owned());
+    match rack {
+        Some(rack) => plan.prefer_datacenter_and_rack(datacenter, rack.to_owned()).build(),
+        None => plan.prefer_datacenter(datacenter).build(),
     }
 }
 
 pub fn unavailable(reason: String) -> StoreError {
     StoreError::Unavailable { reason, outcome_unknown: false }
 }
-
-const UNREADABLE: &str = "the cluster's own tables cannot be read: is it whole, and may this login read them?";
 
 fn why_no_session(error: &NewSessionError) -> String {
     match error {
@@ -115,7 +156,7 @@ fn why_no_session(error: &NewSessionError) -> String {
             last_connection_error,
             ..
         })) => why_no_connection(last_connection_error),
-        NewSessionError::MetadataError(_) => UNREADABLE.to_owned(),
+        NewSessionError::MetadataError(_) => NoDatacenter::Unreadable.to_string(),
         _ => "the driver opens no session".to_owned(),
     }
 }
@@ -135,22 +176,22 @@ pub fn why_no_connection(error: &ConnectionError) -> String {
             }
             ConnectionSetupRequestErrorKind::BrokenConnection(_) => BROKEN_SETUP.to_owned(),
             ConnectionSetupRequestErrorKind::DbError(..) => "a node refuses the connection".to_owned(),
-            _ => "what listens there does not speak CQL version 4".to_owned(),
+            _ => NOT_CQL.to_owned(),
         },
         _ => "no connection to the cluster".to_owned(),
     }
 }
 
-const BROKEN_SETUP: &str = "a node closed the connection at once: if it wants TLS, set items.cql.tls.ca_file, and if it \
+pub const NOT_CQL: &str = "what listens there does not speak CQL version 4";
+pub const BROKEN_SETUP: &str = "a node closed the connection at once: if it wants TLS, set items.cql.tls.ca_file, and if it \
                             wants a certificate of ours, items.cql.tls.cert_file and key_file";
 
-fn why_io(error: &io::Error) -> String {
+pub fn why_io(error: &io::Error) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
-        Some(rustls::Error::InvalidCertificate(why)) => format!(
-            "a node's certificate is not accepted ({why:?}): items.cql.tls.ca_file must be of the authority that signed \
-             it, and the certificate must name the node's address"
-        ),
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            format!("a node's certificate is not accepted: {}", why_no_certificate(why))
+        }
         Some(rustls::Error::AlertReceived(alert)) => format!(
             "a node refuses our side of TLS ({alert:?}): check items.cql.tls.cert_file and items.cql.tls.key_file"
         ),
@@ -158,3 +199,25 @@ fn why_io(error: &io::Error) -> String {
         None => format!("no connection to the cluster: {}", error.kind()),
     }
 }
+
+fn why_no_certificate(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer => {
+            "the authority that signed it is not among those of items.cql.tls.ca_file".to_owned()
+        }
+        CertificateError::NotValidForName => NAMES_ANOTHER.to_owned(),
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            format!("{NAMES_ANOTHER} (it names {})", presented.join(", "))
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired, or this machine's clock is wrong".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet, or this machine's clock is wrong".to_owned()
+        }
+        other => format!("it cannot be checked against items.cql.tls.ca_file ({other:?})"),
+    }
+}
+
+const NAMES_ANOTHER: &str = "it names neither the node's address nor what was expected; set items.cql.tls.server_name to \
+                             what nodes' certificates name";

@@ -7,7 +7,7 @@ use std::fmt;
 use scylla::cluster::ClusterState;
 
 use super::migrations::{self, Migration};
-use super::options::{DialectChoice, TabletsChoice};
+use super::options::{Consistency, CqlOptions, DialectChoice, TabletsChoice};
 
 /// Which database speaks CQL at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,20 @@ impl Dialect {
         match self {
             Self::Scylla => migrations::SCYLLA,
             Self::Cassandra => migrations::CASSANDRA,
+        }
+    }
+
+    /// Refuses a consistency level that the database does not take.
+    ///
+    /// ScyllaDB has EACH_QUORUM for writes only: "Consistency levels",
+    /// docs.scylladb.com/manual/stable/cql/consistency.html. Cassandra reads with it since 3.0.
+    pub fn check_consistency(self, options: &CqlOptions) -> Result<(), &'static str> {
+        match (self, options.read_consistency) {
+            (Self::Scylla, Consistency::EachQuorum) => Err(
+                "items.cql.read_consistency must not be EACH_QUORUM: ScyllaDB refuses reads with it; set LOCAL_QUORUM, or \
+                 QUORUM to read across datacenters",
+            ),
+            _ => Ok(()),
         }
     }
 
@@ -69,6 +83,25 @@ impl Dialect {
                 _ => OFF,
             },
         }
+    }
+}
+
+impl Dialect {
+    /// ScyllaDB's compaction strategy, by release: the incremental one where there is one, which is the
+    /// default of new tables there ("Incremental Compaction Strategy (ICS)", cql/compaction.html). Releases
+    /// numbered by year have it.
+    pub fn compaction(self, release: &str) -> &'static str {
+        match release_number(release) {
+            Some((major, _)) if major < 2_000 => "SizeTieredCompactionStrategy",
+            _ => "IncrementalCompactionStrategy",
+        }
+    }
+
+    /// When ScyllaDB drops tombstones: after a repair. With one replica there is nothing to repair and the
+    /// mode is refused; then they stay for `gc_grace_seconds`, so that a write that arrives late undoes no
+    /// removal ("Tombstones GC options", cql/ddl.html).
+    pub fn tombstone_gc(self, replicas: u32) -> &'static str {
+        if replicas > 1 { "repair" } else { "timeout" }
     }
 }
 
@@ -124,6 +157,26 @@ mod tests {
         let scylla = |choice| Dialect::Scylla.tablets_clause(choice, "2025.1.0", 1, 3);
         assert_eq!(scylla(TabletsChoice::Enabled), " AND tablets = {'enabled': true}");
         assert_eq!(scylla(TabletsChoice::Disabled), " AND tablets = {'enabled': false}");
+    }
+
+    #[test]
+    fn scylla_is_not_asked_to_read_with_each_quorum() {
+        let reads = |read_consistency| CqlOptions { read_consistency, ..CqlOptions::default() };
+        let refused = Dialect::Scylla.check_consistency(&reads(Consistency::EachQuorum)).unwrap_err();
+        assert!(refused.contains("items.cql.read_consistency") && refused.contains("QUORUM"), "{refused}");
+        assert_eq!(Dialect::Scylla.check_consistency(&reads(Consistency::Quorum)), Ok(()));
+        assert_eq!(Dialect::Cassandra.check_consistency(&reads(Consistency::EachQuorum)), Ok(()));
+        let writes = CqlOptions { write_consistency: Consistency::EachQuorum, ..CqlOptions::default() };
+        assert_eq!(Dialect::Scylla.check_consistency(&writes), Ok(()));
+    }
+
+    #[test]
+    fn compaction_and_tombstones_follow_the_release_and_the_replicas() {
+        assert_eq!(Dialect::Scylla.compaction("6.2.3"), "SizeTieredCompactionStrategy");
+        for release in ["2024.1.5", "2025.4.0", "unheard-of"] {
+            assert_eq!(Dialect::Scylla.compaction(release), "IncrementalCompactionStrategy");
+        }
+        assert_eq!([1, 2, 3].map(|replicas| Dialect::Scylla.tombstone_gc(replicas)), ["timeout", "repair", "repair"]);
     }
 
     #[test]

@@ -3,13 +3,18 @@
 //!
 //! The meanings are those of the CQL binary protocol, version 4, section 9 ("Error codes").
 
-use scylla::errors::{DbError, ExecutionError, OperationType, RequestAttemptError};
+use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, OperationType, RequestAttemptError};
 
+use super::connect::why_no_connection;
 use crate::domain::Invalid;
 use crate::items::StoreError;
 
 /// The kind of a failure in which no node was even connected.
 pub const NO_CONNECTION: &str = "no_connection";
+
+/// Why items cannot be removed by value while there is no index to find them.
+pub const NO_INDEX: &str = "the index list_items_by_value is missing or not built: items are read and added, but cannot be \
+                            removed by value; run `liststore migrate`, which builds it again";
 
 /// One attempt that failed.
 #[derive(Debug, Clone)]
@@ -26,6 +31,10 @@ impl Failure {
     /// Reads an error of a request that `writes` or only reads.
     pub fn of(error: &ExecutionError, writes: bool) -> Self {
         match error {
+            ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error, .. }) => {
+                let reason = format!("no connection to any node: {}", why_no_connection(last_connection_error));
+                unavailable(NO_CONNECTION, &reason, false)
+            }
             ExecutionError::ConnectionPoolError(_) => unavailable(NO_CONNECTION, "no connection to any node", false),
             ExecutionError::EmptyPlan => unavailable(
                 "no_node",
@@ -88,6 +97,11 @@ impl Failure {
                 // The other replicas have them as well, and looking is dear.
                 Self { retry: false, ..unavailable("tombstones", reason, false) }
             }
+            DbError::ReadFailure { .. }
+                if text.contains("INDEX_NOT_AVAILABLE") || text.contains("INDEX_BUILD_IN_PROGRESS") =>
+            {
+                unavailable("no_index", "the index list_items_by_value is being built: try again later", false)
+            }
             DbError::ReadFailure { .. } => unavailable("read_failure", "replicas failed while they read", writes),
             DbError::WriteFailure { .. } => unavailable("write_failure", "replicas failed while they wrote", writes),
             DbError::Unprepared { .. } => unavailable("unprepared", "a node forgot a statement over and over", false),
@@ -117,6 +131,10 @@ impl Failure {
         }
         if text.contains("too large") || text.contains("larger than") || text.contains("exceeds the maximum") {
             return refused(Invalid::argument("too large for this cluster: send fewer or smaller items at once"));
+        }
+        if text.contains("allow filtering") {
+            // What both databases say where no index can answer a query.
+            return Self { retry: false, ..unavailable("no_index", NO_INDEX, false) };
         }
         if text.contains("unconfigured table")
             || text.contains("does not exist")

@@ -1,12 +1,18 @@
 //! Get List Items: one slice of one partition, newest first.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use scylla::response::PagingState;
+use scylla::errors::{BadQuery, ExecutionError};
+use scylla::response::query_result::QueryResult;
+use scylla::response::{PagingState, PagingStateResponse};
+use scylla::serialize::SerializationError;
+use scylla::statement::bound::BoundStatement;
 
 use super::coalesce::Answer;
 use super::error::damaged_row;
+use super::permits::Permit;
 use super::session::Core;
 use super::statements::Statement;
 use crate::domain::{Item, ListKey, Timestamp};
@@ -18,7 +24,13 @@ const FIRST_ROWS: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 const PAGE_ROWS_MAX: usize = 5_000;
 
-pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> Result<Answer, StoreError> {
+pub async fn get(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    range: &Range,
+    mut permit: Permit,
+) -> Result<Answer, StoreError> {
     let mut page = Page { range, page: ItemPage::default(), value_bytes: 0, next: None };
     let Some((lower, upper)) = bounds(op, range) else {
         return Ok(page.into_answer());
@@ -33,16 +45,21 @@ pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> 
     // A page may be cut short, and even be empty, without being the last.
     loop {
         let rows = rows_max.min(wanted - page.page.items.len());
-        let (result, next) = core
+        let ((result, next), kept) = core
             .attempts
-            .run(core.request(Statement::Get, op), |route| {
-                let (mut statement, state) = (statement.clone(), state.clone());
+            .run(core.request(Statement::Get, op), permit, |route| {
+                let mut statement = statement.clone();
                 statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
                 statement.set_load_balancing_policy(Some(route));
-                let values = (feature_key, entity_id, lower.as_str(), upper.as_str(), limit);
-                async move { core.driver.execute_single_page(&statement, values, state).await }
+                let (lower, upper) = (lower.as_str(), upper.as_str());
+                let bound = match core.prepared.within(op.deadline) {
+                    None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
+                    Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
+                };
+                read(Arc::clone(core), bound, state.clone())
             })
             .await?;
+        permit = kept;
         let result = result.into_rows_result().map_err(|_| damaged_row())?;
         if result.rows_num() > 0 {
             let row_bytes = (result.rows_bytes_size() / result.rows_num()).max(1);
@@ -64,6 +81,16 @@ pub async fn get(core: &Core, op: &Operation, list: &ListKey, range: &Range) -> 
             _ => return Ok(page.into_answer()),
         }
     }
+}
+
+/// Reads one page.
+pub async fn read(
+    core: Arc<Core>,
+    bound: Result<BoundStatement, SerializationError>,
+    state: PagingState,
+) -> Result<(QueryResult, PagingStateResponse), ExecutionError> {
+    let bound = bound.map_err(BadQuery::from)?;
+    core.driver.execute_bound_single_page(&bound, state).await
 }
 
 /// The bounds as text, `lower <= item_key < upper`, or `None` if nothing lies between them.

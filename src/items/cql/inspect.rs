@@ -6,10 +6,11 @@ use scylla::client::session::Session;
 use scylla::cluster::Node;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 
-use super::connect::{self, Tls};
+use super::connect::{self, Completeness, Tls};
+use super::datacenter::{LocalDatacenter, NoDatacenter};
 use super::dialect::Dialect;
 use super::options::{Consistency, CqlOptions};
-use super::schema::{Found, SchemaState, check_replicas, query, replicas_in};
+use super::schema::{self, Found, SchemaState, check_replicas, query, replicas_in};
 use super::tls;
 use crate::items::StoreError;
 
@@ -33,6 +34,8 @@ pub struct Inspection {
     pub default_ttl_secs: Option<i32>,
     /// Connections of one session, the control connection included; each list actor has a session.
     pub connections: u64,
+    /// What works and gives something up.
+    pub cautions: Vec<String>,
     /// Why `serve` would not start. Empty if it would.
     pub problems: Vec<String>,
 }
@@ -51,14 +54,17 @@ pub struct NodeInspection {
 /// Connects, looks, and disconnects.
 pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
     options.validate().map_err(|error| connect::unavailable(error.to_string()))?;
-    let tls = options.tls.as_ref().map(tls::load).transpose();
+    let tls = options.tls.as_ref().map(|tls| tls::load(tls, &options.contact_points)).transpose();
     let tls = tls.map_err(|error| connect::unavailable(error.to_string()))?;
-    let session = connect::connect(options, tls.as_ref()).await?;
+    let local = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
+    let session = connect::connect(options, tls.as_ref(), &local, Completeness::AllNodes).await?;
     let cluster = session.get_cluster_state();
     let dialect = Dialect::of(options.dialect, &cluster);
-    let datacenter = connect::datacenter(options, &cluster)?;
+    let datacenter = local.in_cluster(&cluster)?.to_owned();
     let replicas = replicas_in(&cluster, &options.keyspace, &datacenter);
-    let judged = replicas.unwrap_or(options.replication_factor);
+    let wanted = options.replicas(&datacenter);
+    let here = wanted.iter().find(|(name, _)| *name == datacenter).map_or(0, |(_, replicas)| *replicas);
+    let judged = replicas.unwrap_or(here);
     let mut problems = Vec::new();
     let mut consistency = options.read_consistency;
     if let Err(StoreError::Unavailable { reason, .. }) = check_replicas(options, &cluster, &datacenter, judged) {
@@ -66,10 +72,21 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
         // The record can still be read from whoever has it.
         consistency = Consistency::One;
     }
+    problems.extend(dialect.check_consistency(options).err().map(str::to_owned));
     let found = Found::read(&session, &options.keyspace, consistency).await?;
     let schema = found.state(dialect);
-    if !schema.is_current() {
+    if !schema.is_served() {
         problems.push(schema.to_string());
+    }
+    let mut cautions = schema::cautions(options, &cluster, &datacenter);
+    if let SchemaState::NoIndex(trouble) = &schema {
+        cautions.push(trouble.to_string());
+    }
+    if options.datacenter.is_none() {
+        cautions.push(format!(
+            "items.cql.datacenter is not set: set it to {datacenter}, since a server cannot start without it once the \
+             cluster has another datacenter"
+        ));
     }
     let mut nodes = Vec::new();
     for node in cluster.get_nodes_info() {
@@ -86,6 +103,7 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
         tablets: cluster.get_keyspace(&options.keyspace).is_some_and(|keyspace| keyspace.tablet_based),
         default_ttl_secs: found.default_ttl_secs,
         connections: session.get_metrics().get_total_connections() + CONTROL_CONNECTIONS,
+        cautions,
         problems,
     })
 }
@@ -106,9 +124,40 @@ async fn inspect_node(session: &Session, dialect: Dialect, node: &Arc<Node>) -> 
     }
 }
 
+/// Whether a server can ever work with a cluster as that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fitness {
+    Fit,
+    /// Not without a change of the settings or the schema, which is named here.
+    Unfit(String),
+}
+
+/// Looks whether `serve` may start.
+pub async fn fitness(
+    options: &CqlOptions,
+    tls: Option<&Tls>,
+    datacenter: &Arc<LocalDatacenter>,
+) -> Result<Fitness, StoreError> {
+    let session = connect::connect(options, tls, datacenter, Completeness::SomeNodes).await?;
+    let cluster = session.get_cluster_state();
+    let dialect = Dialect::of(options.dialect, &cluster);
+    if let Err(why @ NoDatacenter::Several { .. }) = datacenter.in_cluster(&cluster) {
+        return Ok(Fitness::Unfit(why.to_string()));
+    }
+    if let Err(why) = dialect.check_consistency(options) {
+        return Ok(Fitness::Unfit(why.to_owned()));
+    }
+    let state = Found::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect);
+    Ok(if state.is_served() { Fitness::Fit } else { Fitness::Unfit(state.to_string()) })
+}
+
 /// The state of the schema alone.
-pub async fn schema_state(options: &CqlOptions, tls: Option<&Tls>) -> Result<SchemaState, StoreError> {
-    let session = connect::connect(options, tls).await?;
+pub async fn schema_state(
+    options: &CqlOptions,
+    tls: Option<&Tls>,
+    datacenter: &Arc<LocalDatacenter>,
+) -> Result<SchemaState, StoreError> {
+    let session = connect::connect(options, tls, datacenter, Completeness::SomeNodes).await?;
     let dialect = Dialect::of(options.dialect, &session.get_cluster_state());
     Ok(Found::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect))
 }

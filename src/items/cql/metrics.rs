@@ -1,17 +1,16 @@
 //! Metrics of the CQL store: requests to the cluster, retries, connections, and clock skew.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramTimer, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
-use scylla::observability::metrics::Metrics as DriverMetrics;
 
-use super::inspect::CONTROL_CONNECTIONS;
 use super::skew::SkewGauge;
 use super::statements::Statement;
+use super::watch::Watch;
 
 /// What the sessions of one store count.
 #[derive(Debug)]
@@ -22,7 +21,7 @@ pub struct CqlMetrics {
     budget_exhausted: IntCounter,
     /// Gets that were answered by the request of another.
     pub reads_joined: IntCounter,
-    sessions: Sessions,
+    pub watch: Arc<Watch>,
 }
 
 impl CqlMetrics {
@@ -54,20 +53,20 @@ impl CqlMetrics {
             "liststore_cql_reads_joined_total",
             "Gets that were answered by the request of an identical one, which had not been sent yet.",
         )?;
-        let sessions = Sessions::default();
+        let watch = Arc::new(Watch::default());
         registry.register(Box::new(seconds.clone()))?;
         registry.register(Box::new(failures.clone()))?;
         registry.register(Box::new(retries.clone()))?;
         registry.register(Box::new(budget_exhausted.clone()))?;
         registry.register(Box::new(reads_joined.clone()))?;
-        registry.register(Box::new(StateCollector::new(sessions.clone(), skew)?))?;
+        registry.register(Box::new(StateCollector::new(Arc::clone(&watch), skew)?))?;
         Ok(Self {
             seconds: Statement::ALL.map(|statement| seconds.with_label_values(&[statement.as_str()])),
             failures,
             retries,
             budget_exhausted,
             reads_joined,
-            sessions,
+            watch,
         })
     }
 
@@ -87,49 +86,38 @@ impl CqlMetrics {
     pub fn budget_exhausted(&self) {
         self.budget_exhausted.inc();
     }
-
-    /// Counts a session's connections from now on, until it is dropped.
-    pub fn opened(&self, session: &Arc<DriverMetrics>) {
-        self.sessions.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(session));
-    }
-}
-
-/// The drivers' own counts of the sessions that are open.
-#[derive(Debug, Clone, Default)]
-struct Sessions(Arc<Mutex<Vec<Weak<DriverMetrics>>>>);
-
-impl Sessions {
-    /// How many sessions are open, and how many connections they have.
-    fn count(&self) -> (i64, i64) {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|session| session.strong_count() > 0);
-        let connections: u64 = sessions
-            .iter()
-            .filter_map(Weak::upgrade)
-            .map(|session| session.get_total_connections() + CONTROL_CONNECTIONS)
-            .sum();
-        (i64::try_from(sessions.len()).unwrap_or(i64::MAX), i64::try_from(connections).unwrap_or(i64::MAX))
-    }
 }
 
 /// What is read when the metrics are collected, rather than counted as it happens.
 struct StateCollector {
-    state: Sessions,
+    watch: Arc<Watch>,
     skew: Arc<SkewGauge>,
     sessions: IntGauge,
     connections: IntGauge,
+    nodes: IntGauge,
+    reached: IntGauge,
+    refused: IntCounter,
     ahead: Gauge,
 }
 
 impl StateCollector {
-    fn new(state: Sessions, skew: Arc<SkewGauge>) -> prometheus::Result<Self> {
+    fn new(watch: Arc<Watch>, skew: Arc<SkewGauge>) -> prometheus::Result<Self> {
         Ok(Self {
-            state,
+            watch,
             skew,
             sessions: IntGauge::new("liststore_cql_sessions", "Sessions with the CQL cluster that are open.")?,
             connections: IntGauge::new(
                 "liststore_cql_connections",
-                "Connections to the CQL cluster, of all sessions, control connections included.",
+                "Connections to the CQL cluster that carry list operations, of all sessions.",
+            )?,
+            nodes: IntGauge::new("liststore_cql_nodes", "Nodes of our datacenter of the CQL cluster, up or down.")?,
+            reached: IntGauge::new(
+                "liststore_cql_nodes_reached",
+                "Of these, those that are connected and answer in at least one session.",
+            )?,
+            refused: IntCounter::new(
+                "liststore_cql_refused_total",
+                "List operations that were refused at once since no node of the CQL cluster was reached.",
             )?,
             ahead: Gauge::new(
                 "liststore_cql_clock_skew_seconds",
@@ -141,14 +129,21 @@ impl StateCollector {
 
 impl Collector for StateCollector {
     fn desc(&self) -> Vec<&Desc> {
-        [self.sessions.desc(), self.connections.desc(), self.ahead.desc()].concat()
+        let gauges = [&self.sessions, &self.connections, &self.nodes, &self.reached];
+        gauges.into_iter().flat_map(|gauge| gauge.desc()).chain(self.refused.desc()).chain(self.ahead.desc()).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (sessions, connections) = self.state.count();
-        self.sessions.set(sessions);
-        self.connections.set(connections);
+        let view = self.watch.view();
+        let as_gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.sessions.set(as_gauge(view.sessions));
+        self.connections.set(i64::try_from(view.connections).unwrap_or(i64::MAX));
+        self.nodes.set(as_gauge(view.nodes.len()));
+        self.reached.set(as_gauge(view.reached()));
+        self.refused.inc_by(self.watch.refusals().saturating_sub(self.refused.get()));
         self.ahead.set(self.skew.ahead().as_secs_f64());
-        [self.sessions.collect(), self.connections.collect(), self.ahead.collect()].concat()
+        let gauges = [&self.sessions, &self.connections, &self.nodes, &self.reached];
+        let gauges = gauges.into_iter().flat_map(|gauge| gauge.collect());
+        gauges.chain(self.refused.collect()).chain(self.ahead.collect()).collect()
     }
 }

@@ -1,15 +1,17 @@
 //! Bringing the schema up to date. Safe to run twice and by two at once: every statement names what
 //! it makes IF NOT EXISTS, and where two nodes could each make a table of one name, its id is fixed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-use super::connect::{self, Tls};
+use super::connect::{self, Completeness, Tls};
+use super::datacenter::LocalDatacenter;
 use super::dialect::{Dialect, racks_of};
 use super::error::Failure;
-use super::migrations::Parameters;
+use super::migrations::{self, Parameters};
 use super::options::CqlOptions;
 use super::schema::{Found, SchemaState, check_replicas, query, replicas_in, select};
 use super::{OpenError, tls};
@@ -60,30 +62,37 @@ fn reason(error: &StoreError) -> String {
 /// Brings the schema up to date, or with `dry_run` only says how.
 pub async fn migrate(options: &CqlOptions, dry_run: bool) -> Result<MigrationReport, MigrateError> {
     options.validate()?;
-    let tls = options.tls.as_ref().map(tls::load).transpose()?;
+    let tls = options.tls.as_ref().map(|tls| tls::load(tls, &options.contact_points)).transpose()?;
     migrate_with(options, tls.as_ref(), dry_run).await
 }
 
 async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) -> Result<MigrationReport, MigrateError> {
-    let session = connect::connect(options, tls).await?;
+    let local = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
+    let session = connect::connect(options, tls, &local, Completeness::AllNodes).await?;
     let cluster = session.get_cluster_state();
     let dialect = Dialect::of(options.dialect, &cluster);
-    let datacenter = connect::datacenter(options, &cluster)?;
+    let datacenter = local.in_cluster(&cluster).map_err(StoreError::from)?.to_owned();
+    let wanted = options.replicas(&datacenter);
+    let here = wanted.iter().find(|(name, _)| *name == datacenter).map_or(0, |(_, replicas)| *replicas);
     let replicas = replicas_in(&cluster, &options.keyspace, &datacenter);
-    check_replicas(options, &cluster, &datacenter, replicas.unwrap_or(options.replication_factor))?;
+    check_replicas(options, &cluster, &datacenter, replicas.unwrap_or(here))?;
+    if replicas.is_none() {
+        local.check_known(&cluster, wanted.iter().map(|(name, _)| name.as_str())).map_err(StoreError::from)?;
+    }
     let found = Found::read(&session, &options.keyspace, options.read_consistency).await?;
     let before = found.state(dialect);
-    if matches!(before, SchemaState::Newer { .. } | SchemaState::Foreign { .. }) {
+    if matches!(before, SchemaState::Newer { .. } | SchemaState::Foreign { .. } | SchemaState::TableDropped) {
         return Err(MigrateError::Unfit(before));
     }
     let release = release(&session, dialect).await?;
     let racks = racks_of(&cluster, &datacenter);
     let parameters = Parameters {
         keyspace: options.keyspace.clone(),
-        datacenter: datacenter.clone(),
-        replication_factor: options.replication_factor,
+        replicas: wanted.clone(),
         default_ttl_secs: options.default_ttl_secs,
-        tablets: dialect.tablets_clause(options.tablets, &release, racks, options.replication_factor),
+        compaction: dialect.compaction(&release),
+        tombstone_gc: dialect.tombstone_gc(replicas.unwrap_or(here)),
+        tablets: dialect.tablets_clause(options.tablets, &release, racks, here),
     };
     let steps = steps(dialect, &found, &parameters, options);
     if !dry_run {
@@ -93,7 +102,7 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
             }
         }
     }
-    Ok(MigrationReport { dialect, datacenter, before, steps, notes: notes(options, replicas) })
+    Ok(MigrationReport { dialect, datacenter, before, steps, notes: notes(options, replicas, here) })
 }
 
 /// What is to be done, in order.
@@ -104,10 +113,15 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
         .filter(|migration| !found.applied.contains(&migration.version))
         .map(|migration| {
             let mut statements = migration.statements(parameters);
-            statements.push(record(parameters, migration.version, migration.name));
+            statements.extend(migrations::record_of(parameters, migration));
             MigrationStep { name: migration.name.to_owned(), statements }
         })
         .collect();
+    let rebuilt = found.applied.contains(&migrations::INDEX_FILE) && !found.columns.is_empty();
+    if rebuilt && found.index_trouble(dialect).is_some() {
+        let statements = migrations::rebuild_of_index(parameters, dialect.migrations());
+        steps.push(MigrationStep { name: "list_items_by_value anew".to_owned(), statements });
+    }
     let wanted = i32::try_from(options.default_ttl_secs).unwrap_or(i32::MAX);
     if found.default_ttl_secs.is_some_and(|secs| secs != wanted) {
         // ScyllaDB: "TTL for a Table", docs.scylladb.com/manual/stable/cql/time-to-live.html.
@@ -115,15 +129,6 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
         steps.push(MigrationStep { name: "items.cql.default_ttl_secs".to_owned(), statements: vec![text] });
     }
     steps
-}
-
-/// The same row, whoever applies the file and however often.
-fn record(parameters: &Parameters, version: i32, name: &str) -> String {
-    format!(
-        "INSERT INTO \"{}\".schema_migrations (version, name, applied_at) VALUES ({version}, '{name}', \
-         toTimestamp(now()))",
-        parameters.keyspace
-    )
 }
 
 /// Runs one statement, and waits until all nodes that are up agree on the schema: also where the
@@ -155,13 +160,13 @@ async fn release(session: &Session, dialect: Dialect) -> Result<String, StoreErr
     Ok(rows.into_iter().next().map(|(release,)| release).unwrap_or_default())
 }
 
-fn notes(options: &CqlOptions, replicas: Option<u32>) -> Vec<String> {
-    let wanted = options.replication_factor;
+fn notes(options: &CqlOptions, replicas: Option<u32>, wanted: u32) -> Vec<String> {
     let Some(replicas) = replicas.filter(|replicas| *replicas != wanted) else {
         return Vec::new();
     };
+    let setting = if options.replication.is_empty() { "replication_factor" } else { "replication" };
     vec![format!(
-        "the keyspace {} has {replicas} replicas and items.cql.replication_factor is {wanted}: change one of them (ALTER \
+        "the keyspace {} has {replicas} replicas and items.cql.{setting} asks for {wanted}: change one of them (ALTER \
          KEYSPACE, then a full repair)",
         options.keyspace
     )]

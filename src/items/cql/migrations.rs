@@ -12,41 +12,54 @@ pub struct Migration {
     /// From 1, without gaps.
     pub version: i32,
     pub name: &'static str,
+    /// The number that a program must know at least to serve what this file leaves: its own, or less
+    /// where all that it does is to add something that such a program has no use for.
+    pub served_from: i32,
     text: &'static str,
 }
 
 macro_rules! migrations {
-    ($dialect:literal: $($version:literal $name:literal,)+) => {
+    ($dialect:literal: $($version:literal $name:literal from $served_from:literal,)+) => {
         &[$(Migration {
             version: $version,
             name: $name,
+            served_from: $served_from,
             text: include_str!(concat!("../../../migrations/", $dialect, "/", $name, ".cql")),
         },)+]
     };
 }
 
 pub const SCYLLA: &[Migration] = migrations! { "scylla":
-    1 "0001_keyspace",
-    2 "0002_list_items",
-    3 "0003_list_items_by_value",
+    1 "0001_keyspace" from 1,
+    2 "0002_list_items" from 2,
+    3 "0003_list_items_by_value" from 3,
+    4 "0004_schema_compatibility" from 3,
 };
 
 pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
-    1 "0001_keyspace",
-    2 "0002_list_items",
-    3 "0003_list_items_by_value",
+    1 "0001_keyspace" from 1,
+    2 "0002_list_items" from 2,
+    3 "0003_list_items_by_value" from 3,
+    4 "0004_schema_compatibility" from 3,
 };
 
 /// What stands for the `${…}` of the files.
 #[derive(Debug, Clone)]
 pub struct Parameters {
     pub keyspace: String,
-    pub datacenter: String,
-    pub replication_factor: u32,
+    /// Replicas by datacenter.
+    pub replicas: Vec<(String, u32)>,
     pub default_ttl_secs: u32,
     /// Empty, or a clause that starts with ` AND`.
     pub tablets: &'static str,
+    /// ScyllaDB's compaction strategy.
+    pub compaction: &'static str,
+    /// ScyllaDB's mode of dropping tombstones.
+    pub tombstone_gc: &'static str,
 }
+
+/// The file that makes the index of values.
+pub const INDEX_FILE: i32 = 3;
 
 impl Migration {
     /// The file's statements, without comments, in order.
@@ -64,16 +77,45 @@ impl Migration {
 
 impl Parameters {
     fn fill(&self, statement: &str) -> String {
-        let Self { keyspace, datacenter, replication_factor, default_ttl_secs, tablets } = self;
+        let Self { keyspace, replicas, default_ttl_secs, tablets, compaction, tombstone_gc } = self;
+        let replicas: Vec<String> = replicas
+            .iter()
+            .map(|(datacenter, count)| format!("'{}': {count}", datacenter.replace('\'', "''")))
+            .collect();
         statement
             .replace("${keyspace}", keyspace)
-            .replace("${datacenter}", &datacenter.replace('\'', "''"))
-            .replace("${replication_factor}", &replication_factor.to_string())
+            .replace("${replicas}", &replicas.join(", "))
             .replace("${default_ttl_secs}", &default_ttl_secs.to_string())
             .replace("${tablets}", tablets)
+            .replace("${compaction}", compaction)
+            .replace("${tombstone_gc}", tombstone_gc)
+            .replace("${schema_compatibility_id}", &table_id(keyspace, "schema_compatibility").to_string())
             .replace("${schema_migrations_id}", &table_id(keyspace, "schema_migrations").to_string())
             .replace("${list_items_id}", &table_id(keyspace, "list_items").to_string())
     }
+}
+
+/// The rows that say that a file was applied: the same, whoever applies it and however often.
+pub fn record_of(parameters: &Parameters, migration: &Migration) -> Vec<String> {
+    let (keyspace, Migration { version, name, served_from, .. }) = (&parameters.keyspace, migration);
+    let applied = format!(
+        "INSERT INTO \"{keyspace}\".schema_migrations (version, name, applied_at) VALUES ({version}, '{name}', \
+         toTimestamp(now()))"
+    );
+    // The table is made by the file that first needs it.
+    let compatible = (*version > INDEX_FILE).then(|| {
+        format!(
+            "INSERT INTO \"{keyspace}\".schema_compatibility (version, served_from) VALUES ({version}, {served_from})"
+        )
+    });
+    compatible.into_iter().chain([applied]).collect()
+}
+
+/// What makes the index of values anew, in place of one that is wrong or missing. Rows are not touched.
+pub fn rebuild_of_index(parameters: &Parameters, migrations: &[Migration]) -> Vec<String> {
+    let drop = format!("DROP INDEX IF EXISTS \"{}\".list_items_by_value", parameters.keyspace);
+    let file = migrations.iter().find(|migration| migration.version == INDEX_FILE);
+    std::iter::once(drop).chain(file.into_iter().flat_map(|file| file.statements(parameters))).collect()
 }
 
 /// A table's fixed id: of its own for each keyspace, since ids are unique in a cluster. A UUID of
@@ -90,10 +132,11 @@ mod tests {
     fn parameters() -> Parameters {
         Parameters {
             keyspace: "Lists".into(),
-            datacenter: "north's".into(),
-            replication_factor: 3,
+            replicas: vec![("north's".into(), 3), ("south".into(), 2)],
             default_ttl_secs: 60,
             tablets: " AND tablets = {'enabled': false}",
+            compaction: "IncrementalCompactionStrategy",
+            tombstone_gc: "repair",
         }
     }
 
@@ -110,8 +153,12 @@ mod tests {
                          (item_key DESC) AND default_time_to_live = 60";
     const RECORD: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".schema_migrations ( version INT PRIMARY KEY, name TEXT, \
                           applied_at TIMESTAMP )";
+    const COMPATIBILITY: &str =
+        "CREATE TABLE IF NOT EXISTS \"Lists\".schema_compatibility ( version INT PRIMARY KEY, served_from INT )";
+    const SCYLLA_OPTIONS: &str = "AND compaction = {'class': 'IncrementalCompactionStrategy'} AND tombstone_gc = {'mode': \
+                                  'repair'} AND gc_grace_seconds = 864000";
     const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS \"Lists\" WITH replication = {'class': \
-                            'NetworkTopologyStrategy', 'north''s': 3}";
+                            'NetworkTopologyStrategy', 'north''s': 3, 'south': 2}";
 
     #[test]
     fn the_statements_for_scylla_are_these() {
@@ -120,9 +167,14 @@ mod tests {
             [
                 format!("{KEYSPACE} AND tablets = {{'enabled': false}}"),
                 RECORD.to_owned(),
-                TABLE.to_owned(),
+                format!("{TABLE} {SCYLLA_OPTIONS}"),
                 "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Lists\".list_items ((feature_key, entity_id), value)"
                     .to_owned(),
+                format!(
+                    "ALTER MATERIALIZED VIEW \"Lists\".list_items_by_value_index WITH {}",
+                    SCYLLA_OPTIONS.trim_start_matches("AND ")
+                ),
+                COMPATIBILITY.to_owned(),
             ]
         );
     }
@@ -138,6 +190,7 @@ mod tests {
                 "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Lists\".list_items (value) USING \
                  'legacy_local_table'"
                     .to_owned(),
+                format!("{COMPATIBILITY} WITH id = {}", table_id("Lists", "schema_compatibility")),
             ]
         );
     }
@@ -147,9 +200,56 @@ mod tests {
         for migrations in [SCYLLA, CASSANDRA] {
             for (n, migration) in (1..).zip(migrations) {
                 assert_eq!(migration.version, n);
+                assert!((1..=n).contains(&migration.served_from), "{}", migration.name);
                 assert!(migration.name.starts_with(&format!("{n:04}_")), "{}", migration.name);
             }
         }
+    }
+
+    /// ScyllaDB cannot be run here: each statement that it is sent must be one that its manual has, on
+    /// a page that the operators' page names.
+    #[test]
+    fn each_statement_for_scylla_is_held_to_a_page_of_its_manual() {
+        use crate::items::cql::Texts;
+
+        const PAGES: [(&str, &str); 16] = [
+            ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
+            ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
+            ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
+            ("ALTER MATERIALIZED VIEW", "cql/mv.html"),
+            ("DROP INDEX IF EXISTS", "cql/secondary-indexes.html"),
+            ("ALTER TABLE", "cql/time-to-live.html"),
+            ("INSERT INTO \"Lists\".schema_", "cql/dml/insert.html"),
+            ("SELECT version FROM system.versions", "cql/dml/select.html"),
+            ("SELECT item_key, value FROM", "cql/dml/select.html"),
+            ("SELECT item_key, value, WRITETIME(value) FROM", "cql/dml/select.html"),
+            ("SELECT item_key, WRITETIME(value) FROM", "features/local-secondary-indexes.html"),
+            ("INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value)", "cql/dml/insert.html"),
+            ("DELETE FROM \"Lists\".list_items USING TIMESTAMP ?", "cql/dml/delete.html"),
+            ("TIMEOUT ?", "cql/cql-extensions.html"),
+            ("tombstone_gc =", "cql/ddl.html"),
+            ("compaction =", "cql/compaction.html"),
+        ];
+        let manual = include_str!("../../../docs/cql.md");
+        let scylla = crate::items::cql::Dialect::Scylla;
+        let Texts { get, get_with_writetime, find, add, add_one, delete, clear } = Texts::of("Lists", scylla);
+        let mut sent = all(SCYLLA);
+        sent.extend([get, get_with_writetime, find, add, delete, clear].into_iter().chain(add_one));
+        sent.push(scylla.release_query().to_owned());
+        for migration in SCYLLA {
+            sent.extend(record_of(&parameters(), migration).iter().map(|text| one_line(text)));
+        }
+        sent.extend(rebuild_of_index(&parameters(), SCYLLA));
+        for statement in &sent {
+            let page = PAGES.iter().find(|(begins, _)| one_line(statement).starts_with(begins));
+            assert!(page.is_some(), "no page of the manual is named for: {statement}");
+        }
+        for (what, page) in PAGES {
+            assert!(manual.contains(page), "docs/cql.md names no {page}, for {what}");
+            let is_sent = sent.iter().any(|statement| one_line(statement).contains(what)) || what == "ALTER TABLE";
+            assert!(is_sent, "{what} is not sent at all");
+        }
+        assert!(manual.contains("ScyllaDB: nothing was run on it"));
     }
 
     #[test]

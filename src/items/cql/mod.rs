@@ -8,14 +8,19 @@ use std::path::PathBuf;
 mod add;
 mod coalesce;
 mod connect;
+mod datacenter;
 mod dialect;
 mod error;
+mod gate;
 mod get;
 mod inspect;
+mod limit;
 mod metrics;
 mod migrate;
 mod migrations;
 mod options;
+mod permits;
+mod reach;
 mod remove;
 mod retry;
 mod route;
@@ -25,16 +30,20 @@ mod skew;
 mod statements;
 mod store;
 mod tls;
+mod translate;
 mod ttl;
 mod turns;
+mod watch;
 mod write_clock;
 
 pub use add::{ADD_BYTES_MAX, ADD_ITEMS_MAX};
 pub use dialect::Dialect;
-pub use inspect::{Inspection, NodeInspection, inspect};
+pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
-pub use options::{ClientCertificate, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
-pub use schema::SchemaState;
+pub use options::{
+    ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice,
+};
+pub use schema::{IndexTrouble, SchemaState};
 pub use statements::Texts;
 pub use store::CqlStore;
 

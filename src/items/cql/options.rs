@@ -2,9 +2,11 @@
 //! settings or connect to anything.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use scylla::client::Compression as DriverCompression;
 use scylla::statement::Consistency as DriverConsistency;
 
 use super::OpenError;
@@ -19,6 +21,11 @@ pub struct CqlOptions {
     /// The datacenter whose nodes are asked, and where `migrate` puts replicas. May be left out
     /// where the cluster has one datacenter.
     pub datacenter: Option<String>,
+    /// The rack of that datacenter whose replicas are asked first.
+    pub rack: Option<String>,
+    /// Replicas by datacenter, for the keyspace that `migrate` creates. Empty: `replication_factor` in
+    /// our datacenter alone.
+    pub replication: Vec<(String, u32)>,
     /// Replicas in that datacenter, for the keyspace that `migrate` creates.
     pub replication_factor: u32,
     pub tablets: TabletsChoice,
@@ -28,9 +35,21 @@ pub struct CqlOptions {
     pub default_ttl_secs: u32,
     pub credentials: Option<Credentials>,
     pub tls: Option<CqlTls>,
+    /// The most requests that one session has with the cluster at once. At least 1.
+    pub permits: usize,
+    /// How long an operation waits for one of those to end before it is refused.
+    pub permit_wait: Duration,
     /// A read that has not answered after this long is also sent to another node. `None`: reads
     /// are sent twice only when a node seems to hang.
     pub speculative_after: Option<Duration>,
+    /// How far the clocks of two servers may be apart: removals are acknowledged so much later that no
+    /// later add is hidden by them. At most five seconds.
+    pub clock_skew_max: Duration,
+    /// Whether the port of ScyllaDB that picks the shard by the client's port is left alone.
+    pub disallow_shard_aware_port: bool,
+    pub compression: Compression,
+    /// Addresses that nodes tell, and where this server reaches them instead.
+    pub address_translation: Vec<(SocketAddr, SocketAddr)>,
     /// Write timestamps further than this ahead of our clock are warned of.
     pub clock_skew_warn: Duration,
 }
@@ -42,6 +61,8 @@ impl Default for CqlOptions {
             dialect: DialectChoice::Auto,
             keyspace: "liststore".into(),
             datacenter: None,
+            rack: None,
+            replication: Vec::new(),
             replication_factor: 3,
             tablets: TabletsChoice::Auto,
             read_consistency: Consistency::LocalQuorum,
@@ -49,7 +70,13 @@ impl Default for CqlOptions {
             default_ttl_secs: 30 * 86_400,
             credentials: None,
             tls: None,
+            permits: 64,
+            permit_wait: Duration::from_millis(200),
             speculative_after: None,
+            clock_skew_max: Duration::from_millis(10),
+            disallow_shard_aware_port: false,
+            compression: Compression::None,
+            address_translation: Vec::new(),
             clock_skew_warn: Duration::from_secs(1),
         }
     }
@@ -76,6 +103,9 @@ impl CqlOptions {
         if self.datacenter.as_ref().is_some_and(|name| name.is_empty() || name.contains(|c: char| c.is_control())) {
             return Err(OpenError::Option { option: "datacenter", problem: "must be a datacenter's name" });
         }
+        if self.replication.iter().any(|(name, _)| name.is_empty() || name.contains(|c: char| c.is_control())) {
+            return Err(OpenError::Option { option: "replication", problem: "must name datacenters" });
+        }
         if self.replication_factor == 0 {
             return Err(OpenError::Option { option: "replication_factor", problem: "must be at least 1" });
         }
@@ -83,6 +113,14 @@ impl CqlOptions {
             return Err(OpenError::Option { option: "default_ttl_secs", problem: "must be 1 to 630720000" });
         }
         Ok(())
+    }
+
+    /// Replicas by datacenter of the keyspace that `migrate` creates, where `datacenter` is ours.
+    pub(super) fn replicas(&self, datacenter: &str) -> Vec<(String, u32)> {
+        match self.replication.as_slice() {
+            [] => vec![(datacenter.to_owned(), self.replication_factor)],
+            named => named.to_vec(),
+        }
     }
 }
 
@@ -104,6 +142,9 @@ impl fmt::Debug for Credentials {
 pub struct CqlTls {
     /// The certificates that the nodes' certificates are checked against.
     pub ca_file: PathBuf,
+    /// Names of which a node's certificate must have one. Empty: it must name the node's address, or the
+    /// name of a contact point.
+    pub server_names: Vec<String>,
     /// Our certificate chain and its key, where the cluster asks for one.
     pub client: Option<ClientCertificate>,
 }
@@ -129,6 +170,24 @@ pub enum TabletsChoice {
     Auto,
     Enabled,
     Disabled,
+}
+
+/// How frames are compressed on their way to and from the nodes, if those know how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Lz4,
+    Snappy,
+}
+
+impl Compression {
+    pub(super) fn of_driver(self) -> Option<DriverCompression> {
+        match self {
+            Self::None => None,
+            Self::Lz4 => Some(DriverCompression::Lz4),
+            Self::Snappy => Some(DriverCompression::Snappy),
+        }
+    }
 }
 
 /// Consistency levels that both reads and writes may use.

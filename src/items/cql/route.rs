@@ -1,5 +1,9 @@
 //! Where an attempt goes: the driver's token-aware, datacenter-aware plan, but first to nodes that
-//! this operation has not tried, and last to nodes that hang.
+//! this operation has not tried, and last to nodes that hang or have their share of the permits.
+//!
+//! A permit is held until its request has ended, so that a node that answers nothing would soon have
+//! them all. A node that has half of them is therefore asked only where no other is left: the others
+//! go on serving with the rest.
 //!
 //! A node whose process is frozen keeps its connections and answers nothing, so that the driver
 //! goes on choosing it. Three attempts in a row that were given up on make a node suspect: it is
@@ -25,6 +29,8 @@ pub struct NodeHealth {
     /// How many nodes are in the map: most of the time none, and then no lock is taken.
     struck: AtomicUsize,
     nodes: Mutex<HashMap<Uuid, Strikes>>,
+    /// The attempts that each node has been sent and has not ended.
+    under_way: Mutex<HashMap<Uuid, usize>>,
 }
 
 #[derive(Debug)]
@@ -38,6 +44,29 @@ impl NodeHealth {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Uuid, usize>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent_to(&self, host_id: Uuid) {
+        *self.under_way().entry(host_id).or_default() += 1;
+    }
+
+    fn ended_at(&self, host_id: Uuid) {
+        let mut under_way = self.under_way();
+        if let Some(count) = under_way.get_mut(&host_id) {
+            *count -= 1;
+            if *count == 0 {
+                under_way.remove(&host_id);
+            }
+        }
+    }
+
+    /// Whether this node has `share` attempts under way, or more.
+    fn has_its_share(&self, host_id: Uuid, share: usize) -> bool {
+        self.under_way().get(&host_id).is_some_and(|count| *count >= share)
+    }
+
     /// An attempt on this node was given up on.
     pub fn strike(&self, host_id: Uuid) {
         self.strike_at(host_id, Instant::now());
@@ -48,7 +77,7 @@ impl NodeHealth {
         let strikes = nodes.entry(host_id).or_insert(Strikes { count: 0, next_probe: now });
         strikes.count = strikes.count.saturating_add(1);
         if strikes.count == STRIKES_MAX {
-            tracing::warn!(node = %host_id, "a node hangs: asking others first");
+            tracing::debug!(node = %host_id, "a node hangs: asking others first");
             strikes.next_probe = now + PROBE_INTERVAL;
         }
         self.struck.store(nodes.len(), Ordering::Relaxed);
@@ -61,20 +90,20 @@ impl NodeHealth {
         }
         let mut nodes = self.nodes();
         if nodes.remove(&host_id).is_some_and(|strikes| strikes.count >= STRIKES_MAX) {
-            tracing::info!(node = %host_id, "a node that hung answers again");
+            tracing::debug!(node = %host_id, "a node that hung answers again");
         }
         self.struck.store(nodes.len(), Ordering::Relaxed);
     }
 
     /// Whether this node is to be asked last.
-    fn is_suspect(&self, host_id: Uuid) -> bool {
+    pub fn is_suspect(&self, host_id: Uuid) -> bool {
         self.struck.load(Ordering::Relaxed) > 0
             && self.nodes().get(&host_id).is_some_and(|strikes| strikes.count >= STRIKES_MAX)
     }
 
     /// Whether a suspect node may be asked all the same, so that one attempt finds out whether it
     /// is well again.
-    fn may_probe(&self, host_id: Uuid, now: Instant) -> bool {
+    pub fn may_probe(&self, host_id: Uuid, now: Instant) -> bool {
         match self.nodes().get_mut(&host_id) {
             Some(strikes) if now >= strikes.next_probe => {
                 strikes.next_probe = now + PROBE_INTERVAL;
@@ -91,21 +120,54 @@ pub struct AttemptRoute {
     plan: Arc<dyn LoadBalancingPolicy>,
     health: Arc<NodeHealth>,
     tried: Vec<Uuid>,
-    at: Mutex<Option<Uuid>>,
+    /// Attempts that one node may have while there are others to ask.
+    share: usize,
+    at: Mutex<At>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum At {
+    Nowhere,
+    UnderWay(Uuid),
+    Ended(Uuid),
 }
 
 impl AttemptRoute {
-    pub fn new(plan: Arc<dyn LoadBalancingPolicy>, health: Arc<NodeHealth>, tried: Vec<Uuid>) -> Arc<Self> {
-        Arc::new(Self { plan, health, tried, at: Mutex::new(None) })
+    pub fn new(
+        plan: Arc<dyn LoadBalancingPolicy>,
+        health: Arc<NodeHealth>,
+        tried: Vec<Uuid>,
+        share: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self { plan, health, tried, share, at: Mutex::new(At::Nowhere) })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, At> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The node that this attempt was sent to last.
     pub fn at(&self) -> Option<Uuid> {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+        match *self.locked() {
+            At::Nowhere => None,
+            At::UnderWay(node) | At::Ended(node) => Some(node),
+        }
     }
 
     fn goes_to(&self, node: NodeRef<'_>) {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.host_id);
+        self.ended();
+        *self.locked() = At::UnderWay(node.host_id);
+        self.health.sent_to(node.host_id);
+    }
+
+    /// The attempt is over, or nobody follows it any more.
+    pub fn ended(&self) {
+        let mut at = self.locked();
+        if let At::UnderWay(node) = *at {
+            *at = At::Ended(node);
+            drop(at);
+            self.health.ended_at(node);
+        }
     }
 }
 
@@ -113,6 +175,7 @@ impl LoadBalancingPolicy for AttemptRoute {
     fn pick<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> Option<(NodeRef<'a>, Option<Shard>)> {
         let (node, shard) = self.plan.pick(request, cluster)?;
         let avoided = self.tried.contains(&node.host_id)
+            || self.health.has_its_share(node.host_id, self.share)
             || (self.health.is_suspect(node.host_id) && !self.health.may_probe(node.host_id, Instant::now()));
         if avoided {
             // The driver then asks for the whole plan.
@@ -125,7 +188,10 @@ impl LoadBalancingPolicy for AttemptRoute {
     fn fallback<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> FallbackPlan<'a> {
         let mut plan: Vec<_> = self.plan.fallback(request, cluster).collect();
         // Stable: within each group the order stays that of the driver's plan.
-        plan.sort_by_cached_key(|(node, _)| (self.tried.contains(&node.host_id), self.health.is_suspect(node.host_id)));
+        plan.sort_by_cached_key(|(node, _)| {
+            let node = node.host_id;
+            (self.tried.contains(&node), self.health.is_suspect(node), self.health.has_its_share(node, self.share))
+        });
         Box::new(plan.into_iter().inspect(|(node, _)| self.goes_to(node)))
     }
 
@@ -184,6 +250,20 @@ mod tests {
         assert!(health.may_probe(node, at(2_000)));
         health.answered(node);
         assert!(!health.is_suspect(node));
+    }
+
+    #[test]
+    fn a_node_has_its_share_until_attempts_end() {
+        let (health, node, other) = (NodeHealth::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+        health.sent_to(node);
+        health.sent_to(node);
+        health.sent_to(other);
+        assert!(health.has_its_share(node, 2) && !health.has_its_share(other, 2));
+        health.ended_at(node);
+        assert!(!health.has_its_share(node, 2));
+        health.ended_at(node);
+        health.ended_at(other);
+        assert!(health.under_way().is_empty(), "nothing is kept of nodes that are idle");
     }
 
     #[test]

@@ -5,44 +5,162 @@
 //! answer comes.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use scylla::client::session::Session;
+use scylla::errors::{ConnectionPoolError, ExecutionError};
+use scylla::statement::prepared::PreparedStatement;
+use tokio::sync::OnceCell;
 
 use super::coalesce::{Query, Reads};
+use super::connect::Completeness;
 use super::dialect::Dialect;
+use super::error::NO_INDEX;
+use super::gate::{Gate, Reach};
 use super::options::{Consistency, CqlOptions};
+use super::permits::{Permit, Permits};
 use super::retry::{Attempts, Request};
-use super::schema::{Found, SchemaState, check_replicas, replicas_in};
+use super::schema::{self, Found, IndexTrouble, SchemaState, check_replicas, query, replicas_in};
 use super::statements::{Prepared, Statement};
 use super::store::Shared;
 use super::turns::Turns;
+use super::watch::{Seen, Watch};
 use super::write_clock::WriteClock;
-use super::{add, connect, get, remove};
+use super::{add, connect, get, remove, statements};
 use crate::domain::{ListKey, NewItem};
 use crate::items::{ItemPage, ItemSession, Operation, Range, StoreError};
 
 /// How often a session's reads look at write timestamps.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a session looks whether it reaches the cluster.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a session that opens waits for its search by value.
+const FIND_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// What the operations of a session share.
 pub struct Core {
     pub driver: Session,
     pub prepared: Prepared,
     pub attempts: Attempts,
+    pub permits: Arc<Permits>,
     pub write_clock: WriteClock,
     pub write_consistency: Consistency,
     pub sampler: Sampler,
     pub removals: Turns,
     pub reads: Arc<Reads>,
+    find: OnceCell<PreparedStatement>,
+    options: CqlOptions,
+    dialect: Dialect,
+    datacenter: String,
+    gate: Gate,
+    watch: Arc<Watch>,
 }
 
 impl Core {
+    /// The search by value. While something is wrong with its index it is refused, and the index looked at
+    /// again each time.
+    pub async fn find(&self, deadline: tokio::time::Instant) -> Result<PreparedStatement, StoreError> {
+        if self.watch.index_trouble().is_none()
+            && let Some(find) = self.find.get()
+        {
+            return Ok(find.clone());
+        }
+        let finding = async {
+            let trouble = schema::index_trouble(&self.driver, &self.options.keyspace, self.dialect).await?;
+            let trouble = trouble.map(|trouble| trouble.to_string());
+            self.watch.index_is(trouble.clone());
+            if let Some(trouble) = trouble {
+                return Err(connect::unavailable(trouble));
+            }
+            let prepare = || statements::prepare_find(&self.driver, &self.options, self.dialect);
+            let find = self.find.get_or_try_init(prepare).await;
+            find.cloned().map_err(|_| connect::unavailable(NO_INDEX.to_owned()))
+        };
+        match tokio::time::timeout_at(deadline, finding).await {
+            Ok(found) => found,
+            Err(_) => Err(StoreError::Timeout { outcome_unknown: false }),
+        }
+    }
+
+    /// Refuses an operation for which no node is there.
+    fn admit(&self) -> Result<(), StoreError> {
+        let admitted = self.gate.admit(|| self.reach());
+        if admitted.is_err() {
+            self.watch.refused();
+        }
+        admitted
+    }
+
+    fn reach(&self) -> Reach {
+        let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
+        let mut reach = Reach::None;
+        for node in cluster.get_nodes_info().iter().filter(|node| node.is_connected()) {
+            if !health.is_suspect(node.host_id) {
+                return Reach::Some;
+            }
+            if health.may_probe(node.host_id, Instant::now()) {
+                reach = Reach::Probe;
+            }
+        }
+        reach
+    }
+
+    /// Finds out why no node can be connected to. The driver has nowhere to send this, and says so at once.
+    async fn ask_why(&self) {
+        if self.driver.get_cluster_state().get_nodes_info().iter().any(|node| node.is_connected()) {
+            return;
+        }
+        let asked = self.driver.query_unpaged(query("SELECT key FROM system.local", Consistency::One), ());
+        if let Ok(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken {
+            last_connection_error, ..
+        }))) = tokio::time::timeout(WATCH_INTERVAL, asked).await
+        {
+            self.gate.because(connect::why_no_connection(&last_connection_error));
+        }
+    }
+
     pub fn request(&self, statement: Statement, op: &Operation) -> Request {
         Request { statement, deadline: op.deadline }
+    }
+}
+
+impl Seen for Core {
+    fn nodes(&self) -> Vec<(SocketAddr, bool)> {
+        let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
+        let nodes = cluster.get_nodes_info().iter();
+        let ours = nodes.filter(|node| node.datacenter.as_deref() == Some(&self.datacenter));
+        ours.map(|node| {
+            let address = SocketAddr::new(node.address.ip(), node.address.port());
+            (address, node.is_connected() && !health.is_suspect(node.host_id))
+        })
+        .collect()
+    }
+
+    fn connections(&self) -> u64 {
+        self.driver.get_metrics().get_total_connections()
+    }
+
+    fn why_none(&self) -> Option<String> {
+        self.gate.why()
+    }
+}
+
+/// Looks all the time whether a session reaches the cluster, for as long as it is open.
+async fn keep_watch(core: Weak<Core>) {
+    loop {
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        let Some(core) = core.upgrade() else { return };
+        let reached = core.nodes().iter().any(|(_, reached)| *reached);
+        core.gate.note(reached, Instant::now());
+        if !reached && core.gate.why().is_none() {
+            core.ask_why().await;
+        }
+        core.watch.look(Instant::now());
     }
 }
 
@@ -55,16 +173,19 @@ impl CqlSession {
     /// Connects, checks what is there, and prepares the statements.
     pub async fn open(shared: &Shared) -> Result<Self, StoreError> {
         let options = &shared.options;
-        let driver = connect::connect(options, shared.tls.as_ref()).await?;
-        check(&driver, options).await?;
-        let prepared = Prepared::prepare(&driver, options).await.map_err(|error| {
-            tracing::warn!(%error, "cannot prepare the statements");
+        let driver =
+            connect::connect(options, shared.tls.as_ref(), &shared.datacenter, Completeness::SomeNodes).await?;
+        let (datacenter, dialect, index_trouble) = check(&driver, shared).await?;
+        let prepared = Prepared::prepare(&driver, options, dialect).await.map_err(|error| {
+            tracing::debug!(%error, "cannot prepare the statements");
             connect::unavailable("the cluster refuses to prepare the statements".to_owned())
         })?;
-        shared.metrics.opened(&driver.get_metrics());
+        shared.metrics.watch.index_is(index_trouble.map(|trouble| trouble.to_string()));
+        let permits = shared.permits.of_a_session(options);
         let attempts = Attempts {
-            plan: connect::plan(options),
+            plan: connect::plan(datacenter, options.rack.as_deref()),
             health: Arc::default(),
+            permits: Arc::clone(&permits),
             budget: Arc::clone(&shared.budget),
             speculative_after: options.speculative_after,
             metrics: Arc::clone(&shared.metrics),
@@ -77,9 +198,22 @@ impl CqlSession {
             write_consistency: options.write_consistency,
             sampler: Sampler::new(),
             removals: Turns::default(),
-            reads: Arc::new(Reads::new(shared.metrics.reads_joined.clone())),
+            reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
+            permits,
+            find: OnceCell::new(),
+            options: options.clone(),
+            dialect,
+            datacenter: datacenter.to_owned(),
+            gate: Gate::default(),
+            watch: Arc::clone(&shared.metrics.watch),
         };
-        Ok(Self { core: Arc::new(core) })
+        let core = Arc::new(core);
+        let seen: Arc<dyn Seen> = Arc::clone(&core) as _;
+        core.watch.opened(Arc::downgrade(&seen));
+        tokio::spawn(keep_watch(Arc::downgrade(&core)));
+        // So that the first removal need not; what is wrong is known by now, and said.
+        let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
+        Ok(Self { core })
     }
 
     /// Runs a write to its end, whether or not somebody still waits for it.
@@ -98,19 +232,29 @@ impl CqlSession {
     }
 }
 
-/// Refuses a cluster that this program cannot work with, with the reason.
-async fn check(driver: &Session, options: &CqlOptions) -> Result<(), StoreError> {
-    let cluster = driver.get_cluster_state();
-    let datacenter = connect::datacenter(options, &cluster)?;
-    if let Some(replicas) = replicas_in(&cluster, &options.keyspace, &datacenter) {
-        check_replicas(options, &cluster, &datacenter, replicas)?;
+/// Refuses a cluster that this program cannot work with, with the reason. Returns the datacenter to ask.
+async fn check<'a>(
+    driver: &Session,
+    shared: &'a Shared,
+) -> Result<(&'a str, Dialect, Option<IndexTrouble>), StoreError> {
+    let (options, cluster) = (&shared.options, driver.get_cluster_state());
+    let datacenter = shared.datacenter.in_cluster(&cluster)?;
+    if let Some(replicas) = replicas_in(&cluster, &options.keyspace, datacenter) {
+        check_replicas(options, &cluster, datacenter, replicas)?;
     }
-    let found = Found::read(driver, &options.keyspace, options.read_consistency).await?;
     let dialect = Dialect::of(options.dialect, &cluster);
+    dialect.check_consistency(options).map_err(|why| connect::unavailable(why.to_owned()))?;
+    let found = Found::read(driver, &options.keyspace, options.read_consistency).await?;
     match found.state(dialect) {
-        SchemaState::Current => {
+        state if state.is_served() => {
+            if !shared.cautioned.swap(true, Ordering::Relaxed) {
+                let newer = matches!(state, SchemaState::NewerServed { .. }).then(|| state.to_string());
+                for caution in schema::cautions(options, &cluster, datacenter).into_iter().chain(newer) {
+                    tracing::warn!("{caution}");
+                }
+            }
             tracing::info!(%dialect, datacenter, nodes = cluster.get_nodes_info().len(), "opened a CQL session");
-            Ok(())
+            Ok((datacenter, dialect, found.index_trouble(dialect)))
         }
         other => Err(connect::unavailable(other.to_string())),
     }
@@ -119,26 +263,36 @@ async fn check(driver: &Session, options: &CqlOptions) -> Result<(), StoreError>
 #[async_trait(?Send)]
 impl ItemSession for CqlSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        self.core.admit()?;
         let query = Query { list: list.clone(), ttl: op.ttl, range: *range };
         let core = Arc::clone(&self.core);
-        let send = move |op: Operation, query: Query| {
+        let send = move |op: Operation, query: Query, permit: Permit| {
             let core = Arc::clone(&core);
-            async move { get::get(&core, &op, &query.list, &query.range).await }
+            async move { get::get(&core, &op, &query.list, &query.range, permit).await }
         };
         self.core.reads.read(op, query, send).await
     }
 
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+        self.core.admit()?;
         let (op, list) = (*op, list.clone());
         self.to_the_end(|core| async move { add::add(&core, &op, &list, &items).await }).await
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+        self.core.admit()?;
         let (op, list, value) = (*op, list.clone(), value.to_vec());
-        self.to_the_end(|core| async move { remove::value(&core, &op, &list, &value).await }).await
+        let removed = self.to_the_end(|core| async move { remove::value(&core, &op, &list, &value).await }).await;
+        if let Err(StoreError::Unavailable { reason, .. }) = &removed
+            && reason == NO_INDEX
+        {
+            self.core.watch.index_is(Some(reason.clone()));
+        }
+        removed
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        self.core.admit()?;
         let (op, list) = (*op, list.clone());
         self.to_the_end(|core| async move { remove::all(&core, &op, &list).await }).await
     }

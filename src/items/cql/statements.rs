@@ -1,13 +1,19 @@
 //! Every statement of the four list operations, and what it leans on in the databases' manuals.
 //!
-//! One text serves both ScyllaDB and Apache Cassandra: what differs between them is in their
-//! schemas (`dialect.rs`). Each statement binds the whole partition key, which the driver needs to
-//! send it to a replica, and each write sets its timestamp.
+//! The texts for ScyllaDB and Apache Cassandra differ in one thing: ScyllaDB is told how long it may
+//! work at a statement, so that it does not go on when nobody waits any more. Each statement binds the
+//! whole partition key, which the driver needs to send it to a replica, and each write sets its
+//! timestamp.
+
+use std::time::Duration;
 
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlDuration;
+use tokio::time::Instant;
 
+use super::dialect::Dialect;
 use super::options::{Consistency, CqlOptions};
 
 /// Which statement a request carries, for metrics and for what a failure means.
@@ -63,6 +69,10 @@ pub struct Texts {
     /// ScyllaDB: "INSERT" and "Update parameters" (cql/dml/insert.html); "Expiring data with Time
     /// to Live" (cql/time-to-live.html).
     pub add: String,
+    /// The same for an add of one item, which needs no batch to be whole and can so be told of its
+    /// deadline. Only on ScyllaDB: a timeout in a statement of a batch has no effect, and that of a whole
+    /// batch would have to stand in its text (cql/dml/batch.html), with the number of its statements.
+    pub add_one: Option<String>,
     /// Deletes rows by their keys. At most ten at once: ScyllaDB bounds the keys of an IN by
     /// `max_clustering_key_restrictions_per_query`, 100 by default.
     ///
@@ -77,47 +87,90 @@ pub struct Texts {
 const LIST: &str = "feature_key = ? AND entity_id = ?";
 
 impl Texts {
-    pub fn of(keyspace: &str) -> Self {
+    /// The texts for a dialect. With ScyllaDB's, the time that is left until the deadline is bound last in
+    /// a SELECT and an INSERT, and after the timestamp in a DELETE.
+    ///
+    /// ScyllaDB: "ScyllaDB CQL Extensions", "USING TIMEOUT" (cql/cql-extensions.html): part of the USING
+    /// clause of INSERT and DELETE, at the end of SELECT, and it may be a marker.
+    pub fn of(keyspace: &str, dialect: Dialect) -> Self {
         let table = format!("\"{keyspace}\".list_items");
-        let slice = format!("FROM {table} WHERE {LIST} AND item_key >= ? AND item_key < ? LIMIT ?");
+        let (select_within, and_within) = match dialect {
+            Dialect::Scylla => (" USING TIMEOUT ?", " AND TIMEOUT ?"),
+            Dialect::Cassandra => ("", ""),
+        };
+        let slice = format!("FROM {table} WHERE {LIST} AND item_key >= ? AND item_key < ? LIMIT ?{select_within}");
+        let add = format!(
+            "INSERT INTO {table} (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+        );
+        let delete = format!("DELETE FROM {table} USING TIMESTAMP ?{and_within} WHERE {LIST}");
         Self {
             get: format!("SELECT item_key, value {slice}"),
             get_with_writetime: format!("SELECT item_key, value, WRITETIME(value) {slice}"),
-            find: format!("SELECT item_key, WRITETIME(value) FROM {table} WHERE {LIST} AND value = ?"),
-            add: format!(
-                "INSERT INTO {table} (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TTL ? AND \
-                 TIMESTAMP ?"
-            ),
-            delete: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {LIST} AND item_key IN ?"),
-            clear: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {LIST}"),
+            find: format!("SELECT item_key, WRITETIME(value) FROM {table} WHERE {LIST} AND value = ?{select_within}"),
+            add_one: (dialect == Dialect::Scylla).then(|| format!("{add}{and_within}")),
+            add,
+            clear: delete.clone(),
+            delete: format!("{delete} AND item_key IN ?"),
         }
     }
 }
 
+/// The time until a deadline, as `USING TIMEOUT` takes it: in whole milliseconds (ScyllaDB refuses finer
+/// ones), and at least one.
+fn time_left(deadline: Instant) -> CqlDuration {
+    let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
+    let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX).clamp(1, DAY_MILLIS);
+    CqlDuration { months: 0, days: 0, nanoseconds: millis * 1_000_000 }
+}
+
+/// ScyllaDB takes no timeout of a day or more.
+const DAY_MILLIS: i64 = 86_399_999;
+
 /// The statements as one session prepared them.
 #[derive(Debug)]
 pub struct Prepared {
+    dialect: Dialect,
     pub get: PreparedStatement,
     pub get_with_writetime: PreparedStatement,
-    pub find: PreparedStatement,
     pub add: PreparedStatement,
+    pub add_one: Option<PreparedStatement>,
     pub delete: PreparedStatement,
     pub clear: PreparedStatement,
 }
 
 impl Prepared {
-    pub async fn prepare(session: &Session, options: &CqlOptions) -> Result<Self, PrepareError> {
-        let texts = Texts::of(&options.keyspace);
+    pub async fn prepare(session: &Session, options: &CqlOptions, dialect: Dialect) -> Result<Self, PrepareError> {
+        let texts = Texts::of(&options.keyspace, dialect);
         let (read, write) = (options.read_consistency, options.write_consistency);
+        let add_one = match &texts.add_one {
+            Some(text) => Some(prepare(session, text, write).await?),
+            None => None,
+        };
         Ok(Self {
+            dialect,
             get: prepare(session, &texts.get, read).await?,
             get_with_writetime: prepare(session, &texts.get_with_writetime, read).await?,
-            find: prepare(session, &texts.find, read).await?,
             add: prepare(session, &texts.add, write).await?,
+            add_one,
             delete: prepare(session, &texts.delete, write).await?,
             clear: prepare(session, &texts.clear, write).await?,
         })
     }
+
+    /// What the statements bind for their timeout, where they have one.
+    pub fn within(&self, deadline: Instant) -> Option<CqlDuration> {
+        (self.dialect == Dialect::Scylla).then(|| time_left(deadline))
+    }
+}
+
+/// Prepares the search by value, which the database refuses without the index: so it is apart from the
+/// others, which then go on.
+pub async fn prepare_find(
+    session: &Session,
+    options: &CqlOptions,
+    dialect: Dialect,
+) -> Result<PreparedStatement, PrepareError> {
+    prepare(session, &Texts::of(&options.keyspace, dialect).find, options.read_consistency).await
 }
 
 async fn prepare(session: &Session, text: &str, consistency: Consistency) -> Result<PreparedStatement, PrepareError> {
@@ -136,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_texts_are_these() {
-        let texts = Texts::of("Lists");
+        let texts = Texts::of("Lists", Dialect::Cassandra);
         assert_eq!(
             texts.get,
             "SELECT item_key, value FROM \"Lists\".list_items WHERE feature_key = ? AND entity_id = ? AND item_key >= ? \
@@ -157,6 +210,7 @@ mod tests {
             "INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TTL ? \
              AND TIMESTAMP ?"
         );
+        assert_eq!(texts.add_one, None);
         assert_eq!(
             texts.delete,
             "DELETE FROM \"Lists\".list_items USING TIMESTAMP ? WHERE feature_key = ? AND entity_id = ? AND item_key IN ?"
@@ -167,10 +221,36 @@ mod tests {
         );
     }
 
+    /// As "ScyllaDB CQL Extensions", "USING TIMEOUT" has it (docs.scylladb.com/manual/stable/cql/cql-extensions.html):
+    /// `SELECT * FROM t USING TIMEOUT ?`, and `USING TIMESTAMP 42 AND TIMEOUT 50ms` in what modifies. In a
+    /// SELECT the clause stands last (cql/dml/select.html), in a DELETE before WHERE (cql/dml/delete.html).
+    #[test]
+    fn scylladb_is_told_how_long_it_may_work() {
+        let (plain, texts) = (Texts::of("k", Dialect::Cassandra), Texts::of("k", Dialect::Scylla));
+        assert_eq!(texts.get, plain.get + " USING TIMEOUT ?");
+        assert_eq!(texts.get_with_writetime, plain.get_with_writetime + " USING TIMEOUT ?");
+        assert_eq!(texts.find, plain.find + " USING TIMEOUT ?");
+        assert_eq!(texts.add, plain.add, "in a batch it would have no effect");
+        assert_eq!(texts.add_one.unwrap(), plain.add + " AND TIMEOUT ?");
+        let told = |text: &str| text.replace("USING TIMESTAMP ? WHERE", "USING TIMESTAMP ? AND TIMEOUT ? WHERE");
+        assert_eq!((texts.delete, texts.clear), (told(&plain.delete), told(&plain.clear)));
+    }
+
+    #[test]
+    fn the_time_left_is_whole_milliseconds() {
+        let nanos = |left: Duration| time_left(Instant::now() + left).nanoseconds;
+        assert_eq!(time_left(Instant::now()).nanoseconds, 1_000_000);
+        let left = nanos(Duration::from_millis(1_500));
+        assert!(left % 1_000_000 == 0 && (1_000_000_000..=1_501_000_000).contains(&left), "{left}");
+        assert_eq!(nanos(Duration::from_secs(1_000_000)), 86_399_999_000_000);
+    }
+
     #[test]
     fn every_write_sets_its_timestamp_and_every_statement_its_partition() {
-        let Texts { get, get_with_writetime, find, add, delete, clear } = Texts::of("k");
-        assert!([&add, &delete, &clear].iter().all(|text| text.contains("TIMESTAMP ?")));
-        assert!([&get, &get_with_writetime, &find, &delete, &clear].iter().all(|text| text.contains(LIST)));
+        for dialect in [Dialect::Cassandra, Dialect::Scylla] {
+            let Texts { get, get_with_writetime, find, add, add_one, delete, clear } = Texts::of("k", dialect);
+            assert!([&add, &delete, &clear].into_iter().chain(&add_one).all(|text| text.contains("TIMESTAMP ?")));
+            assert!([&get, &get_with_writetime, &find, &delete, &clear].iter().all(|text| text.contains(LIST)));
+        }
     }
 }

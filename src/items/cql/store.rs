@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,8 +10,11 @@ use prometheus::Registry;
 use tokio::sync::Semaphore;
 
 use super::connect::Tls;
+use super::datacenter::LocalDatacenter;
+use super::inspect::Fitness;
 use super::metrics::CqlMetrics;
 use super::options::CqlOptions;
+use super::permits::PermitsOfAll;
 use super::retry::RetryBudget;
 use super::schema::SchemaState;
 use super::session::CqlSession;
@@ -18,18 +22,22 @@ use super::skew::SkewGauge;
 use super::write_clock::WriteClock;
 use super::{OpenError, inspect, tls};
 use crate::domain::Clock;
-use crate::items::{ItemSession, ItemStore, StoreError};
+use crate::items::{ItemSession, ItemStore, PermitCounts, StoreError};
 
 /// Sessions that are being opened at once: all actors start together, and each session opens a
 /// connection to every shard of the cluster.
-const OPENING_MAX: usize = 2;
+const OPENING_MAX: usize = 16;
 
 /// What the sessions of a store share.
 pub struct Shared {
     pub options: CqlOptions,
     pub tls: Option<Tls>,
+    pub datacenter: Arc<LocalDatacenter>,
+    /// Whether it was said what works and gives something up.
+    pub cautioned: AtomicBool,
     pub write_clock: WriteClock,
     pub budget: Arc<RetryBudget>,
+    pub permits: PermitsOfAll,
     pub metrics: Arc<CqlMetrics>,
 }
 
@@ -44,20 +52,29 @@ impl CqlStore {
     /// Checks the options, reads the TLS files, and registers the metrics.
     pub fn open(options: CqlOptions, clock: Arc<dyn Clock>, registry: &Registry) -> Result<Self, OpenError> {
         options.validate()?;
-        let tls = options.tls.as_ref().map(tls::load).transpose()?;
+        let tls = options.tls.as_ref().map(|tls| tls::load(tls, &options.contact_points)).transpose()?;
         let skew = Arc::new(SkewGauge::default());
         let metrics = CqlMetrics::register(registry, Arc::clone(&skew))
             .map_err(|error| OpenError::Metrics { reason: error.to_string() })?;
-        let write_clock = WriteClock::new(clock, Arc::clone(&skew));
+        let write_clock = WriteClock::new(clock, Arc::clone(&skew), options.clock_skew_max);
         let (budget, metrics) = (Arc::new(RetryBudget::full()), Arc::new(metrics));
-        let shared = Shared { options, tls, write_clock, budget, metrics };
+        let datacenter = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
+        let (cautioned, permits) = (AtomicBool::new(false), PermitsOfAll::default());
+        let shared = Shared { options, tls, datacenter, cautioned, write_clock, budget, permits, metrics };
         Ok(Self { shared, skew, opening: Semaphore::new(OPENING_MAX) })
     }
 
-    /// Connects and looks at the schema: `serve` must not start on one that is not current. An
-    /// error says that the cluster is not there at present, which a start outlives.
+    /// Connects and looks whether `serve` may start. An error says that the cluster is not there at
+    /// present, which a start outlives.
+    pub async fn fitness(&self) -> Result<Fitness, StoreError> {
+        let Shared { options, tls, datacenter, .. } = &self.shared;
+        inspect::fitness(options, tls.as_ref(), datacenter).await
+    }
+
+    /// Connects and looks at the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
-        inspect::schema_state(&self.shared.options, self.shared.tls.as_ref()).await
+        let Shared { options, tls, datacenter, .. } = &self.shared;
+        inspect::schema_state(options, tls.as_ref(), datacenter).await
     }
 
     /// How far write timestamps that were found in the last minute or two were ahead of our clock.
@@ -81,12 +98,33 @@ impl ItemStore for CqlStore {
         Ok(())
     }
 
+    fn permits(&self) -> Option<(PermitCounts, u64)> {
+        Some(self.shared.permits.counts())
+    }
+
     fn warning(&self) -> Option<String> {
-        let (ahead, allowed) = (self.skew(), self.shared.options.clock_skew_warn);
+        let watch = &self.shared.metrics.watch;
+        let warnings: Vec<_> =
+            [watch.view().warning(), watch.index_trouble(), self.skew_warning()].into_iter().flatten().collect();
+        (!warnings.is_empty()).then(|| warnings.join("; "))
+    }
+}
+
+impl CqlStore {
+    fn skew_warning(&self) -> Option<String> {
+        let allowed = self.shared.options.clock_skew_warn;
+        let (ahead, set_back) = (self.skew(), self.shared.write_clock.set_back_by());
+        if set_back > allowed {
+            return Some(format!(
+                "this server's clock was set back by {} ms: until it has caught up, its writes win over later ones of \
+                 other servers",
+                set_back.as_millis()
+            ));
+        }
         (ahead > allowed).then(|| {
             format!(
-                "another server's clock is {} ms ahead of this one's, or was lately: later writes here may lose to \
-                 earlier ones there",
+                "another server's clock is {} ms ahead of this one's, or was lately, or this one's was before it \
+                 started: later writes here may lose to earlier ones",
                 ahead.as_millis()
             )
         })

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::skew::SkewGauge;
 use crate::domain::Clock;
@@ -20,28 +21,67 @@ const AHEAD_MICROS_MAX: u64 = 5_000_000;
 pub struct WriteClock {
     clock: Arc<dyn Clock>,
     last: Arc<AtomicU64>,
+    /// The latest that the wall clock has shown.
+    latest_wall: Arc<AtomicU64>,
     skew: Arc<SkewGauge>,
+    /// How far the wall clocks of two servers may be apart, in microseconds.
+    apart_max: u64,
 }
 
 impl WriteClock {
-    pub fn new(clock: Arc<dyn Clock>, skew: Arc<SkewGauge>) -> Self {
-        Self { clock, last: Arc::default(), skew }
+    pub fn new(clock: Arc<dyn Clock>, skew: Arc<SkewGauge>, apart_max: Duration) -> Self {
+        let apart_max = u64::try_from(apart_max.as_micros()).unwrap_or(u64::MAX).min(AHEAD_MICROS_MAX);
+        Self { clock, last: Arc::default(), latest_wall: Arc::default(), skew, apart_max }
+    }
+
+    fn now(&self) -> u64 {
+        let now = self.clock.now().as_micros();
+        // Most of the time it is later than ever, by the last reading of any thread.
+        self.latest_wall.fetch_max(now, Ordering::Relaxed);
+        now
     }
 
     /// The next write timestamp: max(now, last + 1).
     pub fn next(&self) -> i64 {
-        let now = self.clock.now().as_micros();
+        let now = self.now();
         let step = |last: u64| now.max(last + 1);
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(step(last)));
         as_writetime(step(last.unwrap_or_else(|last| last)))
     }
 
+    /// A timestamp for the deletion of a whole list: it outranks whatever was acknowledged before, by
+    /// any server whose clock is no further from ours than allowed. What is written here meanwhile does
+    /// not follow it: that overlaps with the deletion, which is acknowledged once it is waited out.
+    pub fn next_for_all(&self) -> i64 {
+        self.next().saturating_add_unsigned(self.apart_max)
+    }
+
+    /// How long an acknowledgement of a deletion with this timestamp has to wait, so that whatever any
+    /// server writes after it outranks it: until our clock is past it by as much as another may be behind.
+    /// It never waits for clocks that are further apart than allowed.
+    pub fn to_wait_out(&self, timestamp: i64) -> Duration {
+        if self.apart_max == 0 {
+            return Duration::ZERO;
+        }
+        let settled = u64::try_from(timestamp).unwrap_or(0).saturating_add(self.apart_max).saturating_add(1);
+        Duration::from_micros(settled.saturating_sub(self.now()).min(2 * self.apart_max + 1))
+    }
+
     /// Takes note of a write timestamp that was found in the database: later readings are larger,
     /// unless it lies more than five seconds ahead of the wall clock.
+    ///
+    /// Another server's clock is blamed for what lies beyond anything that our own clock has shown: what
+    /// does not may be our own, from before the clock was set back.
     pub fn observe(&self, writetime: i64) {
-        let (now, writetime) = (self.clock.now().as_micros(), u64::try_from(writetime).unwrap_or(0));
-        self.skew.saw(writetime.saturating_sub(now));
+        let (now, writetime) = (self.now(), u64::try_from(writetime).unwrap_or(0));
+        self.skew.saw(writetime.saturating_sub(self.latest_wall.load(Ordering::Relaxed)));
         self.last.fetch_max(writetime.min(now + AHEAD_MICROS_MAX), Ordering::Relaxed);
+    }
+
+    /// How far our own clock is behind what it has shown before: it was set back.
+    pub fn set_back_by(&self) -> Duration {
+        let now = self.now();
+        Duration::from_micros(self.latest_wall.load(Ordering::Relaxed).saturating_sub(now))
     }
 }
 
@@ -61,7 +101,8 @@ mod tests {
 
     fn clock(micros: u64) -> (Arc<ManualClock>, WriteClock) {
         let wall = Arc::new(ManualClock::at(at(micros)));
-        (Arc::clone(&wall), WriteClock::new(wall, Arc::default()))
+        let skew = Arc::new(SkewGauge::default());
+        (Arc::clone(&wall), WriteClock::new(wall, skew, Duration::from_micros(10)))
     }
 
     #[test]
@@ -92,6 +133,35 @@ mod tests {
         assert_eq!(clock.next(), 6_000_001);
         clock.observe(-1);
         assert_eq!(clock.next(), 6_000_002);
+    }
+
+    #[test]
+    fn our_own_clocks_step_back_is_not_anothers_fault() {
+        let (wall, clock) = clock(60_000_000);
+        let own = clock.next();
+        wall.set(at(20_000_000));
+        clock.observe(own);
+        assert_eq!((clock.skew.ahead(), clock.set_back_by()), (Duration::ZERO, Duration::from_secs(40)));
+        clock.observe(61_000_000);
+        assert_eq!(clock.skew.ahead(), Duration::from_secs(1), "our clock never showed that");
+        wall.set(at(70_000_000));
+        assert_eq!(clock.set_back_by(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_deletion_is_waited_out_until_no_clock_can_be_behind_it() {
+        let (wall, clock) = clock(1_000);
+        let removed = clock.next();
+        assert_eq!(clock.to_wait_out(removed), Duration::from_micros(11));
+        wall.set(at(1_006));
+        assert_eq!(clock.to_wait_out(removed), Duration::from_micros(5));
+        wall.set(at(1_011));
+        assert_eq!(clock.to_wait_out(removed), Duration::ZERO);
+        // All: 10 ahead of our own clock, and another 10 for those that are behind it.
+        let all = clock.next_for_all();
+        assert_eq!((all, clock.next()), (1_021, 1_012), "what is written meanwhile does not follow it");
+        assert_eq!(clock.to_wait_out(all), Duration::from_micros(21));
+        assert_eq!(clock.to_wait_out(9_000_000), Duration::from_micros(21), "no clock may be so far ahead");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::write_format;
-use super::disk::DiskFile;
+use super::disk::{DiskFile, create_dirs};
 use super::engine::Engine;
 use super::error::WriteError;
 use super::file::{DataFile, Pace, file_path};
@@ -32,7 +32,7 @@ pub fn write(engine: &Engine, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) 
         return Err(unavailable(&reason));
     }
     let (disk, to) = (&*engine.disk, to.join("items"));
-    disk.create_dir(&to).map_err(cannot("create the directory", &to))?;
+    create_dirs(disk, &to).map_err(cannot("create the directory", &to))?;
     let stop = || cancelled() || engine.bell.is_stopping();
     let mut copier = Copier {
         engine,
@@ -54,7 +54,7 @@ pub fn write(engine: &Engine, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) 
         log_bytes += copier.write_pieces(&segment_path(&to, number), &pieces)?;
     }
     let last = end.segment + 1;
-    log_bytes += copier.write_pieces(&segment_path(&to, last), &[copy::last_segment(last)])?;
+    log_bytes += copier.write_pieces(&segment_path(&to, last), &[copy::last_segment(last, manifest.store_id())])?;
     drop(pin);
     for file in &unlinked {
         copier.copy(file, &file_path(&to, file.id))?;

@@ -3,56 +3,92 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Disk, LockGuard, read_all, replace};
+use super::disk::{Disk, LockGuard, create_dirs, read_all, replace, sync_above};
 use super::error::{Damage, OpenError, WriteError};
 use super::file::{DataFile, id_of};
 use super::log::frame::{SEGMENT_HEADER_LEN, SegmentHeader, frame_at, new_salt};
+use super::log::known;
+use super::log::replay::Expected;
 use super::log::{segment_of, segment_path, spare_of, spare_path};
-use super::manifest::{self, Manifest};
+use super::manifest::{self, Manifest, Owner};
 use super::tables::no_files;
+use crate::domain::{Belonging, StoreId};
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_PREFIX: &str = "liststore items ";
-const FORMAT_NUMBER: u32 = 1;
+/// Since 2 there is a store that the items belong to.
+const FORMAT_NUMBER: u32 = 2;
 /// Used segments that are kept at a start.
 const SPARES_MAX: usize = 3;
 
 pub struct Directory {
     dir: PathBuf,
     names: Vec<String>,
+    /// As the directory has it.
+    format: u32,
     pub manifest: Manifest,
 }
 
 impl Directory {
-    /// Locks a directory and makes sure that it is one of ours, making it one if it is empty.
-    pub fn enter(disk: &dyn Disk, dir: &Path) -> Result<(LockGuard, Self), OpenError> {
-        disk.create_dir(dir).map_err(OpenError::io("create the directory", dir))?;
+    /// Locks a directory and makes sure that it is one of ours, making it one if it is empty and may be
+    /// begun.
+    pub fn enter(disk: &dyn Disk, dir: &Path, belonging: Belonging) -> Result<(LockGuard, Self), OpenError> {
+        if let Belonging::Present(store) = belonging {
+            let begun = names_if_there(disk, dir)?.is_some_and(|names| names.iter().any(|name| name != LOCK));
+            if !begun {
+                return Err(OpenError::Missing { path: dir.to_owned(), store });
+            }
+        }
+        create_dirs(disk, dir).map_err(OpenError::io("create the directory", dir))?;
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
         check_format(disk, dir, &names)?;
         let lock = disk.lock(&dir.join(LOCK)).map_err(OpenError::io("lock", &dir.join(LOCK)))?;
         let lock = lock.ok_or_else(|| OpenError::Locked { dir: dir.to_owned() })?;
         // Another process may have made it ours in between.
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        if !check_format(disk, dir, &names)? {
-            write_format(disk, dir).map_err(cannot_write(dir))?;
-        }
+        let format = match check_format(disk, dir, &names)? {
+            Some(format) => format,
+            None => {
+                sync_above(disk, dir).map_err(OpenError::io("sync what leads to", dir))?;
+                write_format(disk, dir).map_err(cannot_write(dir))?;
+                FORMAT_NUMBER
+            }
+        };
         let manifest = if names.iter().any(|name| name == manifest::NAME) {
             Manifest::load(disk, dir)?
         } else {
-            first_manifest(disk, dir, &names)?
+            first_manifest(disk, dir, &names, belonging)?
         };
+        let found = manifest.store_id();
+        if let Belonging::Present(expected) | Belonging::Joining(expected) = belonging
+            && !belonging.allows(found)
+        {
+            return Err(OpenError::OtherStore { path: dir.join(manifest::NAME), found, expected });
+        }
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
+        Ok((lock, Self { dir: dir.to_owned(), names, format, manifest }))
+    }
+
+    /// Takes the items into a store, if it is not theirs yet. The next segment of the log, and the next
+    /// data file, say so.
+    pub fn join(&mut self, disk: &dyn Disk, store: Option<StoreId>, next_segment: u32) -> Result<(), OpenError> {
+        let (Some(id), None) = (store, self.manifest.owner) else { return Ok(()) };
+        // A release that knows no stores refuses it from here on.
+        if self.format < FORMAT_NUMBER {
+            write_format(disk, &self.dir).map_err(cannot_write(&self.dir))?;
+        }
+        self.manifest.owner = Some(Owner { id, from_segment: next_segment, from_file: self.manifest.next_file });
+        self.manifest.store(disk, &self.dir).map_err(cannot_write(&self.dir))
     }
 
     /// The same for looking only: nothing is changed, and a directory that is not one of ours, or
     /// is not whole, is an error. It is locked where it has a lock, which a fresh backup has not.
     pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<(Option<LockGuard>, Self), OpenError> {
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        if !check_format(disk, dir, &names)? {
-            return Err(OpenError::Foreign { dir: dir.to_owned(), found: "no file FORMAT".into() });
-        }
+        let format = check_format(disk, dir, &names)?;
+        let no_format = || OpenError::Foreign { dir: dir.to_owned(), found: "no file FORMAT".into() };
+        let format = format.ok_or_else(no_format)?;
         let mut lock = None;
         if names.iter().any(|name| name == LOCK) {
             let locked = disk.lock(&dir.join(LOCK)).map_err(OpenError::io("lock", &dir.join(LOCK)))?;
@@ -60,7 +96,26 @@ impl Directory {
         }
         let manifest = Manifest::load(disk, dir)?;
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
+        Ok((lock, Self { dir: dir.to_owned(), names, format, manifest }))
+    }
+
+    /// What items say of themselves, without a lock: the store that they belong to, and whether anything
+    /// was ever stored. `None` if nothing was begun.
+    pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
+        let Some(names) = names_if_there(disk, dir)? else { return Ok(None) };
+        if check_format(disk, dir, &names)?.is_none() {
+            return Ok(None);
+        }
+        if !names.iter().any(|name| name == manifest::NAME) {
+            return Ok(Some((None, false)));
+        }
+        let manifest = Manifest::load(disk, dir)?;
+        let used = manifest.next_file > 1 || manifest.log_start.segment > 1 || names.iter().any(|name| is_log(name));
+        Ok(Some((manifest.store_id(), used)))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.dir
     }
 
     /// Opens the files that the manifest names.
@@ -73,10 +128,17 @@ impl Directory {
                     let (file, what) = (file.path().to_owned(), "it belongs to another partition");
                     return Err(Damage { file, offset: 0, what }.into());
                 }
+                file.check_owner(self.manifest.owner)?;
                 files.push(Arc::new(file));
             }
         }
         Ok(files)
+    }
+
+    /// What is known of the log.
+    pub fn log(&self, disk: &dyn Disk) -> Expected {
+        let Manifest { owner, log_start, .. } = self.manifest;
+        Expected { start: log_start, durable: known::load(disk, &self.dir, self.manifest.store_id()), owner }
     }
 
     /// The log's segments: those in use, those that are used up, both oldest first, and spare ones.
@@ -103,6 +165,18 @@ impl Directory {
     }
 }
 
+fn names_if_there(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>, OpenError> {
+    match disk.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        names => names.map(Some).map_err(OpenError::io("read the directory", dir)),
+    }
+}
+
+/// Whether it is a segment behind the first one, which each directory has.
+fn is_log(name: &str) -> bool {
+    segment_of(name).is_some_and(|segment| segment > 1)
+}
+
 /// Makes a directory one of ours.
 pub fn write_format(disk: &dyn Disk, dir: &Path) -> Result<(), WriteError> {
     replace(disk, dir, FORMAT, format!("{FORMAT_PREFIX}{FORMAT_NUMBER}\n").as_bytes())
@@ -117,20 +191,20 @@ fn cannot_write(dir: &Path) -> impl FnOnce(WriteError) -> OpenError {
     }
 }
 
-/// Whether the directory is ours already. An error if it is somebody else's.
-fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<bool, OpenError> {
+/// In which format the directory is, if it is ours already. An error if it is somebody else's.
+fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Option<u32>, OpenError> {
     let foreign = |found: &str| OpenError::Foreign { dir: dir.to_owned(), found: found.into() };
     if !names.iter().any(|name| name == FORMAT) {
         let temporary = format!("{FORMAT}.tmp");
         let other = names.iter().find(|name| *name != LOCK && **name != temporary);
-        return other.map_or(Ok(false), |other| Err(foreign(&format!("no file {FORMAT}, but {other}"))));
+        return other.map_or(Ok(None), |other| Err(foreign(&format!("no file {FORMAT}, but {other}"))));
     }
     let path = dir.join(FORMAT);
     let bytes = disk.open_read_only(&path).and_then(|file| read_all(&*file)).map_err(OpenError::io("read", &path))?;
     let text = str::from_utf8(&bytes).ok();
     let number = text.and_then(|text| text.strip_prefix(FORMAT_PREFIX)?.strip_suffix('\n')?.parse::<u32>().ok());
     match number {
-        Some(FORMAT_NUMBER) => Ok(true),
+        Some(found @ 1..=FORMAT_NUMBER) => Ok(Some(found)),
         Some(found) if found > FORMAT_NUMBER => {
             Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT_NUMBER })
         }
@@ -140,8 +214,10 @@ fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<bool, O
 
 /// Makes the first manifest. The log's first segment is begun before, so that a missing segment is
 /// always damage; and a missing manifest is damage where anything was stored.
-fn first_manifest(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Manifest, OpenError> {
-    let manifest = Manifest::new();
+fn first_manifest(disk: &dyn Disk, dir: &Path, names: &[String], belonging: Belonging) -> Result<Manifest, OpenError> {
+    let store = belonging.once_open(None);
+    let owner = store.map(|id| Owner { id, from_segment: 1, from_file: 1 });
+    let manifest = Manifest { owner, ..Manifest::new() };
     let first = manifest.log_start;
     let path = segment_path(dir, first.segment);
     for name in names {
@@ -152,12 +228,12 @@ fn first_manifest(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Manif
             let header = SegmentHeader::decode(&bytes);
             used |= header.is_some_and(|header| frame_at(&bytes, header.salt, SEGMENT_HEADER_LEN).is_some());
         }
-        if used {
+        if used || !belonging.may_begin() {
             let file = dir.join(manifest::NAME);
             return Err(Damage { file, offset: 0, what: "it is missing, although there are items" }.into());
         }
     }
-    let header = SegmentHeader { number: first.segment, salt: new_salt(), durable: first };
+    let header = SegmentHeader { number: first.segment, salt: new_salt(), durable: first, store };
     let begun = disk.create(&path).and_then(|file| {
         file.write_all_at(&header.encode(), 0)?;
         file.sync()?;

@@ -12,7 +12,7 @@ use super::error::WriteError;
 /// A place where files are kept. What was written survives a crash of the process; it survives a
 /// loss of power only once the file is synced, and its name only once the directory is.
 pub trait Disk: Send + Sync + 'static {
-    /// Creates a directory and its parents, if they are not there.
+    /// Creates one directory: `AlreadyExists` if it is there, `NotFound` if its parent is not.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
@@ -48,18 +48,60 @@ pub trait DiskFile: Send + Sync {
 }
 
 /// Reads a whole file.
-pub(super) fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+pub fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
     let len = usize::try_from(file.size()?).map_err(|_| io::Error::other("the file is too large"))?;
     let mut bytes = vec![0; len];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }
 
+/// Creates a directory where there is none, and those that lead to it; their names survive a loss of
+/// power.
+pub fn create_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let created = match disk.create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dir.parent().is_some() => {
+            create_dirs(disk, parent_of(dir))?;
+            disk.create_dir(dir)
+        }
+        created => created,
+    };
+    match created {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created.and_then(|()| disk.sync_dir(parent_of(dir))),
+    }
+}
+
+/// Makes the names that lead to a directory survive a loss of power, in case that whoever created them
+/// was killed before it could. Of directories that others own this may not be known: those are theirs.
+pub fn sync_above(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    for above in dir.ancestors().skip(1) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match disk.sync_dir(above) {
+            Err(error)
+                if !matches!(error.kind(), InvalidInput | PermissionDenied | ReadOnlyFilesystem | Unsupported) =>
+            {
+                return Err(error);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The directory that a path's name stands in.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Replaces a small file in one step that survives a loss of power.
-pub(super) fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
+pub fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
     let temporary = dir.join(format!("{name}.tmp"));
     let file = disk.create(&temporary).map_err(WriteError::NotWritten)?;
-    file.write_all_at(bytes, 0).map_err(WriteError::NotWritten)?;
+    if let Err(error) = file.write_all_at(bytes, 0) {
+        let _left_for_the_next_start = disk.remove(&temporary);
+        return Err(WriteError::NotWritten(error));
+    }
     let renamed = file.sync().and_then(|()| disk.rename(&temporary, &dir.join(name)));
     renamed.and_then(|()| disk.sync_dir(dir)).map_err(WriteError::Unknown)
 }
@@ -70,7 +112,7 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        fs::create_dir(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

@@ -10,6 +10,7 @@ use super::disk::Disk;
 use super::error::WriteError;
 use super::heads::Heads;
 use super::health::{Health, Part};
+use super::log::known::Known;
 use super::log::writer::Progress;
 use super::metrics::{Memory, Metrics};
 use super::options::EmbeddedOptions;
@@ -29,6 +30,7 @@ pub struct Engine {
     pub heads: Heads,
     pub tables: Tables,
     pub progress: Arc<Progress>,
+    pub known: Known,
     pub queue: CommitQueue,
     pub pool: Pool,
     pub bell: Bell,
@@ -42,9 +44,12 @@ impl Engine {
         let began = Instant::now();
         let synced = self.progress.sync();
         self.metrics.fsync_seconds.observe(began.elapsed().as_secs_f64());
-        if let Err(error) = &synced {
-            self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
-            self.bell.ring();
+        match &synced {
+            Ok(()) => self.known.tell(began, self.progress.durable()),
+            Err(error) => {
+                self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
+                self.bell.ring();
+            }
         }
         synced.is_ok()
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::domain::StoreId;
 use crate::items::StoreError;
 
 /// Stored bytes that cannot be trusted.
@@ -26,6 +27,13 @@ pub enum OpenError {
     Newer { dir: PathBuf, found: u32, known: u32 },
     #[error("{0}; nothing was changed: restore the directory from a backup")]
     Damaged(#[from] Damage),
+    #[error("{} is missing, although it has been a part of store {store}: bring it back, or restore the whole data \
+             directory from a backup", path.display())]
+    Missing { path: PathBuf, store: StoreId },
+    #[error("{} belongs to {}, and not to store {expected}, as the data directory does: bring back what belongs to it, \
+             or restore the whole directory from a backup",
+             path.display(), found.map_or("no store yet".to_owned(), |found| format!("store {found}")))]
+    OtherStore { path: PathBuf, found: Option<StoreId>, expected: StoreId },
     #[error("cannot {what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error("cannot start the thread {name}: {source}")]
@@ -50,6 +58,13 @@ pub enum WriteError {
     /// holds, and only a new start can tell.
     #[error("{0}")]
     Unknown(io::Error),
+}
+
+impl WriteError {
+    pub fn into_source(self) -> io::Error {
+        let (Self::NotWritten(source) | Self::Unknown(source)) = self;
+        source
+    }
 }
 
 /// Why stored items could not be read.

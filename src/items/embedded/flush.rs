@@ -104,7 +104,7 @@ fn write_partitions(
             }
             let mut sources: Vec<Box<dyn Source>> = Vec::new();
             for row in &snapshot.rows {
-                sources.push(Box::new(MemorySource::new(row.clone())?));
+                sources.push(Box::new(MemorySource::new(row.row.clone())?));
             }
             output.write_list(list, snapshot.cleared, bottom, Merge::new(sources), pace)?;
         }

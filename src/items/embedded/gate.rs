@@ -6,6 +6,8 @@
 //! to itself from the moment when it passes until it is committed. Other writes only have to be queued
 //! for the log before the next removal passes, which then waits until what is queued is visible. A
 //! list has one session that writes it, hence a gate a session is enough. Reads do not pass here.
+//!
+//! Whoever is inside may wait for a place in the queue. So nobody may have one who still waits here.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,11 +33,11 @@ struct Place<'a> {
     lock: Arc<RwLock<()>>,
 }
 
-/// A pass for a write that may go on beside others of its kind. To be given back before anything else
-/// is awaited, once the write is queued.
+/// A pass for a write that may go on beside others of its kind, to be given back once it is queued.
 pub struct Shared<'a> {
     // Dropped in this order: the place looks whether it was the last.
-    _waited: Option<(OwnedRwLockReadGuard<()>, Place<'a>)>,
+    _guard: OwnedRwLockReadGuard<()>,
+    _place: Place<'a>,
 }
 
 /// A pass for a write that is alone.
@@ -45,7 +47,7 @@ pub struct Alone<'a> {
 }
 
 impl Gate {
-    /// Whether a write that only sets down what it carries may pass at once.
+    /// Whether a write that only sets down what it carries needs no pass, if it is queued at once.
     pub fn is_open(&self, list: &ListId) -> bool {
         let lists = self.lists.borrow();
         lists.is_empty() || !lists.contains_key(list)
@@ -53,12 +55,9 @@ impl Gate {
 
     /// For a write that only sets down what it carries.
     pub async fn shared<'a>(&'a self, list: &'a ListId, deadline: Instant) -> Result<Shared<'a>, StoreError> {
-        if self.is_open(list) {
-            return Ok(Shared { _waited: None });
-        }
         let place = self.place(list);
         let guard = timeout_at(deadline, place.lock.clone().read_owned()).await.map_err(|_| late())?;
-        Ok(Shared { _waited: Some((guard, place)) })
+        Ok(Shared { _guard: guard, _place: place })
     }
 
     /// For a write that depends on what it has read.
@@ -106,7 +105,9 @@ mod tests {
     #[tokio::test]
     async fn a_removal_is_alone_and_adds_are_not() {
         let (gate, here, there) = (Gate::default(), list("a"), list("bb"));
-        drop(gate.shared(&here, soon()).await.unwrap());
+        let queueing = gate.shared(&here, soon()).await.unwrap();
+        assert!(gate.alone(&here, soon()).await.is_err(), "while an add waits for its place");
+        drop(queueing);
         assert!(gate.is_open(&here));
         let alone = gate.alone(&here, soon()).await.unwrap();
         assert!(!gate.is_open(&here) && gate.is_open(&there));

@@ -4,6 +4,11 @@
 //! as the store promises and before it is acknowledged: so a head never shows what a crash could
 //! take back, and always shows what was acknowledged. And a reader that had to go further puts in
 //! what it found, unless the list changed meanwhile.
+//!
+//! Some reads are answered from the head and others from what is behind it, so a change has to appear
+//! in both at one moment: else a read of one kind would show it and a later one of the other kind
+//! would not. Readers of heads take no lock, for them that moment is when the head is replaced; all
+//! others look between changes only.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -69,7 +74,7 @@ impl Weighter<ListId, Arc<Head>> for ByBytes {
     }
 }
 
-/// How often a list has changed: a reader notes it before it reads.
+/// How often a list had changed when a reader took what it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen(u64);
 
@@ -146,12 +151,14 @@ impl Heads {
         let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
     }
 
-    /// To be noted before a list is read for its head.
-    pub fn seen(&self, list: &ListId) -> Seen {
-        Seen(*self.stripe(list))
+    /// Takes what a reader beyond the head needs of the list: `look` sees each change whole, in the
+    /// head and behind it, or not at all. It must not wait.
+    pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Seen, T) {
+        let changes = self.stripe(list);
+        (Seen(*changes), look())
     }
 
-    /// Keeps a head that was read, unless the list may have changed since.
+    /// Keeps a head that was read from what was taken at `seen`, unless the list has changed since.
     pub fn fill(&self, list: &ListId, seen: Seen, head: Head) {
         let changes = self.stripe(list);
         if *changes == seen.0 {
@@ -159,8 +166,8 @@ impl Heads {
         }
     }
 
-    /// Carries out a change: `apply` changes what readers see of the list, and its head follows
-    /// before anyone can fill it again.
+    /// Carries out a change: `apply` changes what is behind the list's head, and the head follows, before
+    /// anyone can look behind it or fill it again.
     pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
         let mut changes = self.stripe(list);
         *changes += 1;
@@ -267,6 +274,7 @@ fn is_full(builder: &RowBuilder, items_max: usize, next_value_len: usize) -> boo
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use tokio::time::Instant;
@@ -305,17 +313,36 @@ mod tests {
     #[test]
     fn what_was_read_before_a_change_does_not_become_the_head() {
         let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
-        let before = heads.seen(&list);
+        let (before, ()) = heads.between_changes(&list, || ());
         let mut applied = false;
         heads.change(&list, &Change::Row(row(&[20])), || applied = true);
         assert!(applied);
         heads.fill(&list, before, head(&[10]));
         assert_eq!(seen_times(&heads, &list), None);
-        heads.fill(&list, heads.seen(&list), head(&[20, 10]));
+        heads.fill(&list, heads.between_changes(&list, || ()).0, head(&[20, 10]));
         assert_eq!(seen_times(&heads, &list), Some(vec![20, 10]));
         heads.change(&list, &Change::Row(row(&[30])), || {});
         assert_eq!(seen_times(&heads, &list), Some(vec![30, 20, 10]));
         heads.change(&list, &Change::Clear, || {});
         assert_eq!(seen_times(&heads, &list), Some(vec![]));
+    }
+
+    /// Else a reader could see a change behind the head before the head shows it.
+    #[test]
+    fn no_change_begins_while_a_reader_looks() {
+        let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
+        let changed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (_, changing) = heads.between_changes(&list, || {
+                let change = || heads.change(&list, &Change::Clear, || changed.store(true, Ordering::SeqCst));
+                let changing = scope.spawn(change);
+                // Long enough for a thread that nothing holds back.
+                std::thread::park_timeout(Duration::from_millis(200));
+                assert!(!changed.load(Ordering::SeqCst));
+                changing
+            });
+            changing.join().unwrap();
+        });
+        assert!(changed.into_inner());
     }
 }

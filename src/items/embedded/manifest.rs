@@ -8,6 +8,7 @@ use super::disk::{Disk, read_all, replace};
 use super::error::{Damage, OpenError, WriteError};
 use super::file::{FileId, PARTITIONS};
 use super::log::Position;
+use crate::domain::StoreId;
 
 pub const NAME: &str = "MANIFEST";
 const FIRST_LINE: &str = "liststore items manifest 1";
@@ -19,8 +20,26 @@ pub struct NamedFile {
     pub bytes: u64,
 }
 
+/// Which store the items belong to. Log segments and data files say so too, but for those that are
+/// older than the store: it was taken in later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub id: StoreId,
+    /// The first segment and the first data file that must say so.
+    pub from_segment: u32,
+    pub from_file: FileId,
+}
+
+impl Owner {
+    /// The short form of it that a data file has room for. Zero stands for none.
+    pub fn tag(&self) -> u32 {
+        crc32c::crc32c(&self.id.number().to_le_bytes()).max(1)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
+    pub owner: Option<Owner>,
     /// All changes before this place are in files.
     pub log_start: Position,
     pub next_file: FileId,
@@ -30,7 +49,7 @@ pub struct Manifest {
 
 impl Manifest {
     pub fn new() -> Self {
-        Self { log_start: Position::start_of(1), next_file: 1, files: vec![Vec::new(); PARTITIONS] }
+        Self { owner: None, log_start: Position::start_of(1), next_file: 1, files: vec![Vec::new(); PARTITIONS] }
     }
 
     fn encode(&self) -> String {
@@ -38,9 +57,12 @@ impl Manifest {
             "{FIRST_LINE}\nlog {} {}\nnext-file {}\n",
             self.log_start.segment, self.log_start.offset, self.next_file
         );
+        if let Some(Owner { id, from_segment, from_file }) = self.owner {
+            // Writing to a string cannot fail.
+            let _infallible = writeln!(text, "store {id} {from_segment} {from_file}");
+        }
         for (partition, files) in self.files.iter().enumerate() {
             for NamedFile { id, bytes } in files {
-                // Writing to a string cannot fail.
                 let _infallible = writeln!(text, "file {partition} {id} {bytes}");
             }
         }
@@ -62,7 +84,9 @@ impl Manifest {
         let mut manifest = Self::new();
         for line in lines {
             let mut words = line.split(' ');
-            let (kind, mut numbers) = (words.next()?, words.map(|word| word.parse::<u64>().ok()));
+            let kind = words.next()?;
+            let store = if kind == "store" { Some(StoreId::parse(words.next()?)?) } else { None };
+            let mut numbers = words.map(|word| word.parse::<u64>().ok());
             let mut number = || numbers.next()?;
             match kind {
                 "log" => {
@@ -70,6 +94,10 @@ impl Manifest {
                     manifest.log_start = Position::new(segment, offset);
                 }
                 "next-file" => manifest.next_file = number()?,
+                "store" => {
+                    let (from_segment, from_file) = (u32::try_from(number()?).ok()?, number()?);
+                    manifest.owner = Some(Owner { id: store?, from_segment, from_file });
+                }
                 "file" => {
                     let files = manifest.files.get_mut(usize::try_from(number()?).ok()?)?;
                     files.push(NamedFile { id: number()?, bytes: number()? });
@@ -78,6 +106,11 @@ impl Manifest {
             }
         }
         Some(manifest)
+    }
+
+    /// Which store the items belong to.
+    pub fn store_id(&self) -> Option<StoreId> {
+        self.owner.map(|owner| owner.id)
     }
 
     /// Writes it durably in the place of the one before.
@@ -104,6 +137,7 @@ mod tests {
         let mut manifest = Manifest::new();
         manifest.log_start = Position::new(7, 4096);
         manifest.next_file = 12;
+        manifest.owner = Some(Owner { id: StoreId::new(77).unwrap(), from_segment: 3, from_file: 9 });
         manifest.files[3] = vec![NamedFile { id: 11, bytes: 500 }, NamedFile { id: 2, bytes: 9_000_000 }];
         let text = manifest.encode();
         assert_eq!(Manifest::decode(&text), Some(manifest));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::error::ReadError;
 use super::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
-use crate::domain::ValueDigest;
+use super::seek::{HeldRow, Start};
 
 /// Items of one list in the list's order: newest first, equal timestamps by the digest's text,
 /// descending.
@@ -37,6 +37,11 @@ impl MemorySource {
     pub fn new(row: Bytes) -> Result<Self, ReadError> {
         RowCursor::new(row).map(Self).map_err(|Malformed| broken())
     }
+
+    /// Stands on the first item that is wanted.
+    pub fn at(row: &HeldRow, start: &Start) -> Result<Self, ReadError> {
+        row.cursor(start).map(Self).map_err(|Malformed| broken())
+    }
 }
 
 fn broken() -> ReadError {
@@ -59,20 +64,26 @@ impl Source for MemorySource {
     }
 }
 
-/// Walks several sources as one.
+/// Walks several sources as one. What a step costs grows with the logarithm of their number.
 pub struct Merge<'a> {
     /// Newest first.
     sources: Vec<Box<dyn Source + 'a>>,
     best: Option<usize>,
     /// Older sources that stand on the same item as the best one.
     hidden: Vec<usize>,
+    /// All others that stand on an item: a heap, on top of which is the one whose item comes next.
+    waiting: Vec<usize>,
 }
 
 impl<'a> Merge<'a> {
     /// `sources` are given newest first.
     pub fn new(sources: Vec<Box<dyn Source + 'a>>) -> Self {
-        let mut merge = Self { sources, best: None, hidden: Vec::new() };
-        merge.choose();
+        let mut merge = Self { best: None, hidden: Vec::new(), waiting: Vec::with_capacity(sources.len()), sources };
+        for i in 0..merge.sources.len() {
+            merge.wait(i);
+        }
+        merge.best = merge.pop();
+        merge.hide();
         merge
     }
 
@@ -88,66 +99,122 @@ impl<'a> Merge<'a> {
     }
 
     pub fn advance(&mut self) -> Result<(), ReadError> {
-        for i in self.best.into_iter().chain(self.hidden.iter().copied()) {
-            if let Some(source) = self.sources.get_mut(i) {
-                source.advance()?;
-            }
+        let Some(best) = self.best else { return Ok(()) };
+        self.sources[best].advance()?;
+        while let Some(i) = self.hidden.pop() {
+            self.sources[i].advance()?;
+            self.wait(i);
         }
-        self.choose();
+        self.choose(best);
         Ok(())
     }
 
     /// The row that begins with the present item, and what it holds, if all items of the other sources
     /// are older than its last one: it can then be had as it is, up to [`Merge::leave_row`].
     pub fn whole_row(&self) -> Option<(&Bytes, Inspected)> {
-        let best = self.best?;
-        let row = self.sources.get(best)?.row().whole()?;
+        let best = self.sources.get(self.best?)?;
+        let row = best.row().whole()?;
+        let next = self.waiting.first().and_then(|next| self.sources[*next].entry()).map(|entry| entry.timestamp);
+        // Sparing a walk over the row where it cannot be.
+        if !self.hidden.is_empty() || next >= best.entry().map(|entry| entry.timestamp) {
+            return None;
+        }
         // A malformed row is refused item by item, by the source, which knows where it stands.
         let inspected = row::inspect(row).ok()?;
-        let is_older = |source: &dyn Source| source.entry().is_none_or(|entry| entry.timestamp < inspected.oldest);
-        let alone = self.sources.iter().enumerate().all(|(i, source)| i == best || is_older(&**source));
-        alone.then_some((row, inspected))
+        next.is_none_or(|next| next < inspected.oldest).then_some((row, inspected))
     }
 
     /// Goes on behind the row that [`Merge::whole_row`] gave.
     pub fn leave_row(&mut self) -> Result<(), ReadError> {
-        if let Some(source) = self.best.and_then(|best| self.sources.get_mut(best)) {
-            source.leave_row()?;
-        }
-        self.choose();
+        let Some(best) = self.best else { return Ok(()) };
+        self.sources[best].leave_row()?;
+        self.choose(best);
         Ok(())
     }
 
-    fn choose(&mut self) {
-        self.best = None;
-        self.hidden.clear();
-        let mut best: Option<(&Entry, &dyn Source)> = None;
-        for (i, source) in self.sources.iter().enumerate() {
-            let Some(entry) = source.entry() else { continue };
-            let order = best.map_or(Ordering::Greater, |(best_entry, best_source)| {
-                entry.timestamp.cmp(&best_entry.timestamp).then_with(|| by_key(source.value(), best_source.value()))
-            });
-            match order {
-                Ordering::Greater => {
-                    best = Some((entry, &**source));
-                    self.best = Some(i);
-                    self.hidden.clear();
+    /// Chooses the next item, after `best` has gone on.
+    fn choose(&mut self, best: usize) {
+        let stays =
+            self.sources[best].entry().is_some() && self.waiting.first().is_none_or(|next| self.precedes(best, *next));
+        if !stays {
+            self.best = self.pop();
+            self.wait(best);
+        }
+        self.hide();
+    }
+
+    /// Takes the sources that stand on the present item out of those that wait.
+    fn hide(&mut self) {
+        let Some(best) = self.best else { return };
+        while let Some(next) = self.waiting.first()
+            && self.compare(best, *next) == Ordering::Equal
+        {
+            let next = self.pop();
+            self.hidden.extend(next);
+        }
+    }
+
+    /// The order of the items that two sources stand on.
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        let (a, b) = (self.sources[a].row(), self.sources[b].row());
+        let time = |row: &RowCursor| row.entry().map(|entry| entry.timestamp);
+        time(b).cmp(&time(a)).then_with(|| b.cmp_tied(a))
+    }
+
+    /// Whether the item of one source comes before that of another, or is the same and newer.
+    fn precedes(&self, a: usize, b: usize) -> bool {
+        self.compare(a, b).then(a.cmp(&b)) == Ordering::Less
+    }
+
+    /// Lets a source wait, if it stands on an item.
+    fn wait(&mut self, source: usize) {
+        if self.sources[source].entry().is_none() {
+            return;
+        }
+        let mut place = self.waiting.len();
+        self.waiting.push(source);
+        while place > 0 {
+            let above = (place - 1) / 2;
+            if !self.precedes(self.waiting[place], self.waiting[above]) {
+                break;
+            }
+            self.waiting.swap(place, above);
+            place = above;
+        }
+    }
+
+    /// Takes the source whose item comes next.
+    fn pop(&mut self) -> Option<usize> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let next = self.waiting.swap_remove(0);
+        let mut place = 0;
+        loop {
+            let below = [2 * place + 1, 2 * place + 2];
+            let first = below
+                .into_iter()
+                .filter(|child| *child < self.waiting.len())
+                .reduce(|a, b| if self.precedes(self.waiting[a], self.waiting[b]) { a } else { b });
+            match first {
+                Some(child) if self.precedes(self.waiting[child], self.waiting[place]) => {
+                    self.waiting.swap(place, child);
+                    place = child;
                 }
-                Ordering::Equal => self.hidden.push(i),
-                Ordering::Less => {}
+                _ => return Some(next),
             }
         }
     }
 }
 
-/// The order of the values of items with equal timestamps. Digests are computed only if it must be.
-fn by_key(a: &[u8], b: &[u8]) -> Ordering {
-    if a == b { Ordering::Equal } else { ValueDigest::of(a).cmp(&ValueDigest::of(b)) }
-}
-
 /// Merges rows, newest source first, into one. `bottom` says that nothing older is left that a
-/// deleted item would have to hide.
-pub fn merge_rows(newest_first: impl Iterator<Item = Bytes>, bottom: bool) -> Result<Bytes, ReadError> {
+/// deleted item would have to hide. `None` if the row would be longer than `bytes_max`: values that
+/// items of one row share are there once for each item where rows are interleaved.
+pub fn merge_rows(
+    newest_first: impl Iterator<Item = Bytes>,
+    bottom: bool,
+    bytes_max: usize,
+) -> Result<Option<Bytes>, ReadError> {
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     for row in newest_first {
         sources.push(Box::new(MemorySource::new(row)?));
@@ -156,9 +223,12 @@ pub fn merge_rows(newest_first: impl Iterator<Item = Bytes>, bottom: bool) -> Re
     let mut builder = RowBuilder::default();
     while let Some((entry, source)) = merge.current() {
         if !(bottom && entry.deleted) {
+            if builder.body_len().saturating_add(source.value().len()) > bytes_max {
+                return Ok(None);
+            }
             builder.push(entry.timestamp, entry.expires_at, entry.deleted, source.value());
         }
         merge.advance()?;
     }
-    Ok(builder.finish())
+    Ok(Some(builder.finish()))
 }

@@ -36,13 +36,14 @@ mod pending;
 mod pool;
 mod queue;
 mod row;
+mod seek;
 mod session;
 mod store;
 mod tables;
 mod verify;
 
-pub use disk::{Disk, DiskFile, LockGuard, RealDisk};
-pub use error::{Damage, OpenError};
+pub use disk::{Disk, DiskFile, LockGuard, RealDisk, create_dirs, read_all, replace, sync_above};
+pub use error::{Damage, OpenError, WriteError};
 pub use options::{EmbeddedOptions, Fsync, ListHash};
 pub use store::EmbeddedStore;
-pub use verify::{Verified, verify, verify_on};
+pub use verify::{Verified, inspect, look, verify, verify_on};

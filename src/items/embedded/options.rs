@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::domain::Token;
+use crate::domain::{Belonging, Token};
 
 /// When an acknowledged write is on the disk itself, and not only in the hands of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct EmbeddedOptions {
     /// Threads that carry out the reads that may touch the disk.
     pub read_threads: usize,
     pub list_hash: ListHash,
+    /// Which store the items have to belong to.
+    pub belonging: Belonging,
 }
 
 impl EmbeddedOptions {
@@ -50,6 +52,7 @@ impl EmbeddedOptions {
             background_bytes_per_sec: 64 << 20,
             read_threads: 4,
             list_hash: murmur3,
+            belonging: Belonging::Any,
         }
     }
 

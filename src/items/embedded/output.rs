@@ -88,14 +88,18 @@ impl Output<'_> {
             Some(writer) => Ok(writer),
             none => {
                 let id = self.tables.new_file_id();
-                Ok(none.insert(FileWriter::create(&*self.disk, self.dir, id, self.partition)?))
+                let writer = FileWriter::create(&*self.disk, self.dir, id, self.partition)?;
+                Ok(none.insert(writer.with_tag(self.tables.tag())))
             }
         }
     }
 
-    /// Completes the file, if there is one, and makes its content durable.
+    /// Completes the file, if there is one, and makes its content durable. One that cannot be
+    /// completed is removed: else each new attempt would take more of a disk that is full.
     pub fn finish(&mut self, pace: &mut dyn Pace) -> Result<Option<DataFile>, WriteError> {
-        self.writer.take().map(|writer| writer.finish(pace)).transpose()
+        let Some(writer) = self.writer.take() else { return Ok(None) };
+        let id = writer.id();
+        writer.finish(pace).map(Some).inspect_err(|_| self.tables.discard(id))
     }
 }
 

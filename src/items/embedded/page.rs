@@ -1,12 +1,13 @@
 //! Which of a list's items make up a page: bounds, visibility, limits. The same rules for every
 //! source that a page is read from.
 
-use crate::domain::{Item, Timestamp, ValueDigest};
+use crate::domain::{Item, Timestamp};
 use crate::items::{ItemPage, Operation, Range};
 
 use super::error::ReadError;
 use super::merge::Merge;
 use super::row::{Entry, RowCursor};
+use super::seek::Start;
 
 use bytes::Bytes;
 
@@ -27,16 +28,11 @@ pub struct PageBuilder<'a> {
     op: &'a Operation,
     range: &'a Range,
     floor: u64,
-    ceiling: u64,
+    start: Start,
     value_bytes: usize,
     page: ItemPage,
     /// The first moment at which an item that was looked at and was visible is so no longer.
     holds_until: u64,
-}
-
-/// The newest timestamp that a range can contain.
-pub fn ceiling(range: &Range) -> u64 {
-    range.after.map_or(range.max_timestamp, |after| after.timestamp.min(range.max_timestamp)).as_nanos()
 }
 
 impl<'a> PageBuilder<'a> {
@@ -46,7 +42,7 @@ impl<'a> PageBuilder<'a> {
             op,
             range,
             floor,
-            ceiling: ceiling(range),
+            start: Start::of(range),
             value_bytes: 0,
             page: ItemPage::default(),
             holds_until: u64::MAX,
@@ -54,23 +50,17 @@ impl<'a> PageBuilder<'a> {
     }
 
     #[inline]
-    pub fn offer(&mut self, entry: &Entry, value: &[u8], value_bytes: impl FnOnce() -> Bytes) -> Next {
+    pub fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
         if entry.timestamp < self.floor {
             return Next::Done;
         }
-        if entry.timestamp > self.ceiling || !is_visible(self.op, entry) {
+        if self.start.is_behind(row) || !is_visible(self.op, entry) {
             return Next::Wanted;
         }
         let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp) else { return Next::Wanted };
-        if let Some(after) = self.range.after
-            && timestamp == after.timestamp
-            && ValueDigest::of(value) >= after.digest
-        {
-            return Next::Wanted;
-        }
         let visible_until = entry.expires_at.min(self.op.ttl.expiry_of(timestamp));
         self.holds_until = self.holds_until.min(visible_until);
-        self.value_bytes = self.value_bytes.saturating_add(value.len());
+        self.value_bytes = self.value_bytes.saturating_add(row.value().len());
         let full = self.page.items.len() >= self.range.limit;
         if full || (!self.page.items.is_empty() && self.value_bytes > self.range.value_bytes_max) {
             self.page.more = true;
@@ -79,7 +69,7 @@ impl<'a> PageBuilder<'a> {
         if self.page.items.capacity() == 0 {
             self.page.items.reserve(self.range.limit.min(64));
         }
-        self.page.items.push(Item { timestamp, value: value_bytes() });
+        self.page.items.push(Item { timestamp, value: row.value_bytes() });
         Next::Wanted
     }
 
@@ -92,7 +82,7 @@ impl<'a> PageBuilder<'a> {
 pub fn from_merge(op: &Operation, range: &Range, mut merge: Merge<'_>) -> Result<ItemPage, ReadError> {
     let mut builder = PageBuilder::new(op, range);
     while let Some((entry, source)) = merge.current() {
-        if builder.offer(entry, source.value(), || source.row().value_bytes()) == Next::Done {
+        if builder.offer(entry, source.row()) == Next::Done {
             break;
         }
         merge.advance()?;
@@ -106,7 +96,7 @@ pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Op
     let mut builder = PageBuilder::new(op, range);
     let mut cursor = RowCursor::new(row).ok()?;
     while let Some(entry) = cursor.entry() {
-        if builder.offer(entry, cursor.value(), || cursor.value_bytes()) == Next::Done {
+        if builder.offer(entry, &cursor) == Next::Done {
             return Some((builder.page, builder.holds_until));
         }
         cursor.advance().ok()?;

@@ -68,6 +68,12 @@ impl Pool {
         Ok(())
     }
 
+    /// How many reads wait for a thread.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.queue().jobs.len()
+    }
+
     /// What each thread of the pool does until it is stopped.
     pub fn work(&self) {
         loop {

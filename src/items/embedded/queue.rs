@@ -1,5 +1,8 @@
 //! Where writes wait for the log's thread: a queue bounded by the memory that they take, which any
 //! thread may fill.
+//!
+//! Whoever has a place queues at once, without waiting for anything else: so the log's thread gives every
+//! place back, and a write waits for a place no longer than for those that are queued before it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,6 +27,14 @@ const WRITE_BYTES_MAX: usize = 1 << 30;
 pub const GROUP_WRITES: usize = 1024;
 /// How long a group waits for company, once there has been some.
 const LINGER: Duration = Duration::from_micros(300);
+
+/// Which part of the queue a write takes its place in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Adds,
+    /// A quarter, which adds leave free.
+    Removals,
+}
 
 /// A change with its place in the queue, which is given back when this is dropped.
 pub struct Placed {
@@ -83,8 +94,21 @@ struct Queued {
 pub struct CommitQueue {
     queued: Mutex<Queued>,
     wake: Condvar,
-    places: Arc<Semaphore>,
-    places_max: usize,
+    adds: Places,
+    removals: Places,
+}
+
+/// Permits of `UNIT_BYTES` each.
+struct Places {
+    free: Arc<Semaphore>,
+    max: usize,
+}
+
+impl Places {
+    fn new(bytes: usize) -> Self {
+        let max = (bytes / UNIT_BYTES).max(16);
+        Self { free: Arc::new(Semaphore::new(max)), max }
+    }
 }
 
 pub enum Taken {
@@ -95,12 +119,19 @@ pub enum Taken {
 
 impl CommitQueue {
     pub fn new(bytes: usize) -> Self {
-        let places_max = (bytes / UNIT_BYTES).max(16);
+        let removals = bytes / 4;
         Self {
             queued: Mutex::default(),
             wake: Condvar::new(),
-            places: Arc::new(Semaphore::new(places_max)),
-            places_max,
+            adds: Places::new(bytes - removals),
+            removals: Places::new(removals),
+        }
+    }
+
+    fn places(&self, part: Part) -> &Places {
+        match part {
+            Part::Adds => &self.adds,
+            Part::Removals => &self.removals,
         }
     }
 
@@ -111,33 +142,35 @@ impl CommitQueue {
     /// Waits for a place for a change. `oldest` is the oldest timestamp of its row.
     pub async fn place(
         &self,
+        part: Part,
         list: ListId,
         change: Change,
         oldest: u64,
         deadline: tokio::time::Instant,
     ) -> Result<Placed, StoreError> {
-        let units = self.units(&list, &change)?;
-        let places = self.places.clone().acquire_many_owned(units);
+        let units = self.units(part, &list, &change)?;
+        let places = self.places(part).free.clone().acquire_many_owned(units);
         let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
         let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
         Ok(Placed { list, change, oldest, _place: place })
     }
 
     /// The same if there is a place at once.
-    pub fn try_place(&self, list: &ListId, change: &Change, oldest: u64) -> Option<Placed> {
-        let units = self.units(list, change).ok()?;
-        let place = self.places.clone().try_acquire_many_owned(units).ok()?;
+    pub fn try_place(&self, part: Part, list: &ListId, change: &Change, oldest: u64) -> Option<Placed> {
+        let units = self.units(part, list, change).ok()?;
+        let place = self.places(part).free.clone().try_acquire_many_owned(units).ok()?;
         Some(Placed { list: list.clone(), change: change.clone(), oldest, _place: place })
     }
 
-    /// How much of the queue a change takes.
-    fn units(&self, list: &ListId, change: &Change) -> Result<u32, StoreError> {
+    /// How much of its part a change takes: all of it, if it is larger.
+    fn units(&self, part: Part, list: &ListId, change: &Change) -> Result<u32, StoreError> {
         let bytes = change.bytes();
         if bytes > WRITE_BYTES_MAX {
             let text = format!("a single write may have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}");
             return Err(StoreError::Refused(Invalid::argument(text)));
         }
-        let units = ((bytes + list.bytes().len() + WRITE_OVERHEAD) / UNIT_BYTES).clamp(1, self.places_max);
+        let units = (bytes + list.bytes().len() + WRITE_OVERHEAD) / UNIT_BYTES;
+        let units = units.clamp(1, self.places(part).max);
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
 
@@ -265,4 +298,28 @@ impl CommitQueue {
 
 pub fn closed() -> StoreError {
     StoreError::Unavailable { reason: "the item store is closed".into(), outcome_unknown: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn adds_leave_room_for_removals_and_the_other_way_round() {
+        let list = ListId::from_bytes(b"a", |bytes| bytes.len() as u64);
+        let (small, large) = (Change::Row(Bytes::from_static(&[0; 100])), Change::Row(vec![0; 1 << 20].into()));
+        for (filled, other) in [(Part::Adds, Part::Removals), (Part::Removals, Part::Adds)] {
+            let queue = CommitQueue::new(64 << 10);
+            let fill = || queue.try_place(filled, &list, &small, 0);
+            let placed: Vec<Placed> = std::iter::from_fn(fill).collect();
+            assert!(placed.len() >= 16);
+            // What is larger than its part takes all of it.
+            let all = queue.try_place(other, &list, &large, 0);
+            assert!(all.is_some() && queue.try_place(other, &list, &small, 0).is_none());
+            drop(all);
+            assert!(queue.try_place(other, &list, &small, 0).is_some());
+        }
+    }
 }

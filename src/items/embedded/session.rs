@@ -12,8 +12,10 @@ use super::heads::{self, Head};
 use super::list_id::{BorrowedListId, ListId};
 use super::page;
 use super::pending::Change;
+use super::queue::Part;
 use super::row::{self, RowBuilder};
-use super::tables::View;
+use super::seek::Start;
+use super::tables::{InMemory, View};
 use crate::domain::{ListKey, NewItem};
 use crate::items::{Done, ItemPage, ItemSession, Operation, Range, StoreError, ToAwait};
 
@@ -35,12 +37,18 @@ impl EmbeddedSession {
     }
 
     /// Commits a change that does not depend on what the list holds.
-    async fn write(&self, op: &Operation, list: ListId, change: Change, oldest: u64) -> Result<(), StoreError> {
-        let queue = &self.engine.queue;
-        let placed = queue.place(list.clone(), change, oldest, op.deadline).await?;
-        // Last of all: whoever has passed the gate must be queued before the next one is asked.
+    async fn write(
+        &self,
+        op: &Operation,
+        part: Part,
+        list: ListId,
+        change: Change,
+        oldest: u64,
+    ) -> Result<(), StoreError> {
+        // In this order: a removal that is inside may need all the room that there is.
         let pass = self.gate.shared(&list, op.deadline).await?;
-        let committed = queue.commit(placed, op.deadline);
+        let placed = self.engine.queue.place(part, list.clone(), change, oldest, op.deadline).await?;
+        let committed = self.engine.queue.commit(placed, op.deadline);
         drop(pass);
         committed.await
     }
@@ -59,14 +67,18 @@ impl ItemSession for EmbeddedSession {
         }
         engine.metrics.head_misses.inc();
         let list = self.list_id(list);
-        // Before the view: a change that the view lacks is then known to have come later.
-        let seen = engine.heads.seen(&list);
-        let view = engine.tables.view();
-        let in_memory = view.in_memory(&list, u64::MAX);
+        // A head needs all that there is.
+        let ceiling = heads::wanted_for(range, op).map_or_else(|| Start::of(range).ceiling, |_| u64::MAX);
+        // All that the answer is made of is fixed here, however late a thread gets round to reading it.
+        let (seen, (view, in_memory)) = engine.heads.between_changes(&list, || {
+            let view = engine.tables.view();
+            let in_memory = view.in_memory(&list, ceiling);
+            (view, in_memory)
+        });
         let inline = in_memory.bytes <= INLINE_BYTES_MAX && (in_memory.hides_files || !view.has_files_for(&list));
         let (op, range, shared) = (*op, *range, engine.clone());
         let read = move || {
-            let (page, head) = read_page(&view, &list, &op, &range)?;
+            let (page, head) = read_page(&view, &in_memory, &list, &op, &range)?;
             if let Some(head) = head {
                 shared.heads.fill(&list, seen, head);
             }
@@ -78,7 +90,7 @@ impl ItemSession for EmbeddedSession {
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
         op.begin()?;
         let oldest = oldest_of(&items);
-        self.write(op, self.list_id(list), Change::Row(row::pack(items)), oldest).await
+        self.write(op, Part::Adds, self.list_id(list), Change::Row(row::pack(items)), oldest).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -86,13 +98,13 @@ impl ItemSession for EmbeddedSession {
         let oldest = oldest_of(&items);
         let change = Change::Row(row::pack(items));
         if self.gate.is_open(&list)
-            && let Some(placed) = self.engine.queue.try_place(&list, &change, oldest)
+            && let Some(placed) = self.engine.queue.try_place(Part::Adds, &list, &change, oldest)
         {
             // The log's thread looks at the deadline.
             self.engine.queue.push(placed, op.deadline, done);
             return None;
         }
-        Some(Box::pin(async move { done(self.write(&op, list, change, oldest).await) }))
+        Some(Box::pin(async move { done(self.write(&op, Part::Adds, list, change, oldest).await) }))
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
@@ -108,14 +120,15 @@ impl ItemSession for EmbeddedSession {
             return Ok(0);
         }
         let Found { mut deleted, visible, oldest } = found;
-        let placed = queue.place(list.clone(), Change::Row(deleted.finish()), oldest, op.deadline).await?;
+        let change = Change::Row(deleted.finish());
+        let placed = queue.place(Part::Removals, list.clone(), change, oldest, op.deadline).await?;
         queue.commit(placed, op.deadline).await?;
         Ok(visible)
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
-        self.write(op, self.list_id(list), Change::Clear, 0).await
+        self.write(op, Part::Removals, self.list_id(list), Change::Clear, 0).await
     }
 }
 
@@ -124,18 +137,23 @@ fn oldest_of(items: &[NewItem]) -> u64 {
 }
 
 /// Reads a page, and the list's head if the page begins at the newest item.
-fn read_page(view: &View, list: &ListId, op: &Operation, range: &Range) -> Result<(ItemPage, Option<Head>), ReadError> {
+fn read_page(
+    view: &View,
+    in_memory: &InMemory,
+    list: &ListId,
+    op: &Operation,
+    range: &Range,
+) -> Result<(ItemPage, Option<Head>), ReadError> {
     let mut head = None;
     if let Some(wanted) = heads::wanted_for(range, op) {
-        let mut merge = view.merge(list, u64::MAX, view.in_memory(list, u64::MAX))?;
+        let mut merge = view.merge(list, &Start::NEWEST, in_memory)?;
         let read = Head::read(&mut merge, wanted)?;
         if let Some(page) = read.page(op, range) {
             return Ok((page, Some(read)));
         }
         head = Some(read);
     }
-    let ceiling = page::ceiling(range);
-    let merge = view.merge(list, ceiling, view.in_memory(list, ceiling))?;
+    let merge = view.merge(list, &Start::of(range), in_memory)?;
     Ok((page::from_merge(op, range, merge)?, head))
 }
 
@@ -148,7 +166,7 @@ struct Found {
 
 fn find_value(view: &View, list: &ListId, op: &Operation, value: &[u8]) -> Result<Found, ReadError> {
     let mut found = Found { deleted: RowBuilder::default(), visible: 0, oldest: 0 };
-    let mut merge = view.merge(list, u64::MAX, view.in_memory(list, u64::MAX))?;
+    let mut merge = view.merge(list, &Start::NEWEST, &view.in_memory(list, u64::MAX))?;
     while let Some((entry, source)) = merge.current() {
         if !entry.deleted && source.value() == value {
             found.deleted.push(entry.timestamp, 0, true, value);

@@ -18,6 +18,7 @@ use super::error::{OpenError, WriteError};
 use super::heads::Heads;
 use super::health::Health;
 use super::list_id::{BorrowedListId, ListId};
+use super::log::known::Known;
 use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
 use super::metrics::{self, Metrics};
@@ -62,21 +63,25 @@ impl EmbeddedStore {
     ) -> Result<Self, OpenError> {
         let metrics = Metrics::register(registry)?;
         let dir = options.dir.join("items");
-        let (lock, directory) = Directory::enter(&*disk, &dir)?;
+        let (lock, mut directory) = Directory::enter(&*disk, &dir, options.belonging)?;
         let files = directory.open_files(&*disk)?;
         let start = directory.manifest.log_start;
         let active = Pending::new(start);
         let (segments, used_up, spares) = directory.segments();
-        let end = replay::read(&*disk, &dir, &segments, start, options.list_hash, |record| {
+        let end = replay::read(&*disk, &dir, &segments, directory.log(&*disk), options.list_hash, |record| {
             active.apply(&record.list, &record.change, record.oldest);
         })?;
         // Nothing was changed up to here, so that a directory that is refused stays as it is.
-        end.cut(&*disk, &dir, &segments)?;
+        end.settle(&*disk, &dir, &segments)?;
         directory.remove_orphans(&*disk);
+        let belonged = directory.manifest.store_id();
+        directory.join(&*disk, options.belonging.once_open(belonged), end.next_segment())?;
+        let store = directory.manifest.store_id();
+        let known = Known::open(&*disk, &dir, store);
         let first = used_up.first().or(segments.first()).copied().unwrap_or(start.segment);
         // Durable as far as the end, and not a byte further: the next segment says so before the
         // last one is closed, and must not promise what a crash in between would leave out.
-        let progress = Arc::new(Progress::new(dir.clone(), first, end.position(), spares));
+        let progress = Arc::new(Progress::new(dir.clone(), store, first, end.position(), spares));
         let cannot_begin = |path: &Path| {
             let path = path.to_owned();
             move |error| match error {
@@ -110,6 +115,7 @@ impl EmbeddedStore {
             health: Health::default(),
             tables,
             progress,
+            known,
             pool: Pool::new(),
             bell: Bell::default(),
             compact_all: AtomicBool::new(false),
@@ -126,17 +132,14 @@ impl EmbeddedStore {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let committer = Committer::new(self.engine.clone(), log);
         running.committer = Some(spawn("items-log", move || committer.run())?);
-        let engine = self.engine.clone();
-        running.others.push(spawn("items-flush", move || flush::run(&engine))?);
-        let engine = self.engine.clone();
-        running.others.push(spawn("items-compact", move || compaction::run(&engine))?);
+        running.others.push(self.spawn_writer("items-flush", flush::run)?);
+        running.others.push(self.spawn_writer("items-compact", compaction::run)?);
         for _ in 0..self.engine.options.read_threads.max(1) {
             let engine = self.engine.clone();
             running.others.push(spawn("items-read", move || engine.pool.work())?);
         }
         if let Fsync::Interval(interval) = self.engine.options.fsync {
-            let engine = self.engine.clone();
-            running.others.push(spawn("items-fsync", move || {
+            running.others.push(self.spawn_writer("items-fsync", move |engine| {
                 while !engine.bell.is_stopping() {
                     engine.bell.wait_until(Some(interval), || false);
                     engine.prepare_log();
@@ -147,6 +150,25 @@ impl EmbeddedStore {
             })?);
         }
         Ok(())
+    }
+
+    /// Spawns a thread that writes in the background. If it should panic, nobody does its work any more,
+    /// and nobody knows what it has left undone: the store takes no more writes.
+    fn spawn_writer(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&Arc<Engine>) + Send + 'static,
+    ) -> Result<JoinHandle<()>, OpenError> {
+        let engine = self.engine.clone();
+        spawn(name, move || {
+            let guarded = scopeguard::guard(engine, |engine| {
+                if std::thread::panicking() {
+                    engine.health.fail(format!("the thread {name} panicked; start the server again"));
+                    engine.bell.ring();
+                }
+            });
+            work(&guarded);
+        })
     }
 
     /// Writes what is pending to data files, and returns once that is done. Blocks.
@@ -194,6 +216,10 @@ fn stop(engine: &Engine, running: Running) {
     engine.bell.stop();
     engine.pool.stop();
     running.others.into_iter().for_each(join);
+    // Whoever comes second has nothing to close.
+    if running.lock.is_some() && !engine.health.has_failed() {
+        engine.known.tell_last(engine.progress.durable());
+    }
     drop(running.lock);
 }
 
@@ -247,5 +273,174 @@ impl ItemStore for EmbeddedStore {
 
     fn backup(&self, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
         backup::write(&self.engine, to, cancelled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::super::pending::Change;
+    use super::super::row;
+    use super::*;
+    use crate::domain::{
+        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ManualClock, NewItem, Timestamp, Ttl,
+        VersionLabel,
+    };
+
+    /// A read that takes longer than this waits for the change in whose middle it was begun.
+    const WAITS: Duration = Duration::from_millis(200);
+
+    fn list() -> ListKey {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let feature = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
+        ListKey::new(feature, EntityId::new("u-1").unwrap())
+    }
+
+    fn operation() -> Operation {
+        let (now, deadline) = (Timestamp::from_nanos(1_000).unwrap(), Instant::now() + Duration::from_secs(60));
+        Operation { now, ttl: Ttl::MAX, deadline }
+    }
+
+    fn newest(limit: usize) -> Range {
+        let (min_timestamp, max_timestamp) = (Timestamp::MIN, Timestamp::MAX);
+        Range { min_timestamp, max_timestamp, after: None, limit, value_bytes_max: usize::MAX }
+    }
+
+    fn item(nanos: u64) -> NewItem {
+        let timestamp = Timestamp::from_nanos(nanos).unwrap();
+        NewItem { timestamp, value: "value".into(), expires_at: u64::MAX }
+    }
+
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+
+    /// How many items a get sees.
+    fn count_by_session(engine: &Arc<Engine>, limit: usize) -> usize {
+        let session = EmbeddedSession::new(engine.clone());
+        block_on(session.get(&operation(), &list(), &newest(limit))).unwrap().items.len()
+    }
+
+    fn count_in_head(store: &EmbeddedStore) -> usize {
+        match store.peek(&operation(), &list(), &newest(100), false) {
+            Some(Peeked::Page(page, _)) => page.items.len(),
+            other => panic!("the head is not in memory: {other:?}"),
+        }
+    }
+
+    /// A list of 20 items, whose head is in memory, on a store with one thread that reads.
+    struct Stage {
+        store: EmbeddedStore,
+        /// What callers were told, one after the other.
+        told: Vec<usize>,
+        waiting: Vec<mpsc::Receiver<usize>>,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Stage {
+        fn set(in_files: bool) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let clock = Arc::new(ManualClock::at(operation().now));
+            let options = EmbeddedOptions { read_threads: 1, ..EmbeddedOptions::new(dir.path()) };
+            let store = EmbeddedStore::open(options, clock, &Registry::new()).unwrap();
+            let session = EmbeddedSession::new(store.engine.clone());
+            block_on(session.add(&operation(), &list(), (1..=20).map(item).collect())).unwrap();
+            if in_files {
+                store.flush().unwrap();
+            }
+            assert_eq!(count_by_session(&store.engine, 100), 20, "and now the head is in memory");
+            Self { store, told: Vec::new(), waiting: Vec::new(), _dir: dir }
+        }
+
+        /// Begins a read that goes behind the head.
+        fn begin_long_read(&self) -> mpsc::Receiver<usize> {
+            let (answer, answered) = mpsc::sync_channel(1);
+            let engine = self.store.engine.clone();
+            std::thread::spawn(move || answer.send(count_by_session(&engine, 1_000)));
+            answered
+        }
+
+        /// Reads that begin when the one before has been answered: short ones, which the head answers, and
+        /// a long one.
+        fn look(&mut self) {
+            let long = self.begin_long_read();
+            self.await_between_short_reads(long);
+        }
+
+        fn await_between_short_reads(&mut self, long: mpsc::Receiver<usize>) {
+            self.told.push(count_in_head(&self.store));
+            match long.recv_timeout(WAITS) {
+                Ok(count) => self.told.push(count),
+                Err(_) => self.waiting.push(long),
+            }
+            self.told.push(count_in_head(&self.store));
+        }
+
+        /// Does what the log's thread does to add one item, and looks on at each step.
+        fn add_one(&mut self, mut on_step: impl FnMut(&mut Self)) {
+            let engine = self.store.engine.clone();
+            let id = ListId::of(&list(), engine.options.list_hash);
+            let (change, active) = (Change::Row(row::pack(vec![item(21)])), engine.tables.view().active.clone());
+            engine.heads.change(&id, &change, || {
+                on_step(self);
+                active.apply(&id, &change, 21);
+                on_step(self);
+            });
+            on_step(self);
+        }
+
+        /// Once a read has shown a write, every later one does.
+        fn judge(self) {
+            assert!(self.told.is_sorted(), "{:?}", self.told);
+            assert_eq!((self.told.first(), self.told.last()), (Some(&20), Some(&21)));
+            for waiting in self.waiting {
+                assert_eq!(waiting.recv().unwrap(), 21, "a read that waited for the change");
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_appears_to_short_and_long_reads_at_one_moment() {
+        for in_files in [false, true] {
+            let mut stage = Stage::set(in_files);
+            stage.add_one(Stage::look);
+            stage.judge();
+        }
+    }
+
+    /// It had looked at the list's pending items only when its turn came, which could be in the middle of
+    /// a change, and so showed what the head, and with it the next read, did not show yet.
+    #[test]
+    fn a_read_whose_turn_comes_during_a_change_does_not_show_it_before_the_head_does() {
+        let mut stage = Stage::set(true);
+        let (go_on, held) = mpsc::sync_channel::<()>(0);
+        let (busy, is_busy) = mpsc::sync_channel(0);
+        let engine = stage.store.engine.clone();
+        let holding = std::thread::spawn(move || {
+            let hold = move || {
+                busy.send(()).unwrap();
+                held.recv()
+            };
+            block_on(engine.pool.run(Instant::now() + Duration::from_secs(60), hold)).unwrap()
+        });
+        is_busy.recv().unwrap();
+        let long = stage.begin_long_read();
+        while stage.store.engine.pool.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        let mut steps = [None, Some(long)].into_iter();
+        stage.add_one(|stage| {
+            if let Some(long) = steps.next().flatten() {
+                go_on.send(()).unwrap();
+                stage.await_between_short_reads(long);
+            }
+            stage.told.push(count_in_head(&stage.store));
+        });
+        holding.join().unwrap().unwrap();
+        stage.judge();
     }
 }

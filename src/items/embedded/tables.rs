@@ -16,6 +16,7 @@ use super::log::Position;
 use super::manifest::{Manifest, NamedFile};
 use super::merge::{MemorySource, Merge, Source};
 use super::pending::{Pending, Snapshot};
+use super::seek::Start;
 
 /// The data files by partition, newest first.
 #[derive(Clone)]
@@ -65,12 +66,13 @@ pub struct InMemory {
 }
 
 impl View {
-    /// What memory holds of a list; no more is needed if there are no files for it.
+    /// What memory holds of a list, at least from `ceiling` downwards; no more is needed if there are no
+    /// files for it. A reader takes it between changes (`Heads::between_changes`).
     pub fn in_memory(&self, list: &ListId, ceiling: u64) -> InMemory {
         let mut found = InMemory { sources: Vec::new(), hides_files: false, bytes: 0 };
         for pending in [Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
             let Some(snapshot) = pending.snapshot(list, ceiling) else { continue };
-            found.bytes += snapshot.rows.iter().map(bytes::Bytes::len).sum::<usize>();
+            found.bytes += snapshot.rows.iter().map(|held| held.row.len()).sum::<usize>();
             found.hides_files = snapshot.cleared;
             found.sources.push(snapshot);
             if found.hides_files {
@@ -84,15 +86,15 @@ impl View {
         !self.files.partition(partition_of(list.hash())).is_empty()
     }
 
-    /// All that is stored of a list, at least from `ceiling` downwards.
-    pub fn merge(&self, list: &ListId, ceiling: u64, in_memory: InMemory) -> Result<Merge<'static>, ReadError> {
+    /// All that is stored of a list from `start` on.
+    pub fn merge(&self, list: &ListId, start: &Start, in_memory: &InMemory) -> Result<Merge<'static>, ReadError> {
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
-        for row in in_memory.sources.into_iter().flat_map(|snapshot| snapshot.rows) {
-            sources.push(Box::new(MemorySource::new(row)?));
+        for row in in_memory.sources.iter().flat_map(|snapshot| &snapshot.rows) {
+            sources.push(Box::new(MemorySource::at(row, start)?));
         }
         if !in_memory.hides_files {
             for file in self.files.partition(partition_of(list.hash())) {
-                let Some(cursor) = ListCursor::open(file, list, ceiling)? else { continue };
+                let Some(cursor) = ListCursor::open(file, list, start)? else { continue };
                 let cleared = cursor.cleared;
                 sources.push(Box::new(cursor));
                 if cleared {
@@ -112,6 +114,7 @@ pub struct Tables {
     /// Held while the view is replaced: never while the disk is waited for.
     replacing: Mutex<()>,
     next_file: AtomicU64,
+    tag: u32,
     /// Held while the manifest is written: one change to the set of files at a time.
     manifest: Mutex<Manifest>,
 }
@@ -124,6 +127,7 @@ impl Tables {
             view: ArcSwap::from_pointee(view),
             replacing: Mutex::default(),
             next_file: AtomicU64::new(manifest.next_file),
+            tag: manifest.owner.map_or(0, |owner| owner.tag()),
             manifest: Mutex::new(manifest),
         }
     }
@@ -139,6 +143,11 @@ impl Tables {
     fn replace_view(&self, next: impl FnOnce(&View) -> View) {
         let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         self.view.store(Arc::new(next(&self.view())));
+    }
+
+    /// The short form of the store that new data files belong to.
+    pub fn tag(&self) -> u32 {
+        self.tag
     }
 
     /// A number for a new data file.
@@ -245,4 +254,105 @@ fn place_of(files: &[Arc<DataFile>], wanted: &[Arc<DataFile>]) -> Option<Range<u
 /// A set without files.
 pub fn no_files() -> Vec<Vec<Arc<DataFile>>> {
     vec![Vec::new(); PARTITIONS]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::super::disk::RealDisk;
+    use super::super::file::{FileWriter, Pace};
+    use super::super::options::ListHash;
+    use super::super::page;
+    use super::super::pending::Change;
+    use super::super::row::{self, work};
+    use super::super::seek::HeldRow;
+    use super::*;
+    use crate::domain::{Item, NewItem, Timestamp, Ttl};
+    use crate::items::{Operation, Range};
+
+    const HASH: ListHash = |bytes| bytes.len() as u64;
+    const ITEMS: u64 = 20_000;
+
+    struct AtOnce;
+
+    impl Pace for AtOnce {
+        fn wrote(&mut self, _bytes: usize) {}
+    }
+
+    fn ties() -> Vec<bytes::Bytes> {
+        let item = |n: u64| NewItem {
+            timestamp: Timestamp::MIN,
+            value: format!("value-{n}").into_bytes().into(),
+            expires_at: u64::MAX,
+        };
+        (0..ITEMS / 1_000).map(|add| row::pack((0..1_000).map(|n| item(add * 1_000 + n)).collect())).collect()
+    }
+
+    /// Walks the list in pages, and returns how many items it met and how many digests that took.
+    fn walk(view: &View, list: &ListId) -> (u64, u64) {
+        let op = Operation { now: Timestamp::MIN, ttl: Ttl::MAX, deadline: Instant::now() + Duration::from_secs(600) };
+        let (mut range, mut met) = (
+            Range {
+                min_timestamp: Timestamp::MIN,
+                max_timestamp: Timestamp::MAX,
+                after: None,
+                limit: 200,
+                value_bytes_max: usize::MAX,
+            },
+            0,
+        );
+        let walk = || {
+            loop {
+                let start = Start::of(&range);
+                let merge = view.merge(list, &start, &view.in_memory(list, start.ceiling)).unwrap();
+                let page = page::from_merge(&op, &range, merge).unwrap();
+                met += page.items.len() as u64;
+                if !page.more {
+                    return;
+                }
+                let last = page.items.last().map(Item::key);
+                assert!(last < range.after || range.after.is_none());
+                range.after = last;
+            }
+        };
+        let ((), digests, _) = work::digests_of(walk);
+        (met, digests)
+    }
+
+    fn view(pending: Pending, files: Vec<Vec<Arc<DataFile>>>) -> View {
+        View { active: Arc::new(pending), frozen: None, files: Arc::new(Files::new(files)) }
+    }
+
+    /// Each page begins in the middle of the ties, and must not digest all that lie before it.
+    #[test]
+    fn a_walk_of_pages_among_ties_digests_each_item_a_few_times() {
+        let list = ListId::from_bytes(b"list", HASH);
+        let pending = Pending::new(Position::start_of(1));
+        for row in ties() {
+            pending.apply(&list, &Change::Row(row), 0);
+        }
+        let rows = pending.snapshot(&list, u64::MAX).unwrap().rows;
+        let (met, digests) = walk(&view(pending, no_files()), &list);
+        assert_eq!(met, ITEMS);
+        assert!(digests < 10 * ITEMS, "{digests} in memory");
+
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = FileWriter::create(&RealDisk, dir.path(), 1, 0).unwrap();
+        writer.begin_list(&list, false);
+        let source = |held: HeldRow| Box::new(MemorySource::new(held.row).unwrap()) as Box<dyn Source>;
+        let mut merge = Merge::new(rows.into_iter().map(source).collect());
+        while let Some((entry, source)) = merge.current() {
+            writer.push(entry, source.value(), &mut AtOnce).unwrap();
+            merge.advance().unwrap();
+        }
+        writer.end_list(&mut AtOnce).unwrap();
+        let mut files = no_files();
+        files[0].push(Arc::new(writer.finish(&mut AtOnce).unwrap()));
+        let (met, digests) = walk(&view(Pending::new(Position::start_of(1)), files), &list);
+        assert_eq!(met, ITEMS);
+        assert!(digests < 10 * ITEMS, "{digests} in a file");
+    }
 }

@@ -15,10 +15,13 @@ use super::merge::Source;
 use super::options::{EmbeddedOptions, ListHash};
 use super::pending::Change;
 use super::row;
+use crate::domain::StoreId;
 
 /// What was found in a directory.
 #[derive(Debug, Default)]
 pub struct Verified {
+    /// The store that it belongs to.
+    pub store: Option<StoreId>,
     pub data_files: u64,
     pub data_bytes: u64,
     /// Items in data files, deletion marks among them.
@@ -43,12 +46,12 @@ pub fn verify(dir: &Path) -> Result<Verified, OpenError> {
 pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified, OpenError> {
     let dir = dir.join("items");
     let (_lock, directory) = Directory::inspect(disk, &dir)?;
-    let mut found = Verified::default();
+    let mut found = Verified { store: directory.manifest.store_id(), ..Verified::default() };
     for (partition, named) in directory.manifest.files.iter().enumerate() {
         for named in named {
             found.data_files += 1;
             found.data_bytes += named.bytes;
-            match data_file(disk, &dir, partition, *named, hash) {
+            match data_file(disk, &directory, partition, *named, hash) {
                 Ok(file) => {
                     found.items += file.summary.items;
                     found.deleted += file.summary.deleted;
@@ -60,7 +63,7 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
     let (segments, ..) = directory.segments();
     found.log_segments = segments.len() as u64;
     let (mut changes, mut items) = (0, 0);
-    let read = replay::read(disk, &dir, &segments, directory.manifest.log_start, hash, |record| {
+    let read = replay::read(disk, &dir, &segments, directory.log(disk), hash, |record| {
         changes += 1;
         if let Change::Row(row) = &record.change {
             // Whole, since replaying it has read it to its end.
@@ -72,15 +75,32 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
     Ok(found)
 }
 
+/// What the items of a data directory say of themselves: the store that they belong to, and whether any
+/// were ever stored. `None` if there are none. Changes nothing.
+pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
+    Directory::look(disk, &dir.join("items"))
+}
+
+/// Reads what a start would read, and no more. Changes nothing.
+pub fn inspect(dir: &Path) -> Result<Option<StoreId>, OpenError> {
+    let (dir, disk) = (dir.join("items"), &RealDisk);
+    let (_lock, directory) = Directory::inspect(disk, &dir)?;
+    directory.open_files(disk)?;
+    let hash = EmbeddedOptions::new(&dir).list_hash;
+    replay::read(disk, &dir, &directory.segments().0, directory.log(disk), hash, |_| {})?;
+    Ok(directory.manifest.store_id())
+}
+
 /// Reads a whole data file.
 fn data_file(
     disk: &dyn Disk,
-    dir: &Path,
+    directory: &Directory,
     partition: usize,
     named: NamedFile,
     hash: ListHash,
 ) -> Result<Arc<DataFile>, OpenError> {
-    let file = Arc::new(DataFile::open(disk, dir, named.id, named.bytes)?);
+    let file = Arc::new(DataFile::open(disk, directory.path(), named.id, named.bytes)?);
+    file.check_owner(directory.manifest.owner)?;
     let wrong = |what| ReadError::from(Damage { file: file.path().to_owned(), offset: 0, what });
     if file.summary.partition != partition {
         return Err(wrong("it belongs to another partition").into());

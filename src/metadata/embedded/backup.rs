@@ -7,9 +7,10 @@ use redb::{
     Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Value, WriteTransaction,
 };
 
-use super::journal::{FEATURES, GENERATIONS, HISTORY, META, mistrusting, read_state};
+use super::journal::{FEATURES, GENERATIONS, HISTORY, META, mistrusting, read_state, store_of};
 use super::overlay::Overlay;
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, records};
+use crate::domain::StoreId;
 use crate::metadata::MetadataError;
 use crate::metadata::local::{Snapshot, State};
 
@@ -50,6 +51,8 @@ fn copy_table<K: Key + 'static, V: Value + 'static>(
 /// What was found in a metadata file.
 #[derive(Debug)]
 pub struct Verified {
+    /// The store that it belongs to.
+    pub store: Option<StoreId>,
     pub features: u64,
     /// Entries of the history.
     pub changes: u64,
@@ -58,13 +61,27 @@ pub struct Verified {
 /// Checks the metadata file of a data directory, if there is one: every checksum, and that every
 /// record can be read. Changes nothing, even where a kill has left something to mend.
 pub fn verify(dir: &Path) -> Result<Option<Verified>, OpenError> {
+    looking(dir, check)
+}
+
+fn looking<T>(dir: &Path, look: impl FnOnce(Overlay) -> Result<T, JournalError>) -> Result<Option<T>, OpenError> {
     let path = dir.join(FILE_NAME);
     match Overlay::open(&path) {
-        Ok(Some(overlay)) => mistrusting(|| check(overlay)).map(Some).map_err(|error| error.at(&path)),
+        Ok(Some(overlay)) => mistrusting(|| look(overlay)).map(Some).map_err(|error| error.at(&path)),
         Ok(None) => Err(OpenError::Locked { path }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(OpenError::Io { path, source }),
     }
+}
+
+/// What the metadata file of a data directory says of itself: the store that it belongs to, and whether
+/// anything was ever defined. `None` if there is none. Changes nothing.
+pub fn look(dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
+    looking(dir, |overlay| {
+        let database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(overlay)?;
+        let revision = read_state(&database)?.revision;
+        Ok((store_of(&database)?, revision.0 > 0))
+    })
 }
 
 fn check(overlay: Overlay) -> Result<Verified, JournalError> {
@@ -73,7 +90,7 @@ fn check(overlay: Overlay) -> Result<Verified, JournalError> {
         return Err(JournalError::Storage(redb::Error::Corrupted("a checksum does not hold".to_owned())));
     }
     let State { features, .. } = read_state(&database)?;
-    Ok(Verified { features: features.len() as u64, changes: read_all_changes(&database)? })
+    Ok(Verified { store: store_of(&database)?, features: features.len() as u64, changes: read_all_changes(&database)? })
 }
 
 fn read_all_changes(database: &Database) -> Result<u64, JournalError> {

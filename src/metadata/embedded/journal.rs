@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 
 use super::{JournalError, Opener, records};
-use crate::domain::{FeatureId, Limit, Revision};
+use crate::domain::{Belonging, FeatureId, Limit, Revision, StoreId};
 use crate::metadata::change::Transition;
 use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
@@ -16,8 +16,9 @@ use crate::metadata::{HistoryEntry, MetadataError, Page};
 /// The version of the tables and records below.
 pub(super) const FORMAT: u64 = 1;
 
-/// `format` and `revision`.
+/// `format`, `revision`, and the two halves of the store's ID.
 pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+const STORE_HALVES: [&str; 2] = ["store_high", "store_low"];
 /// Present features by [`records::feature_key`].
 pub(super) const FEATURES: TableDefinition<&str, &[u8]> = TableDefinition::new("features");
 /// The last generation of every version that ever was, by [`records::version_key`].
@@ -34,8 +35,17 @@ pub struct RedbJournal {
 
 impl RedbJournal {
     /// Opens the database, makes its tables where there are none, and loads what it holds.
-    pub(super) fn open(opener: Opener) -> Result<(State, Self), JournalError> {
+    pub(super) fn open(opener: Opener, belonging: Belonging) -> Result<(State, Self), JournalError> {
         let (state, database) = load(&opener)?;
+        let found = store_of(&database)?;
+        if let Belonging::Present(expected) | Belonging::Joining(expected) = belonging {
+            if !belonging.allows(found) {
+                return Err(JournalError::OtherStore { found, expected });
+            }
+            if found.is_none() {
+                note_store(&database, expected)?;
+            }
+        }
         Ok((state, Self { opener, database: Some(database) }))
     }
 
@@ -186,12 +196,31 @@ pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {
     Ok(state)
 }
 
+/// The store that the definitions belong to.
+pub(super) fn store_of(database: &Database) -> Result<Option<StoreId>, JournalError> {
+    let meta = database.begin_read()?.open_table(META)?;
+    let half = |name| Ok::<_, JournalError>(meta.get(name)?.map_or(0, |half| u128::from(half.value())));
+    Ok(StoreId::new(half(STORE_HALVES[0])? << 64 | half(STORE_HALVES[1])?))
+}
+
+fn note_store(database: &Database, store: StoreId) -> Result<(), JournalError> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    {
+        let mut meta = transaction.open_table(META)?;
+        meta.insert(STORE_HALVES[0], (store.number() >> 64) as u64)?;
+        meta.insert(STORE_HALVES[1], store.number() as u64)?;
+    }
+    Ok(transaction.commit()?)
+}
+
 /// Makes the tables of a new file, and checks that an old one is ours and not newer than we are.
-fn prepare(database: &Database) -> Result<(), JournalError> {
+pub(super) fn prepare(database: &Database) -> Result<(), JournalError> {
     let transaction = database.begin_read()?;
     let tables: Vec<_> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
     if tables.is_empty() {
-        let transaction = database.begin_write()?;
+        let mut transaction = database.begin_write()?;
+        transaction.set_two_phase_commit(true);
         transaction.open_table(FEATURES)?;
         transaction.open_table(GENERATIONS)?;
         transaction.open_table(HISTORY)?;

@@ -9,20 +9,22 @@ mod overlay;
 mod records;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError};
+use redb::Database;
 
 use super::MetadataError;
 use super::local::LocalStore;
-pub use backup::{Verified, verify};
+use crate::domain::{Belonging, StoreId};
+pub use backup::{Verified, look, verify};
 pub use journal::RedbJournal;
 
 /// The file's name in the data directory.
-const FILE_NAME: &str = "metadata.redb";
+pub const FILE_NAME: &str = "metadata.redb";
 /// Definitions are few, and the state in memory answers nearly all reads.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -41,27 +43,45 @@ pub enum OpenError {
     Foreign { path: PathBuf },
     #[error("{} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
+    #[error("{} is missing, although it has been a part of store {store}: bring it back, or restore the whole data \
+             directory from a backup", path.display())]
+    Missing { path: PathBuf, store: StoreId },
+    #[error("{} belongs to {}, and not to store {expected}, as the data directory does: bring back what belongs to it, \
+             or restore the whole directory from a backup",
+             path.display(), found.map_or("no store yet".to_owned(), |found| format!("store {found}")))]
+    OtherStore { path: PathBuf, found: Option<StoreId>, expected: StoreId },
     #[error("cannot open {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Opens `<dir>/metadata.redb`, and makes it (and the directory) where there is none.
+/// Opens `<dir>/metadata.redb`, whatever store it belongs to, and makes it (and the directory) where
+/// there is none.
+pub fn open(dir: &Path) -> Result<LocalStore<RedbJournal>, OpenError> {
+    open_as(dir, Belonging::Any)
+}
+
+/// The same as a part of a store.
 ///
 /// Blocks on the disk: for the start only.
-pub fn open(dir: &Path) -> Result<LocalStore<RedbJournal>, OpenError> {
+pub fn open_as(dir: &Path, belonging: Belonging) -> Result<LocalStore<RedbJournal>, OpenError> {
     let path = dir.join(FILE_NAME);
+    if let Belonging::Present(store) = belonging
+        && !path.exists()
+    {
+        return Err(OpenError::Missing { path, store });
+    }
     let io_error = |source| OpenError::Io { path: path.clone(), source };
     fs::create_dir_all(dir).map_err(io_error)?;
     let file = path.clone();
-    let opener = move || Builder::new().set_cache_size(CACHE_BYTES).create(&file);
-    let (state, journal) = RedbJournal::open(Box::new(opener)).map_err(|error| error.at(&path))?;
+    let opener = move || trust::open(&file);
+    let (state, journal) = RedbJournal::open(Box::new(opener), belonging).map_err(|error| error.at(&path))?;
     // The file's own name has to outlast a crash too.
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error)?;
     Ok(LocalStore::new(state, journal))
 }
 
 /// How the journal gets hold of its database, at the start and after a failure.
-type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
+type Opener = Box<dyn Fn() -> Result<Database, JournalError> + Send>;
 
 /// [`OpenError`] before it is known which file it is about.
 #[derive(Debug)]
@@ -69,6 +89,7 @@ enum JournalError {
     Locked,
     Newer(u64),
     Foreign,
+    OtherStore { found: Option<StoreId>, expected: StoreId },
     Inconsistent(MetadataError),
     Storage(redb::Error),
 }
@@ -92,6 +113,7 @@ impl JournalError {
             Self::Locked => OpenError::Locked { path },
             Self::Newer(found) => OpenError::Newer { path, found },
             Self::Foreign => OpenError::Foreign { path },
+            Self::OtherStore { found, expected } => OpenError::OtherStore { path, found, expected },
             Self::Inconsistent(error) => OpenError::Damaged { path, reason: error.to_string() },
             Self::Storage(redb::Error::Io(source)) => OpenError::Io { path, source },
             Self::Storage(error) => OpenError::Damaged { path, reason: error.to_string() },

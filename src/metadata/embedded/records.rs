@@ -9,7 +9,7 @@ use crate::domain::{
     Author, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels,
     Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
-use crate::metadata::{Action, HistoryEntry, MetadataError};
+use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
 
 /// Parts of a key are joined by NUL, which no name or label can hold.
 const SEPARATOR: char = '\0';
@@ -150,8 +150,15 @@ pub fn read_generation(key: &str, generation: u64) -> Result<((FeatureId, Versio
     Ok(((id, version), source.parsed("generation", Generation::new(generation))?))
 }
 
+fn first_format() -> u32 {
+    1
+}
+
 #[derive(Serialize, Deserialize)]
 struct HistoryRecord {
+    /// In which form `before` and `after` are; the first where it is not said.
+    #[serde(default = "first_format")]
+    format: u32,
     at_nanos: u64,
     by: String,
     action: Action,
@@ -162,6 +169,7 @@ struct HistoryRecord {
 
 pub fn write_entry(entry: &HistoryEntry) -> Result<Vec<u8>, MetadataError> {
     write(&HistoryRecord {
+        format: audit::FORMAT,
         at_nanos: entry.at.as_nanos(),
         by: entry.by.as_str().to_owned(),
         action: entry.action,
@@ -174,6 +182,9 @@ pub fn write_entry(entry: &HistoryEntry) -> Result<Vec<u8>, MetadataError> {
 pub fn read_entry(key: &str, revision: u64, record: &[u8]) -> Result<HistoryEntry, MetadataError> {
     let source = Source { table: "history", key };
     let record: HistoryRecord = source.json(record)?;
+    if record.format != audit::FORMAT {
+        return Err(broken(source.table, "format", key));
+    }
     Ok(HistoryEntry {
         revision: Revision(revision),
         at: source.parsed("at_nanos", Timestamp::from_nanos(record.at_nanos))?,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::backends::FileBackend;
-use redb::{StorageBackend, TableDefinition};
+use redb::{Builder, StorageBackend, TableDefinition};
 
 use super::*;
 use crate::domain::{
@@ -156,9 +156,10 @@ fn open_on_failing_disk(path: PathBuf, left: &Arc<AtomicI64>) -> LocalStore<Redb
     let left = Arc::clone(left);
     let opener = move || {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        Builder::new().create_with_backend(FailingFile { file: FileBackend::new(file)?, left: Arc::clone(&left) })
+        let file = FailingFile { file: FileBackend::new(file)?, left: Arc::clone(&left) };
+        Ok(Builder::new().create_with_backend(file)?)
     };
-    let (state, journal) = RedbJournal::open(Box::new(opener)).unwrap();
+    let (state, journal) = RedbJournal::open(Box::new(opener), Belonging::Any).unwrap();
     LocalStore::new(state, journal)
 }
 
@@ -330,5 +331,143 @@ async fn damage_anywhere_is_refused_or_harmless() {
             }
         }
         assert!(refused > 50, "{refused}");
+    }
+}
+
+/// A file of which a sync that fails drops what it was to write: it can still be read, and is gone once
+/// the power is. All handles share it.
+#[derive(Debug, Clone, Default)]
+struct Forgetful(Arc<Mutex<Forgetting>>);
+
+#[derive(Debug, Default)]
+struct Forgetting {
+    durable: Vec<u8>,
+    present: Vec<u8>,
+    unsynced: Vec<(usize, Vec<u8>)>,
+    /// How many syncs succeed before one fails.
+    syncs_left: Option<u64>,
+}
+
+impl Forgetting {
+    fn put(bytes: &mut Vec<u8>, at: usize, written: &[u8]) {
+        bytes.resize(bytes.len().max(at + written.len()), 0);
+        bytes[at..at + written.len()].copy_from_slice(written);
+    }
+}
+
+impl Forgetful {
+    fn inner(&self) -> MutexGuard<'_, Forgetting> {
+        self.0.lock().unwrap()
+    }
+
+    fn fail_sync_after(&self, syncs: u64) {
+        self.inner().syncs_left = Some(syncs);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.inner().syncs_left.is_none()
+    }
+
+    fn lose_power(&self) {
+        let mut inner = self.inner();
+        inner.unsynced.clear();
+        inner.present = inner.durable.clone();
+    }
+
+    fn open(&self) -> Result<LocalStore<RedbJournal>, JournalError> {
+        let file = self.clone();
+        let (state, journal) = RedbJournal::open(Box::new(move || trust::open_in_place(file.clone())), Belonging::Any)?;
+        Ok(LocalStore::new(state, journal))
+    }
+}
+
+impl StorageBackend for Forgetful {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.inner().present.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let inner = self.inner();
+        let at = usize::try_from(offset).unwrap();
+        let bytes = inner.present.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Lengths are kept at once: nothing here is about them.
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut inner = self.inner();
+        let len = usize::try_from(len).unwrap();
+        inner.present.resize(len, 0);
+        inner.durable.resize(len, 0);
+        inner.unsynced.retain(|(at, bytes)| at + bytes.len() <= len);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let inner = &mut *self.inner();
+        let unsynced = std::mem::take(&mut inner.unsynced);
+        match &mut inner.syncs_left {
+            Some(0) => {
+                inner.syncs_left = None;
+                return Err(io::Error::other("the sync failed"));
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        unsynced.iter().for_each(|(at, bytes)| Forgetting::put(&mut inner.durable, *at, bytes));
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let inner = &mut *self.inner();
+        let at = usize::try_from(offset).unwrap();
+        Forgetting::put(&mut inner.present, at, data);
+        inner.unsynced.push((at, data.to_vec()));
+        Ok(())
+    }
+}
+
+/// One sync fails, the first of all or any later one, while the file is made, opened or changed; the
+/// store goes on by itself, or is started again, and then the power is lost.
+#[tokio::test]
+async fn what_was_acknowledged_after_a_failed_sync_outlives_a_loss_of_power() {
+    for syncs in 0.. {
+        let mut file = Forgetful::default();
+        file.fail_sync_after(syncs);
+        let store = file.open().unwrap_or_else(|_| {
+            // It has not got its name, and is made anew.
+            file = Forgetful::default();
+            file.open().unwrap()
+        });
+        let mut acknowledged = 0;
+        while store.create_feature(new_feature(), context()).await.is_err() {
+            assert!(file.has_failed());
+            // It may be there all the same.
+            if store.feature(&id()).await.unwrap().is_some() {
+                break;
+            }
+        }
+        for secs in 2..6 {
+            if set_ttl(&store, secs).await.is_ok() {
+                acknowledged = secs;
+            }
+        }
+        let told = told(&store).await;
+        drop(store);
+        let (restarted, failed) = (file.open(), file.has_failed());
+        let restarted = restarted.or_else(|_| file.open()).unwrap();
+        assert_eq!(super::tests::told(&restarted).await, told);
+        // Not closed: killed.
+        file.lose_power();
+        let found = file.open().or_else(|_| file.open());
+        let found = found.unwrap_or_else(|error| panic!("after {syncs} syncs: {error:?}"));
+        assert_eq!(super::tests::told(&found).await, told, "after {syncs} syncs");
+        assert!(acknowledged == 5 || file.has_failed());
+        drop(restarted);
+        if !failed {
+            assert!(syncs > 10, "{syncs}");
+            break;
+        }
     }
 }

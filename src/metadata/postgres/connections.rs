@@ -7,26 +7,30 @@
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use prometheus::{IntCounter, Registry};
-use sqlx::PgConnection;
-use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use sqlx::{PgConnection, Postgres};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::entered::Entered;
-use super::error::{translate, unavailable};
+use super::error::{Failure, translate, unavailable};
+use super::hosts::Hosts;
 use super::options::{CONNECT_TIME_MAX, CONNECT_TIME_WHILE_AWAY};
 use super::schema;
 use crate::metadata::MetadataError;
 
 pub(super) struct Connections {
-    options: PgConnectOptions,
+    hosts: Arc<Hosts>,
+    /// The number of the server that is used.
+    present: AtomicUsize,
+    /// Tells the listener that the server should be looked at, and perhaps another be taken.
+    suspected: Notify,
     count_max: u32,
     pool: ArcSwap<PgPool>,
     free: Semaphore,
@@ -39,18 +43,20 @@ pub(super) struct Connections {
 
 impl Connections {
     /// Connects to nothing yet. Must be called on a tokio runtime.
-    pub fn new(options: PgConnectOptions, count_max: u32, registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(hosts: Arc<Hosts>, count_max: u32, registry: &Registry) -> prometheus::Result<Self> {
         let renewals = IntCounter::new(
             "liststore_metadata_postgres_pool_renewals_total",
             "Times that all connections to Postgres were given up since one of them hung.",
         )?;
         registry.register(Box::new(renewals.clone()))?;
         Ok(Self {
-            pool: ArcSwap::from_pointee(new_pool(&options, count_max)),
+            pool: ArcSwap::from_pointee(new_pool(hosts.options(0), count_max)),
             free: Semaphore::new(count_max as usize),
             away: ArcSwapOption::empty(),
             schema_known: AtomicBool::new(false),
-            options,
+            hosts,
+            present: AtomicUsize::new(0),
+            suspected: Notify::new(),
             count_max,
             renewals,
         })
@@ -59,6 +65,25 @@ impl Connections {
     /// Remembers whether Postgres can be reached at all.
     pub fn set_away(&self, reason: Option<String>) {
         self.away.store(reason.map(Arc::new));
+    }
+
+    /// Uses the server of this number from now on.
+    pub fn set_host(&self, number: usize) {
+        if self.present.swap(number, Ordering::AcqRel) != number {
+            tracing::warn!("definitions are now read from and written to another postgres server");
+            self.schema_known.store(false, Ordering::Release);
+            self.renew(&self.pool.load_full());
+        }
+    }
+
+    /// Has the server looked at soon: it seems not to be what it was.
+    pub fn suspect(&self) {
+        self.suspected.notify_one();
+    }
+
+    /// Waits until the server is suspected.
+    pub async fn suspected(&self) {
+        self.suspected.notified().await;
     }
 
     /// A connection to a Postgres whose schema this server knows. Waits for one, but not long.
@@ -72,17 +97,31 @@ impl Connections {
         let connection = match timeout(patience, pool.acquire()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(sqlx::Error::PoolTimedOut)) | Err(_) => {
+                self.suspect();
                 self.renew(&pool);
                 return Err(self.unreachable());
             }
-            Ok(Err(error)) => return Err(translate(&error)),
+            Ok(Err(error)) => {
+                self.suspect();
+                return Err(translate(&error));
+            }
         };
         let mut lease = Lease { connection: Entered::new(connection), finished: false, _permit: permit };
         if !self.schema_known.load(Ordering::Acquire) {
-            schema::require_current(&mut lease).await?;
+            schema::require_served(&mut lease).await?;
             self.schema_known.store(true, Ordering::Release);
         }
         Ok(lease)
+    }
+
+    /// What came of the work on a connection, which others may use again unless the driver failed.
+    pub fn conclude<T>(&self, lease: Lease<'_>, result: Result<T, Failure>) -> Result<T, MetadataError> {
+        match &result {
+            Err(failure) if failure.is_of_the_server() => self.suspect(),
+            Err(Failure::Driver(_)) => {}
+            _ => lease.finished(),
+        }
+        result.map_err(Failure::into_error)
     }
 
     /// Runs a call within a time. One that takes longer shows that its connection hangs.
@@ -92,6 +131,7 @@ impl Connections {
         call: impl Future<Output = Result<T, MetadataError>> + Send,
     ) -> Result<T, MetadataError> {
         timeout(time_max, call).await.unwrap_or_else(|_| {
+            self.suspect();
             self.renew(&self.pool.load_full());
             Err(unavailable("postgres did not answer in time"))
         })
@@ -106,7 +146,8 @@ impl Connections {
 
     /// Gives up all connections of a pool in which one hung, unless that was done already.
     fn renew(&self, hung: &Arc<PgPool>) {
-        let fresh = Arc::new(new_pool(&self.options, self.count_max));
+        let options = self.hosts.options(self.present.load(Ordering::Acquire));
+        let fresh = Arc::new(new_pool(options, self.count_max));
         let before = self.pool.compare_and_swap(hung, fresh);
         if Arc::ptr_eq(&before, hung) {
             self.renewals.inc();

@@ -35,6 +35,12 @@ impl Failure {
         matches!(self, Self::Driver(error) if matches!(sqlstate(error), Some("40001" | "40P01")))
     }
 
+    /// Whether it says that the server is not what it was: gone, or one that takes no writes.
+    pub fn is_of_the_server(&self) -> bool {
+        let Self::Driver(error) = self else { return false };
+        sqlstate(error).is_none_or(|code| code == "25006" || matches!(code.get(..2), Some("08" | "57")))
+    }
+
     pub fn into_error(self) -> MetadataError {
         match self {
             Self::Driver(error) => translate(&error),
@@ -79,7 +85,10 @@ fn sqlstate(error: &sqlx::Error) -> Option<&str> {
 
 pub(super) fn translate(error: &sqlx::Error) -> MetadataError {
     match error {
-        sqlx::Error::Io(error) => unavailable(format!("no connection to postgres: {}", error.kind())),
+        sqlx::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(error) => unavailable(handshake_failure(error)),
+            None => unavailable(format!("no connection to postgres: {}", error.kind())),
+        },
         sqlx::Error::Tls(_) => unavailable("the TLS handshake with postgres failed"),
         sqlx::Error::Protocol(_) => unavailable("postgres answered in no way that is understood"),
         sqlx::Error::PoolTimedOut => unavailable("postgres gave no connection in time"),
@@ -96,6 +105,25 @@ pub(super) fn translate(error: &sqlx::Error) -> MetadataError {
     }
 }
 
+fn handshake_failure(error: &rustls::Error) -> String {
+    use rustls::CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, UnknownIssuer,
+    };
+    let problem = match error {
+        // By another key of an authority of the same name.
+        rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
+            "is by no authority that is believed (sslrootcert)"
+        }
+        rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => "has expired",
+        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
+            "is for another host name"
+        }
+        rustls::Error::InvalidCertificate(_) => "is not valid",
+        _ => return "the TLS handshake with postgres failed".to_owned(),
+    };
+    format!("the TLS handshake with postgres failed: its certificate {problem}")
+}
+
 fn refused(error: &PgDatabaseError) -> MetadataError {
     let code = error.code();
     match (code, code.get(..2).unwrap_or_default()) {
@@ -106,6 +134,14 @@ fn refused(error: &PgDatabaseError) -> MetadataError {
         ("25006", _) => unavailable("postgres takes no writes here: it is read-only, or a standby"),
         ("53300", _) => unavailable("postgres has no connection left"),
         ("55P03", _) => unavailable("another change took too long: a lock was not free in time"),
+        ("08P01", _) if error.message().contains("statement pooling") => unavailable(
+            "a pooler in statement mode is before postgres, and changes need transactions: set its pool_mode to \
+             session or transaction",
+        ),
+        ("08P01", _) => unavailable(
+            "postgres, or a pooler before it, refuses how the connection begins (SQLSTATE 08P01): a pooler takes no \
+             `options` in metadata.postgres.url",
+        ),
         ("57014", _) => unavailable("postgres took too long"),
         ("57P03", _) => unavailable("postgres is starting up or shutting down"),
         ("57P01" | "57P02", _) => unavailable("postgres ended the connection"),

@@ -1,24 +1,28 @@
 //! `liststore migrate` and `liststore check`, as far as they concern Postgres.
 //!
-//! Migrations go upwards only, each in one transaction, under an advisory lock: of two that run at
-//! once, the second waits and finds nothing left to do.
+//! Migrations go upwards only, all that are due in one transaction, under an advisory lock of that
+//! transaction: of two that run at once, the second waits and finds nothing left to do. (A lock of the
+//! session would be left behind in a session of a pooler's.)
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use sqlx::migrate::{Migrate, MigrateError as DriverError};
-use sqlx::{Connection, PgConnection};
+use sqlx::migrate::{Migrate, MigrateError as DriverError, Migration};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::time::timeout;
 
-use super::error::{translate, unavailable};
-use super::options;
+use super::error::{Failure, translate, unavailable};
+use super::hosts::Hosts;
 use super::schema::{self, Inspection, MIGRATION_TABLE, SchemaState};
+use super::url::PostgresUrl;
 use crate::metadata::MetadataError;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// A server that starts waits this long for a Postgres that hangs.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a migration waits for another one, or for a table that servers are using.
-const LOCK_TIME_MAX: Duration = Duration::from_secs(60);
+/// A migration waits this long for another one, or for a table that servers are using.
+const BEGIN_MIGRATION: &str = "BEGIN; SET LOCAL lock_timeout = '60s'";
+/// The number means nothing, and is the same for all.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(4927313804275921174)";
 
 /// One migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub enum MigrateError {
 pub async fn inspect(url: &str) -> Result<Inspection, MetadataError> {
     let look = async {
         let mut connection = connect(url).await?;
-        let inspection = schema::inspect(&mut connection).await?;
+        let inspection = schema::look(&mut connection).await.map_err(Failure::into_error)?;
         // Nothing depends on how the goodbye goes.
         let _ = connection.close().await;
         Ok(inspection)
@@ -61,45 +65,68 @@ pub async fn inspect(url: &str) -> Result<Inspection, MetadataError> {
     timeout(LOOK_TIME_MAX, look).await.unwrap_or_else(|_| Err(unavailable("postgres did not answer within 5 s")))
 }
 
+/// What the URL says of encryption, and what came of it, for `liststore check`.
+pub fn tls(url: &str, inspection: &Inspection) -> Result<String, MetadataError> {
+    let mode = PostgresUrl::parse(url).map_err(unavailable)?.tls;
+    Ok(match &inspection.tls_version {
+        Some(version) => format!("sslmode={mode}, encrypted by {version}"),
+        None => format!("sslmode={mode}, not encrypted"),
+    })
+}
+
 /// Brings a database's schema up to date, or says what that would take.
 pub async fn migrate(url: &str, dry_run: bool) -> Result<MigrationReport, MigrateError> {
     let mut connection = connect(url).await?;
-    if dry_run {
-        let before = schema::inspect(&mut connection).await?;
-        return Ok(MigrationReport { steps: pending(&before.schema)?, before, dry_run });
+    let driver = |error: sqlx::Error| MigrateError::Store(translate(&error));
+    let mut transaction = connection.begin_with(BEGIN_MIGRATION).await.map_err(driver)?;
+    if !dry_run {
+        sqlx::raw_sql(LOCK).execute(&mut *transaction).await.map_err(driver)?;
     }
-    connection.lock().await.map_err(store)?;
-    let before = schema::inspect(&mut connection).await?;
+    let before = schema::inspect(&mut transaction).await.map_err(Failure::into_error)?;
     let steps = pending(&before.schema)?;
+    if dry_run {
+        return Ok(MigrationReport { steps, before, dry_run });
+    }
     if !steps.is_empty() {
-        connection.ensure_migrations_table(MIGRATION_TABLE).await.map_err(store)?;
+        transaction.ensure_migrations_table(MIGRATION_TABLE).await.map_err(store)?;
     }
     for migration in schema::migrations() {
         if steps.iter().any(|step| step.version == migration.version) {
-            connection.apply(MIGRATION_TABLE, &migration).await.map_err(|error| MigrateError::Failed {
+            apply(&mut transaction, &migration).await.map_err(|error| MigrateError::Failed {
                 version: migration.version,
                 description: migration.description.to_string(),
-                message: message_of(&error),
+                message: error.to_string(),
             })?;
         }
     }
-    connection.unlock().await.map_err(store)?;
+    transaction.commit().await.map_err(driver)?;
     let _ = connection.close().await;
     Ok(MigrationReport { before, steps, dry_run })
 }
 
+/// As the driver would apply and list it, without statements that it leaves behind prepared.
+async fn apply(transaction: &mut PgConnection, migration: &Migration) -> Result<(), sqlx::Error> {
+    let began = Instant::now();
+    sqlx::raw_sql(migration.sql.clone()).execute(&mut *transaction).await?;
+    let checksum: String = migration.checksum.iter().map(|byte| format!("{byte:02x}")).collect();
+    let listed = format!(
+        "INSERT INTO {MIGRATION_TABLE} (version, description, success, checksum, execution_time) \
+         VALUES ({}, '{}', TRUE, '\\x{checksum}', {})",
+        migration.version,
+        migration.description.replace('\'', "''"),
+        began.elapsed().as_nanos(),
+    );
+    sqlx::raw_sql(AssertSqlSafe(listed)).execute(transaction).await.map(|_| ())
+}
+
 async fn connect(url: &str) -> Result<PgConnection, MetadataError> {
-    let options = options::parse(url, "liststore-migrate")?.options([("lock_timeout", LOCK_TIME_MAX.as_millis())]);
-    timeout(CONNECT_TIME_MAX, PgConnection::connect_with(&options))
-        .await
-        .map_err(|_| unavailable("postgres gave no connection within 10 s"))?
-        .map_err(|error| translate(&error))
+    Hosts::parse(url, "liststore-migrate")?.connect(CONNECT_TIME_MAX).await.map(|(_, connection)| connection)
 }
 
 /// The steps from what was found to what this build knows.
 fn pending(found: &SchemaState) -> Result<Vec<Step>, MigrateError> {
     let applied = match found {
-        SchemaState::Current { .. } => return Ok(Vec::new()),
+        SchemaState::Current { .. } | SchemaState::NewerServed { .. } => return Ok(Vec::new()),
         SchemaState::Missing { .. } => 0,
         SchemaState::Older { found, .. } => *found,
         SchemaState::Newer { .. } | SchemaState::Foreign { .. } => return Err(MigrateError::Refused(found.clone())),
@@ -115,12 +142,5 @@ fn store(error: DriverError) -> MigrateError {
     match error {
         DriverError::Execute(error) | DriverError::ExecuteMigration(error, _) => MigrateError::Store(translate(&error)),
         other => MigrateError::Store(MetadataError::Internal { reason: other.to_string(), outcome_unknown: false }),
-    }
-}
-
-fn message_of(error: &DriverError) -> String {
-    match error {
-        DriverError::Execute(error) | DriverError::ExecuteMigration(error, _) => error.to_string(),
-        other => other.to_string(),
     }
 }

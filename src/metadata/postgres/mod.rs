@@ -3,9 +3,11 @@
 //! | file | what it owns |
 //! | --- | --- |
 //! | `options` | what the store is opened with, and all time limits |
+//! | `url`, `hosts` | what the URL says, and which of its servers is used |
 //! | `connections` | the bounded set of connections, and the end of those that hang |
 //! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
+//! | `unnamed` | statements that leave nothing behind in a pooler's session |
 //! | `transaction` | one change in one transaction |
 //! | `listener` | hearing of other servers' changes |
 //! | `schema`, `migrate` | the migrations, and how far a database is |
@@ -16,6 +18,7 @@
 mod connections;
 mod entered;
 mod error;
+mod hosts;
 mod listener;
 pub mod migrate;
 mod options;
@@ -23,21 +26,26 @@ mod queries;
 mod rows;
 mod schema;
 mod transaction;
+mod unnamed;
+mod url;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use prometheus::{IntCounter, Registry};
-use sqlx::Connection;
+use sqlx::{Connection, PgConnection};
 
-pub use migrate::{MigrateError, MigrationReport, Step, inspect, migrate};
+pub use migrate::{MigrateError, MigrationReport, Step, inspect, migrate, tls};
 pub use options::PostgresOptions;
 pub use schema::{Inspection, SchemaState};
+pub use url::TlsMode;
 
 use self::connections::Connections;
 use self::error::Failure;
+use self::hosts::Hosts;
 use self::listener::Listener;
-use self::options::{CALL_TIME_MAX, LOAD_TIME_MAX};
+use self::options::{BEGIN, BEGIN_LOAD, BEGIN_SNAPSHOT, CALL_TIME_MAX, LOAD_TIME_MAX};
 use self::transaction::{Decide, Outcome};
 use super::{
     ChangeContext, Changes, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError,
@@ -48,9 +56,19 @@ use crate::domain::{Feature, FeatureId, Limit, Revision, VersionLabel};
 /// More changed features than this are read as a whole reload.
 const CHANGES_MAX: usize = 2_000;
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
-/// One snapshot for several statements, however long they take.
-const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-const ALLOW_LONG_STATEMENTS: &str = "SET LOCAL statement_timeout = '30s'";
+
+/// Says what is wrong with a URL, in words that hold nothing of it but the name of a parameter.
+pub fn check_url(url: &str) -> Result<(), String> {
+    url::PostgresUrl::parse(url).map(|_| ())
+}
+
+/// The database that a URL names, in words that tell it from others and hold no secret.
+pub fn database_named(url: &str) -> String {
+    match url::PostgresUrl::parse(url).ok().and_then(|url| url.database) {
+        Some(name) => format!("postgres database \"{name}\""),
+        None => "postgres' default database".to_owned(),
+    }
+}
 
 /// Definitions in a Postgres that other servers use too.
 pub struct PostgresStore {
@@ -66,24 +84,20 @@ impl PostgresStore {
     /// The first call that reaches Postgres refuses a schema that is not the one this build knows,
     /// as every call after it does until the schema is.
     pub fn open(options: &PostgresOptions, registry: &Registry) -> Result<Self, MetadataError> {
-        let serving = options::serving(&options.url)?;
-        Self::with_metrics(options, serving, registry)
+        let hosts = Arc::new(Hosts::parse(&options.url, "liststore")?);
+        Self::with_metrics(options, hosts, registry)
             .map_err(|error| MetadataError::Internal { reason: error.to_string(), outcome_unknown: false })
     }
 
-    fn with_metrics(
-        options: &PostgresOptions,
-        serving: sqlx::postgres::PgConnectOptions,
-        registry: &Registry,
-    ) -> prometheus::Result<Self> {
+    fn with_metrics(options: &PostgresOptions, hosts: Arc<Hosts>, registry: &Registry) -> prometheus::Result<Self> {
         let collisions = IntCounter::new(
             "liststore_metadata_postgres_collisions_total",
             "Changes that Postgres undid since they collided with others; they were tried again.",
         )?;
         registry.register(Box::new(collisions.clone()))?;
         // One connection listens.
-        let connections = Connections::new(serving.clone(), options.connections_max.max(2) - 1, registry)?;
-        let listener = Listener::new(serving, options.poll_interval, registry)?;
+        let connections = Connections::new(Arc::clone(&hosts), options.connections_max.max(2) - 1, registry)?;
+        let listener = Listener::new(hosts, options.poll_interval, registry)?;
         Ok(Self { connections, listener, collisions })
     }
 
@@ -220,9 +234,8 @@ impl MetadataStore for PostgresStore {
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
         let read = async {
             let mut lease = self.connections.lease().await?;
-            let feature = queries::feature(&mut lease, id).await.map_err(Failure::into_error)?;
-            lease.finished();
-            Ok(feature)
+            let found = read_feature(&mut lease, id).await;
+            self.connections.conclude(lease, found)
         };
         self.connections.within(CALL_TIME_MAX, read).await
     }
@@ -239,9 +252,8 @@ impl MetadataStore for PostgresStore {
         }
         let read = async {
             let mut lease = self.connections.lease().await?;
-            let page = queries::features(&mut lease, filter, after, page_size).await.map_err(Failure::into_error)?;
-            lease.finished();
-            Ok(page)
+            let page = read_features(&mut lease, filter, after, page_size).await;
+            self.connections.conclude(lease, page)
         };
         self.connections.within(CALL_TIME_MAX, read).await
     }
@@ -254,9 +266,8 @@ impl MetadataStore for PostgresStore {
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
         let read = async {
             let mut lease = self.connections.lease().await?;
-            let page = queries::history(&mut lease, id, before, page_size).await.map_err(Failure::into_error)?;
-            lease.finished();
-            Ok(page)
+            let page = read_history(&mut lease, id, before, page_size).await;
+            self.connections.conclude(lease, page)
         };
         self.connections.within(CALL_TIME_MAX, read).await
     }
@@ -264,9 +275,8 @@ impl MetadataStore for PostgresStore {
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
         let read = async {
             let mut lease = self.connections.lease().await?;
-            let definitions = read_definitions(&mut lease).await.map_err(Failure::into_error)?;
-            lease.finished();
-            Ok(definitions)
+            let definitions = read_definitions(&mut lease).await;
+            self.connections.conclude(lease, definitions)
         };
         self.connections.within(LOAD_TIME_MAX, read).await
     }
@@ -282,9 +292,8 @@ impl MetadataStore for PostgresStore {
     async fn changes(&self, since: Revision) -> Result<Option<Changes>, MetadataError> {
         let read = async {
             let mut lease = self.connections.lease().await?;
-            let changes = read_changes(&mut lease, since).await.map_err(Failure::into_error)?;
-            lease.finished();
-            Ok(changes)
+            let changes = read_changes(&mut lease, since).await;
+            self.connections.conclude(lease, changes)
         };
         self.connections.within(CALL_TIME_MAX, read).await
     }
@@ -294,9 +303,42 @@ impl MetadataStore for PostgresStore {
     }
 }
 
-async fn read_definitions(connection: &mut sqlx::PgConnection) -> Result<Definitions, Failure> {
-    let mut snapshot = connection.begin_with(BEGIN_SNAPSHOT).await?;
-    sqlx::raw_sql(ALLOW_LONG_STATEMENTS).execute(&mut *snapshot).await?;
+// Everything is done in transactions: a pooler may give each one another session of Postgres, whose
+// settings are others' too, and a statement that is prepared in one is known in no other.
+
+async fn read_feature(connection: &mut PgConnection, id: &FeatureId) -> Result<Option<Feature>, Failure> {
+    let mut transaction = connection.begin_with(BEGIN).await?;
+    let found = queries::feature(&mut transaction, id).await?;
+    transaction.commit().await?;
+    Ok(found)
+}
+
+async fn read_features(
+    connection: &mut PgConnection,
+    filter: &FeatureFilter,
+    after: Option<&FeatureId>,
+    page_size: Limit,
+) -> Result<Page<Feature>, Failure> {
+    let mut transaction = connection.begin_with(BEGIN).await?;
+    let page = queries::features(&mut transaction, filter, after, page_size).await?;
+    transaction.commit().await?;
+    Ok(page)
+}
+
+async fn read_history(
+    connection: &mut PgConnection,
+    id: &FeatureId,
+    before: Option<Revision>,
+    page_size: Limit,
+) -> Result<Option<Page<HistoryEntry>>, Failure> {
+    let mut transaction = connection.begin_with(BEGIN).await?;
+    let page = queries::history(&mut transaction, id, before, page_size).await?;
+    transaction.commit().await?;
+    Ok(page)
+}
+
+async fn read_definitions(connection: &mut PgConnection) -> Result<Definitions, Failure> {
+    let mut snapshot = connection.begin_with(BEGIN_LOAD).await?;
     let revision = queries::revision(&mut snapshot).await?;
     let features = queries::definitions(&mut snapshot).await?;
     snapshot.commit().await?;
@@ -304,12 +346,13 @@ async fn read_definitions(connection: &mut sqlx::PgConnection) -> Result<Definit
 }
 
 /// `None` if that cannot be told from the history: then everything is to be read.
-async fn read_changes(connection: &mut sqlx::PgConnection, since: Revision) -> Result<Option<Changes>, Failure> {
-    if queries::revision(connection).await? == since {
-        return Ok(Some(Changes { revision: since, features: Vec::new() }));
-    }
+async fn read_changes(connection: &mut PgConnection, since: Revision) -> Result<Option<Changes>, Failure> {
     let mut snapshot = connection.begin_with(BEGIN_SNAPSHOT).await?;
     let revision = queries::revision(&mut snapshot).await?;
+    if revision == since {
+        snapshot.commit().await?;
+        return Ok(Some(Changes { revision, features: Vec::new() }));
+    }
     let (ids, count) = queries::changes(&mut snapshot, since, CHANGES_MAX as i64).await?;
     // Every revision has one entry. If some are missing, or the revision went back since another
     // state was restored, then the history does not lead from there to here.

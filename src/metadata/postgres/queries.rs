@@ -7,26 +7,27 @@ use sqlx::PgConnection;
 
 use super::error::Failure;
 use super::rows::{self, FeatureRow, HistoryRow};
+use super::unnamed::Unnamed;
 use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Limit, Revision, VersionLabel};
 use crate::metadata::{FeatureFilter, HistoryEntry, MetadataError, Page};
 
 type Connection = PgConnection;
 
 pub(super) async fn revision(connection: &mut Connection) -> Result<Revision, Failure> {
-    let row = sqlx::query_file!("metadata_sql/queries/revision.sql").fetch_one(connection).await?;
+    let row = sqlx::query_file!("metadata_sql/queries/revision.sql").fetch_one(Unnamed(connection)).await?;
     Ok(rows::present_revision(row.revision)?)
 }
 
 /// Locks the revision until the transaction ends, and takes the next one.
 pub(super) async fn next_revision(connection: &mut Connection) -> Result<Revision, Failure> {
-    let row = sqlx::query_file!("metadata_sql/queries/next_revision.sql").fetch_one(connection).await?;
+    let row = sqlx::query_file!("metadata_sql/queries/next_revision.sql").fetch_one(Unnamed(connection)).await?;
     Ok(rows::present_revision(row.revision)?)
 }
 
 pub(super) async fn feature(connection: &mut Connection, id: &FeatureId) -> Result<Option<Feature>, Failure> {
     let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
     let found = sqlx::query_file_as!(FeatureRow, "metadata_sql/queries/feature.sql", entity_type, name)
-        .fetch_all(connection)
+        .fetch_all(Unnamed(connection))
         .await?;
     Ok(rows::features(found)?.pop())
 }
@@ -47,13 +48,14 @@ pub(super) async fn features(
         after.map(|id| id.name.as_str()),
         one_more(page_size),
     )
-    .fetch_all(connection)
+    .fetch_all(Unnamed(connection))
     .await?;
     Ok(page(rows::features(found)?, page_size))
 }
 
 pub(super) async fn definitions(connection: &mut Connection) -> Result<Vec<Feature>, Failure> {
-    let found = sqlx::query_file_as!(FeatureRow, "metadata_sql/queries/definitions.sql").fetch_all(connection).await?;
+    let found =
+        sqlx::query_file_as!(FeatureRow, "metadata_sql/queries/definitions.sql").fetch_all(Unnamed(connection)).await?;
     Ok(rows::features(found)?)
 }
 
@@ -65,7 +67,7 @@ pub(super) async fn changes(
     limit: i64,
 ) -> Result<(Vec<FeatureId>, u64), Failure> {
     let found = sqlx::query_file!("metadata_sql/queries/changes.sql", rows::number(since.0), limit)
-        .fetch_all(connection)
+        .fetch_all(Unnamed(connection))
         .await?;
     let count = found.iter().map(|row| row.changes.unsigned_abs()).sum();
     let ids: Result<_, MetadataError> = found.iter().map(|row| rows::changed_id(&row.entity_type, &row.name)).collect();
@@ -74,7 +76,7 @@ pub(super) async fn changes(
 
 pub(super) async fn changed_features(connection: &mut Connection, since: Revision) -> Result<Vec<Feature>, Failure> {
     let found = sqlx::query_file_as!(FeatureRow, "metadata_sql/queries/changed_features.sql", rows::number(since.0))
-        .fetch_all(connection)
+        .fetch_all(Unnamed(connection))
         .await?;
     Ok(rows::features(found)?)
 }
@@ -90,7 +92,7 @@ pub(super) async fn last_generation(
         id.name.as_str(),
         label.as_str(),
     )
-    .fetch_optional(connection)
+    .fetch_optional(Unnamed(connection))
     .await?;
     Ok(found.map(|row| rows::last_generation(id, label, row.last_generation)).transpose()?)
 }
@@ -108,14 +110,14 @@ pub(super) async fn put_generation(
         label.as_str(),
         rows::number(generation.as_u64()),
     )
-    .execute(connection)
+    .execute(Unnamed(connection))
     .await?;
     Ok(())
 }
 
 /// Writes the feature's own row; its versions have rows of their own.
 pub(super) async fn put_feature(connection: &mut Connection, feature: &Feature) -> Result<(), Failure> {
-    let labels = serde_json::json!(feature.labels);
+    let labels = serde_json::json!(feature.labels.as_map());
     sqlx::query_file!(
         "metadata_sql/queries/put_feature.sql",
         feature.id.entity_type.as_str(),
@@ -130,7 +132,7 @@ pub(super) async fn put_feature(connection: &mut Connection, feature: &Feature) 
         rows::nanos(feature.updated_at)?,
         rows::number(feature.revision.0),
     )
-    .execute(connection)
+    .execute(Unnamed(connection))
     .await?;
     Ok(())
 }
@@ -152,14 +154,14 @@ pub(super) async fn put_version(
         rows::nanos(version.created_at)?,
         rows::number(version.revision.0),
     )
-    .execute(connection)
+    .execute(Unnamed(connection))
     .await?;
     Ok(())
 }
 
 pub(super) async fn delete_feature(connection: &mut Connection, id: &FeatureId) -> Result<(), Failure> {
     sqlx::query_file!("metadata_sql/queries/delete_feature.sql", id.entity_type.as_str(), id.name.as_str())
-        .execute(connection)
+        .execute(Unnamed(connection))
         .await?;
     Ok(())
 }
@@ -171,7 +173,7 @@ pub(super) async fn delete_version(
 ) -> Result<(), Failure> {
     let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
     sqlx::query_file!("metadata_sql/queries/delete_version.sql", entity_type, name, label.as_str())
-        .execute(connection)
+        .execute(Unnamed(connection))
         .await?;
     Ok(())
 }
@@ -193,7 +195,7 @@ pub(super) async fn add_history(
         entry.before,
         entry.after,
     )
-    .execute(connection)
+    .execute(Unnamed(connection))
     .await?;
     Ok(())
 }
@@ -214,11 +216,12 @@ pub(super) async fn history(
         before.map_or(i64::MAX, |revision| rows::number(revision.0)),
         one_more(page_size),
     )
-    .fetch_all(&mut *connection)
+    .fetch_all(Unnamed(&mut *connection))
     .await?;
     if found.is_empty() {
-        let known =
-            sqlx::query_file!("metadata_sql/queries/has_history.sql", entity_type, name).fetch_one(connection).await?;
+        let known = sqlx::query_file!("metadata_sql/queries/has_history.sql", entity_type, name)
+            .fetch_one(Unnamed(connection))
+            .await?;
         if !known.exists {
             return Ok(None);
         }
@@ -229,7 +232,7 @@ pub(super) async fn history(
 
 /// Tells all servers of a new revision, once the transaction commits.
 pub(super) async fn notify(connection: &mut Connection, revision: Revision) -> Result<(), Failure> {
-    sqlx::query_file!("metadata_sql/queries/notify.sql", revision.0.to_string()).execute(connection).await?;
+    sqlx::query_file!("metadata_sql/queries/notify.sql", revision.0.to_string()).execute(Unnamed(connection)).await?;
     Ok(())
 }
 
@@ -240,15 +243,23 @@ pub(super) struct ServerRow {
     pub server_version_number: i32,
     pub encoding: String,
     pub has_migrations: bool,
+    pub has_compatibility: bool,
+    /// Such as `TLSv1.3`, of the connection as Postgres sees it; none where it is not encrypted.
+    pub tls_version: Option<String>,
 }
 
-pub(super) async fn server(connection: &mut Connection) -> Result<ServerRow, sqlx::Error> {
-    sqlx::query_file_as!(ServerRow, "metadata_sql/queries/server.sql").fetch_one(connection).await
+pub(super) async fn server(connection: &mut Connection) -> Result<ServerRow, Failure> {
+    Ok(sqlx::query_file_as!(ServerRow, "metadata_sql/queries/server.sql").fetch_one(Unnamed(connection)).await?)
+}
+
+/// The oldest schema whose servers can work with this one.
+pub(super) async fn served_from(connection: &mut Connection) -> Result<i64, Failure> {
+    Ok(sqlx::query_file!("metadata_sql/queries/compatibility.sql").fetch_one(Unnamed(connection)).await?.served_from)
 }
 
 /// The applied migrations: number and checksum, in order.
-pub(super) async fn migrations(connection: &mut Connection) -> Result<Vec<(i64, Vec<u8>)>, sqlx::Error> {
-    let found = sqlx::query_file!("metadata_sql/queries/migrations.sql").fetch_all(connection).await?;
+pub(super) async fn migrations(connection: &mut Connection) -> Result<Vec<(i64, Vec<u8>)>, Failure> {
+    let found = sqlx::query_file!("metadata_sql/queries/migrations.sql").fetch_all(Unnamed(connection)).await?;
     Ok(found.into_iter().map(|row| (row.version, row.checksum)).collect())
 }
 

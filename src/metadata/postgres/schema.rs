@@ -3,9 +3,10 @@
 use std::fmt;
 
 use sqlx::migrate::{Migration, MigrationType};
-use sqlx::{PgConnection, SqlSafeStr};
+use sqlx::{Connection, PgConnection, SqlSafeStr};
 
-use super::error::{translate, unavailable};
+use super::error::{Failure, unavailable};
+use super::options::BEGIN;
 use super::queries;
 use crate::metadata::MetadataError;
 
@@ -15,11 +16,18 @@ pub(super) const MIGRATION_TABLE: &str = "liststore_schema_migration";
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// All migrations, oldest first: number, what each brings, its file. Landed ones never change.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "list features, their versions, generations and history",
-    include_str!("../../../metadata_sql/migrations/0001_list_features.sql"),
-)];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (
+        1,
+        "list features, their versions, generations and history",
+        include_str!("../../../metadata_sql/migrations/0001_list_features.sql"),
+    ),
+    (
+        2,
+        "which older servers can work with the schema, and the form of history entries",
+        include_str!("../../../metadata_sql/migrations/0002_compatibility.sql"),
+    ),
+];
 
 pub(super) fn migrations() -> Vec<Migration> {
     MIGRATIONS
@@ -44,9 +52,16 @@ pub enum SchemaState {
         found: i64,
         known: i64,
     },
+    /// Newer, and made so that servers like this one can go on with it.
+    NewerServed {
+        found: i64,
+        known: i64,
+    },
+    /// Newer, and of use to servers of the schema `served_from` and newer ones only.
     Newer {
         found: i64,
         known: i64,
+        served_from: Option<i64>,
     },
     /// The migration of this number is not the one that this build knows.
     Foreign {
@@ -55,8 +70,9 @@ pub enum SchemaState {
 }
 
 impl SchemaState {
-    pub fn is_current(&self) -> bool {
-        matches!(self, Self::Current { .. })
+    /// Whether this server can work with it.
+    pub fn is_served(&self) -> bool {
+        matches!(self, Self::Current { .. } | Self::NewerServed { .. })
     }
 }
 
@@ -69,11 +85,21 @@ impl fmt::Display for SchemaState {
             Self::Older { found, known } => {
                 write!(f, "the schema is at version {found}, and this server needs {known}: run `liststore migrate`")
             }
-            Self::Newer { found, known } => write!(
+            Self::NewerServed { found, known } => write!(
                 f,
-                "the schema is at version {found}, newer than the {known} that this server knows: \
-                 run a newer `liststore serve`"
+                "the schema is at version {found}, newer than the {known} that this server knows, and can be served by it"
             ),
+            Self::Newer { found, known, served_from } => {
+                write!(
+                    f,
+                    "the schema is at version {found}, newer than the {known} that this server knows, which cannot \
+                     work with it: run a newer `liststore serve`"
+                )?;
+                match served_from {
+                    Some(needed) => write!(f, ", one that knows version {needed}"),
+                    None => Ok(()),
+                }
+            }
             Self::Foreign { version } => write!(
                 f,
                 "migration {version} in this database is not the one that this server knows: \
@@ -90,29 +116,43 @@ pub struct Inspection {
     /// Such as `15.14`.
     pub server_version: String,
     pub schema: SchemaState,
+    /// Such as `TLSv1.3`, of the connection as Postgres sees it; none where it is not encrypted.
+    pub tls_version: Option<String>,
+}
+
+/// As [`inspect`], in a transaction of its own.
+pub(super) async fn look(connection: &mut PgConnection) -> Result<Inspection, Failure> {
+    let mut transaction = connection.begin_with(BEGIN).await?;
+    let inspection = inspect(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(inspection)
 }
 
 /// Looks at a database. One that can never hold the schema is an error that says why.
-pub(super) async fn inspect(connection: &mut PgConnection) -> Result<Inspection, MetadataError> {
-    let server = queries::server(connection).await.map_err(|error| translate(&error))?;
+pub(super) async fn inspect(transaction: &mut PgConnection) -> Result<Inspection, Failure> {
+    let server = queries::server(transaction).await?;
     if server.server_version_number < SERVER_VERSION_MIN {
-        return Err(unavailable(format!("postgres {} is too old: 13 is the oldest supported", server.server_version)));
+        let problem = format!("postgres {} is too old: 13 is the oldest supported", server.server_version);
+        return Err(unavailable(problem).into());
     }
     if server.encoding != "UTF8" {
-        return Err(unavailable(format!(
+        let problem = format!(
             "the database \"{}\" has the encoding {}: create one with ENCODING 'UTF8'",
             server.database, server.encoding
-        )));
+        );
+        return Err(unavailable(problem).into());
     }
-    let applied = if server.has_migrations {
-        queries::migrations(connection).await.map_err(|error| translate(&error))?
-    } else {
-        Vec::new()
-    };
-    Ok(Inspection { database: server.database, server_version: server.server_version, schema: compare(&applied) })
+    let applied = if server.has_migrations { queries::migrations(transaction).await? } else { Vec::new() };
+    let served_from = if server.has_compatibility { Some(queries::served_from(transaction).await?) } else { None };
+    Ok(Inspection {
+        database: server.database,
+        server_version: server.server_version,
+        schema: compare(&applied, served_from),
+        tls_version: server.tls_version,
+    })
 }
 
-fn compare(applied: &[(i64, Vec<u8>)]) -> SchemaState {
+fn compare(applied: &[(i64, Vec<u8>)], served_from: Option<i64>) -> SchemaState {
     let known = migrations();
     let newest = known.last().map_or(0, |migration| migration.version);
     for (version, checksum) in applied {
@@ -124,16 +164,19 @@ fn compare(applied: &[(i64, Vec<u8>)]) -> SchemaState {
     }
     match applied.last() {
         None => SchemaState::Missing { known: newest },
-        Some((found, _)) if *found > newest => SchemaState::Newer { found: *found, known: newest },
+        Some((found, _)) if *found > newest => match served_from {
+            Some(needed) if needed <= newest => SchemaState::NewerServed { found: *found, known: newest },
+            served_from => SchemaState::Newer { found: *found, known: newest, served_from },
+        },
         Some((found, _)) if *found < newest => SchemaState::Older { found: *found, known: newest },
         Some((found, _)) => SchemaState::Current { version: *found },
     }
 }
 
-/// Refuses a database whose schema is not the one that this build knows.
-pub(super) async fn require_current(connection: &mut PgConnection) -> Result<(), MetadataError> {
-    let state = inspect(connection).await?.schema;
-    if state.is_current() { Ok(()) } else { Err(unavailable(state.to_string())) }
+/// Refuses a database with whose schema this build cannot work.
+pub(super) async fn require_served(connection: &mut PgConnection) -> Result<(), MetadataError> {
+    let state = look(connection).await.map_err(Failure::into_error)?.schema;
+    if state.is_served() { Ok(()) } else { Err(unavailable(state.to_string())) }
 }
 
 #[cfg(test)]
@@ -142,8 +185,10 @@ mod tests {
 
     /// The SHA-384 of every migration that has landed. A landed migration never changes: databases
     /// remember its checksum, and a changed one would never reach them. Add a new one instead.
-    const LANDED: [(i64, &str); 1] =
-        [(1, "77eee43905eee3f1bf15a49c3b871f27fb9da2666a10cfd66921dd60de87bc543b19ba6e918693ee326bdac5c98d3fd4")];
+    const LANDED: [(i64, &str); 2] = [
+        (1, "77eee43905eee3f1bf15a49c3b871f27fb9da2666a10cfd66921dd60de87bc543b19ba6e918693ee326bdac5c98d3fd4"),
+        (2, "0c2c9e73f743664815eb8c078e5c1e88b230531ff985a91de19933c0b64ae9df779eabab269cdf3e99f1dd1e89494311"),
+    ];
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -175,10 +220,14 @@ mod tests {
     fn a_schema_is_told_apart_by_its_migrations() {
         let known: Vec<_> = migrations().into_iter().map(|m| (m.version, m.checksum.to_vec())).collect();
         let newest = known.len() as i64;
-        assert_eq!(compare(&[]), SchemaState::Missing { known: newest });
-        assert_eq!(compare(&known), SchemaState::Current { version: newest });
+        assert_eq!(compare(&[], None), SchemaState::Missing { known: newest });
+        assert_eq!(compare(&known[..1], None), SchemaState::Older { found: 1, known: newest });
+        assert_eq!(compare(&known, Some(1)), SchemaState::Current { version: newest });
         let newer: Vec<_> = known.iter().cloned().chain([(newest + 1, vec![1])]).collect();
-        assert_eq!(compare(&newer), SchemaState::Newer { found: newest + 1, known: newest });
-        assert_eq!(compare(&[(1, vec![0])]), SchemaState::Foreign { version: 1 });
+        for (served_from, served) in [(None, false), (Some(1), true), (Some(newest), true), (Some(newest + 1), false)] {
+            let state = compare(&newer, served_from);
+            assert_eq!(state.is_served(), served, "{state:?}");
+        }
+        assert_eq!(compare(&[(1, vec![0])], Some(1)), SchemaState::Foreign { version: 1 });
     }
 }

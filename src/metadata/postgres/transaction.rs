@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 
 use super::connections::Connections;
 use super::error::{Failure, commit_was_undone, with_unknown_outcome};
-use super::options::CALL_TIME_MAX;
+use super::options::{BEGIN, CALL_TIME_MAX};
 use super::queries;
 use crate::domain::{Feature, FeatureId, Generation, Revision, VersionLabel};
 use crate::metadata::MetadataError;
@@ -65,7 +65,12 @@ pub(super) async fn change(
                     lease.finished();
                     return Err(error);
                 }
-                Err(failure) => return Err(failure.into_error()),
+                Err(failure) => {
+                    if failure.is_of_the_server() {
+                        connections.suspect();
+                    }
+                    return Err(failure.into_error());
+                }
             }
             committing.store(false, Ordering::Relaxed);
         }
@@ -82,7 +87,7 @@ async fn attempt(
     decide: &Decide<'_>,
     committing: &AtomicBool,
 ) -> Result<Outcome, Failure> {
-    let mut transaction = connection.begin().await?;
+    let mut transaction = connection.begin_with(BEGIN).await?;
     let decided = match prepare(&mut transaction, id, created).await {
         Ok(present) => decide(&present).map(|transition| (present.feature, transition)).map_err(Failure::Refused),
         Err(failure) => Err(failure),

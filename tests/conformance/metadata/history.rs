@@ -2,6 +2,7 @@
 
 use liststore::domain::Revision;
 use liststore::metadata::{Action, FeaturePatch, MetadataError};
+use liststore::wire;
 use serde_json::{Value, to_value};
 
 use super::MetadataBackend;
@@ -22,8 +23,9 @@ pub async fn every_change_is_told_newest_first(backend: &dyn MetadataBackend) {
     let deleted = store.delete_feature(&id, ANY, sixth).await.unwrap();
 
     let json = |definition: &Value| Some(definition.clone());
-    let feature_json = [&created, &updated, &remaining].map(|feature| to_value(feature).unwrap());
-    let version_json = [&version, &changed].map(|changed| to_value(&changed.version).unwrap());
+    let feature_json = [&created, &updated, &remaining].map(|feature| to_value(wire::Feature::from(feature)).unwrap());
+    let version_json =
+        [&version, &changed].map(|changed| to_value(wire::FeatureVersion::from(&changed.version)).unwrap());
     let expected = [
         (created.revision, Action::CreateFeature, None, None, json(&feature_json[0])),
         (updated.revision, Action::UpdateFeature, None, json(&feature_json[0]), json(&feature_json[1])),

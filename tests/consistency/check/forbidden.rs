@@ -60,6 +60,13 @@ impl Script {
         self
     }
 
+    /// The last call was made by the client of the one before.
+    fn by_the_same_client(mut self) -> Self {
+        let [.., before, last] = self.history.calls.as_mut_slice() else { panic!("two calls are needed") };
+        last.client = before.client;
+        self
+    }
+
     /// The server is gone from this moment on, and started again.
     fn killed(mut self, at: u64) -> Self {
         self.history.ends.push(ms(at));
@@ -283,6 +290,18 @@ pub const CASES: &[Case] = &[
         // b was begun after a was acknowledged, so no moment has b without a.
         let script = Script::new().add((1, 2), "a@1").add((3, 4), "b@2");
         script.get((0, 5), "b@2").forbidden(ONE_MOMENT);
+    }),
+    ("a_client_that_is_shown_an_item_and_then_is_not", || {
+        let script = || Script::new().add((0, 9), "b@2").get((1, 2), "b@2").get((3, 4), "").by_the_same_client();
+        script().forbidden("monotonic reads");
+        script().killed(5).forbidden("monotonic reads");
+        script().allowed_by(Promises::Quorum);
+        let removed = Script::new().add((0, 9), "b@2").remove((0, 3), "b", unknown());
+        removed.get((1, 2), "b@2").get((3, 4), "").by_the_same_client().allowed();
+    }),
+    ("a_client_that_is_shown_less_by_a_lower_limit", || {
+        let script = Script::new().add((0, 9), "a@1 b@2").get((1, 2), "b@2 a@1");
+        script.page((3, 4), None, Some(1), "b@2", true).by_the_same_client().allowed();
     }),
     ("a_long_get_sees_one_moment", || {
         let script = Script::new().add((1, 2), "a@1").add((3, 4), "b@2");

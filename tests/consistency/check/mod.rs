@@ -4,12 +4,14 @@
 //! that were ever added together or share a value ([`clusters`]), the definitions of a feature and
 //! the TTL of a version ([`definitions`]). Each of those is judged exactly ([`linear`]). What
 //! spans objects is judged by what must be so at every instant ([`windows`]): whether a page is
-//! the list at one moment. This module must never talk to a server.
+//! the list at one moment. What callers notice first, a list that goes back, is looked for by itself
+//! ([`monotonic`]). This module must never talk to a server.
 
 mod clusters;
 mod definitions;
 mod expiry;
 mod linear;
+mod monotonic;
 mod pages;
 mod story;
 mod windows;
@@ -83,6 +85,7 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
             continue;
         }
         if history.promises == Promises::Linearizable {
+            violations.extend(monotonic::check(history, story));
             violations.extend(clusters::check(history, story)?);
         }
         violations.extend(windows::check(history, story));

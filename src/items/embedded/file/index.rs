@@ -1,11 +1,24 @@
 //! The sparse index of a data file: for each block, its first list's hash, its first item's
 //! timestamp, and its place. Also the file's last bytes, which tell where the index is.
 
+use std::cmp::Reverse;
+use std::ops::Range;
+
 use super::super::codec::{u32_at, u64_at};
 use super::{FORMAT, FileId, MAGIC, Summary, TRAILER_LEN};
 
 /// Bytes of a place in the index.
 const PLACE_LEN: usize = 24;
+
+/// The first number below `end` of which something does not hold that holds of all before it.
+fn partition_point(end: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, end);
+    while low < high {
+        let middle = low.midpoint(high);
+        if holds(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Index {
@@ -50,17 +63,22 @@ impl Index {
     /// The first block that can hold items of a list that are not newer than `ceiling`. It holds
     /// some of the list's items, or of a list before it, if the list is in the file at all.
     pub fn find(&self, hash: u64, ceiling: u64, collisions: bool) -> usize {
-        let (mut low, mut high) = (0, self.blocks());
-        while low < high {
-            let middle = low.midpoint(high);
-            let before = self.hashes[middle] < hash
-                || (!collisions && self.hashes[middle] == hash && self.newest[middle] > ceiling);
-            if before { low = middle + 1 } else { high = middle }
-        }
-        low.saturating_sub(1)
+        let is_before = |block: usize| {
+            self.hashes[block] < hash || (!collisions && self.hashes[block] == hash && self.newest[block] > ceiling)
+        };
+        partition_point(self.blocks(), is_before).saturating_sub(1)
     }
 
-    pub fn encode(&self, id: FileId, summary: &Summary) -> Vec<u8> {
+    /// The blocks that begin with an item of this list and timestamp. For files without collisions.
+    pub fn tied(&self, hash: u64, timestamp: u64) -> Range<usize> {
+        let order = |block: usize| (self.hashes[block], Reverse(self.newest[block]));
+        let wanted = (hash, Reverse(timestamp));
+        partition_point(self.blocks(), |block| order(block) < wanted)..partition_point(self.blocks(), |block| {
+            order(block) <= wanted
+        })
+    }
+
+    pub fn encode(&self, id: FileId, tag: u32, summary: &Summary) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.blocks() * PLACE_LEN + TRAILER_LEN);
         for i in 0..self.blocks() {
             for number in [self.hashes[i], self.newest[i], self.offsets[i]] {
@@ -75,7 +93,7 @@ impl Index {
         bytes.extend_from_slice(&(*partition as u32).to_le_bytes());
         bytes.extend_from_slice(&u32::from(*collisions).to_le_bytes());
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&tag.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         bytes.extend_from_slice(&MAGIC[..4]);
@@ -92,6 +110,11 @@ impl Index {
             && end.checked_add(index_len)?.checked_add(TRAILER_LEN as u64)? == file_len
             && end >= MAGIC.len() as u64;
         sound.then_some(end)
+    }
+
+    /// The short form of the store that the file belongs to, from its trailer.
+    pub fn tag_of(trailer: &[u8]) -> Option<u32> {
+        u32_at(trailer, 60)
     }
 
     /// Reads index and trailer back.

@@ -9,8 +9,10 @@ use super::super::codec::{take_bytes, take_varint, u32_at};
 use super::super::disk::{Disk, DiskFile};
 use super::super::error::{Damage, OpenError, ReadError};
 use super::super::list_id::ListId;
+use super::super::manifest::Owner;
 use super::super::merge::Source;
 use super::super::row::RowCursor;
+use super::super::seek::Start;
 use super::{CHECKSUM_LEN, FLAG_CLEARED, FileId, Index, MAGIC, Summary, TRAILER_LEN, block_checksum, file_path};
 
 /// An open data file.
@@ -20,6 +22,8 @@ pub struct DataFile {
     /// Bytes on disk.
     pub bytes: u64,
     pub index: Index,
+    /// The short form of the store that it belonged to when it was opened.
+    tag: u32,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
 }
@@ -33,7 +37,7 @@ impl DataFile {
         index: Index,
         summary: Summary,
     ) -> Self {
-        Self { id, summary, bytes, index, path, file }
+        Self { id, summary, bytes, index, tag: 0, path, file }
     }
 
     /// Opens a file of the length that the manifest names, and reads its index.
@@ -63,7 +67,15 @@ impl DataFile {
             Index::offset_of(&trailer, len).ok_or_else(|| damaged(trailer_at, "its last bytes make no sense"))?;
         let (index, summary) = Index::decode(&read(index_at, len - index_at)?, id)
             .ok_or_else(|| damaged(index_at, "the checksum of its index does not hold"))?;
-        Ok(Self { id, summary, bytes, index, path, file })
+        Ok(Self { id, summary, bytes, index, tag: Index::tag_of(&trailer).unwrap_or(0), path, file })
+    }
+
+    /// Refuses a file that comes from another store, or that says of no store that it is of it although
+    /// it should.
+    pub fn check_owner(&self, owner: Option<Owner>) -> Result<(), Damage> {
+        let ours = owner.is_none_or(|owner| self.tag == owner.tag() || (self.tag == 0 && self.id < owner.from_file));
+        let foreign = || Damage { file: self.path.clone(), offset: 0, what: "it belongs to another store" };
+        if ours { Ok(()) } else { Err(foreign()) }
     }
 
     pub fn path(&self) -> &Path {
@@ -120,6 +132,26 @@ pub(super) fn take_entry<'a>(block: &'a [u8], at: &mut usize) -> Option<BlockEnt
     Some(BlockEntry { list: (!list.is_empty()).then_some(list), cleared: flags & FLAG_CLEARED != 0, row })
 }
 
+/// The first block that can hold items of a list that are wanted. It holds some of the list's items, or
+/// of a list before it, if the list is in the file at all.
+fn first_block(file: &DataFile, list: &ListId, start: &Start) -> Result<usize, ReadError> {
+    let first = file.index.find(list.hash(), start.ceiling, file.summary.collisions);
+    if start.below.is_none() || file.summary.collisions {
+        return Ok(first);
+    }
+    // The blocks behind it whose first item has that very timestamp: of these the index cannot tell.
+    let tied = file.index.tied(list.hash(), start.ceiling);
+    let (mut low, mut high) = (tied.start, tied.end);
+    while low < high {
+        let middle = low.midpoint(high);
+        let block = file.block(middle)?;
+        let entry = take_entry(&block, &mut 0).ok_or_else(|| file.malformed(middle))?;
+        let row = RowCursor::new(block.slice(entry.row)).map_err(|_| file.malformed(middle))?;
+        if start.is_behind(&row) { low = middle + 1 } else { high = middle }
+    }
+    Ok(first.max(low.saturating_sub(1)))
+}
+
 /// Walks the items that a file holds of one list.
 pub struct ListCursor {
     file: Arc<DataFile>,
@@ -134,10 +166,9 @@ pub struct ListCursor {
 }
 
 impl ListCursor {
-    /// Stands on a row that holds the newest items not newer than `ceiling`, or newer ones. `None`
-    /// if the list is not in the file.
-    pub fn open(file: &Arc<DataFile>, list: &ListId, ceiling: u64) -> Result<Option<Self>, ReadError> {
-        let mut number = file.index.find(list.hash(), ceiling, file.summary.collisions);
+    /// Stands on the first item that is wanted. `None` if the list is not in the file.
+    pub fn open(file: &Arc<DataFile>, list: &ListId, start: &Start) -> Result<Option<Self>, ReadError> {
+        let mut number = first_block(file, list, start)?;
         while number < file.index.blocks() {
             let block = file.block(number)?;
             let mut at = 0;
@@ -156,6 +187,9 @@ impl ListCursor {
                         done: false,
                     };
                     cursor.skip_empty_rows()?;
+                    while start.is_behind(&cursor.row) {
+                        cursor.advance()?;
+                    }
                     return Ok(Some(cursor));
                 }
             }

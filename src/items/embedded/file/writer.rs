@@ -27,6 +27,7 @@ pub trait Pace {
 
 pub struct FileWriter {
     id: FileId,
+    tag: u32,
     file: Arc<dyn DiskFile>,
     path: std::path::PathBuf,
     summary: Summary,
@@ -44,6 +45,8 @@ pub struct FileWriter {
     cleared: bool,
     row: RowBuilder,
     row_newest: u64,
+    /// Bytes of the row's first value, if it is longer than a row should be.
+    row_oversize: usize,
     samples: Vec<u64>,
     sample_every: u64,
 }
@@ -55,6 +58,7 @@ impl FileWriter {
         let summary = Summary { partition, items: 0, deleted: 0, half_expired_at: u64::MAX, collisions: false };
         Ok(Self {
             id,
+            tag: 0,
             file,
             path,
             summary,
@@ -69,6 +73,7 @@ impl FileWriter {
             cleared: false,
             row: RowBuilder::default(),
             row_newest: 0,
+            row_oversize: 0,
             samples: Vec::new(),
             sample_every: 1,
         })
@@ -76,6 +81,12 @@ impl FileWriter {
 
     pub fn id(&self) -> FileId {
         self.id
+    }
+
+    /// Notes which store the file belongs to, in short.
+    pub fn with_tag(mut self, tag: u32) -> Self {
+        self.tag = tag;
+        self
     }
 
     /// Begins a list, which must follow the one before it in order.
@@ -90,11 +101,15 @@ impl FileWriter {
 
     /// Appends an item to the list, in the list's order.
     pub fn push(&mut self, entry: &Entry, value: &[u8], pace: &mut dyn Pace) -> Result<(), WriteError> {
-        if self.row.count() > 0 && self.row.body_len() + value.len() > ROW_BYTES {
+        // Items that share a long value lie behind it: each in a row of its own would repeat it.
+        let (room, needed) =
+            if self.row.repeats(value) { (ROW_BYTES + self.row_oversize, 0) } else { (ROW_BYTES, value.len()) };
+        if self.row.count() > 0 && self.row.body_len() + needed > room {
             self.end_row(pace)?;
         }
         if self.row.count() == 0 {
             self.row_newest = entry.timestamp;
+            self.row_oversize = if value.len() > ROW_BYTES { value.len() } else { 0 };
         }
         self.row.push(entry.timestamp, entry.expires_at, entry.deleted, value);
         self.summary.items += 1;
@@ -121,7 +136,7 @@ impl FileWriter {
             self.end_row(pace)?;
         }
         if self.row.count() == 0 {
-            self.row_newest = newest;
+            (self.row_newest, self.row_oversize) = (newest, 0);
         }
         if !self.row.push_row(row, inspected) {
             return Ok(false);
@@ -234,7 +249,7 @@ impl FileWriter {
             let middle = self.samples.len() / 2;
             self.summary.half_expired_at = *self.samples.select_nth_unstable(middle).1;
         }
-        self.buffer.extend_from_slice(&self.index.encode(self.id, &self.summary));
+        self.buffer.extend_from_slice(&self.index.encode(self.id, self.tag, &self.summary));
         self.write_out(pace)?;
         self.file.sync().map_err(WriteError::Unknown)?;
         Ok(DataFile::new(self.id, self.path, self.file, self.written, self.index, self.summary))
@@ -319,5 +334,32 @@ mod tests {
             items
         };
         assert!(items_of(&by_rows) == items_of(&by_items));
+    }
+
+    /// 63 kB in the log are not 63 MB in a file.
+    #[test]
+    fn a_long_value_that_many_items_share_is_written_a_few_times() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = FileWriter::create(&RealDisk, dir.path(), 1, 0).unwrap();
+        let list = ListId::from_bytes(b"list", HASH);
+        writer.begin_list(&list, false);
+        let mut row = RowBuilder::default();
+        (0..1_000).for_each(|n| row.push(1_000 - n, 5_000, false, &[7; 63_000]));
+        row.push(0, 5_000, false, b"another");
+        let mut items = RowCursor::new(row.finish()).unwrap();
+        while let Some(entry) = items.entry() {
+            writer.push(entry, items.value(), &mut AtOnce).unwrap();
+            items.advance().unwrap();
+        }
+        writer.end_list(&mut AtOnce).unwrap();
+        let file = Arc::new(writer.finish(&mut AtOnce).unwrap());
+        assert!(file.bytes < 3 * 63_000, "{}", file.bytes);
+        let mut scan = Scan::new(file, HASH).unwrap();
+        let mut source = ScanSource::new(&mut scan).unwrap();
+        for n in 0..1_000 {
+            assert_eq!((source.entry().unwrap().timestamp, source.value().len()), (1_000 - n, 63_000));
+            source.advance().unwrap();
+        }
+        assert_eq!(source.value(), b"another");
     }
 }

@@ -7,6 +7,7 @@ use super::super::disk::{Disk, read_all};
 use super::super::error::{Damage, ReadError};
 use super::frame::{FrameBuffer, Kind, SEGMENT_HEADER_LEN, SegmentHeader, frame_at, new_salt};
 use super::{Position, segment_path};
+use crate::domain::StoreId;
 
 /// A piece of a segment's copy, and where in the segment it stands.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub fn segment(
 
 /// The segment after the last one, empty. Its header says that all before it is durable: so any
 /// damage to the copy is found out, and never taken for a torn tail.
-pub fn last_segment(number: u32) -> Piece {
-    let header = SegmentHeader { number, salt: new_salt(), durable: Position::start_of(number) };
+pub fn last_segment(number: u32, store: Option<StoreId>) -> Piece {
+    let header = SegmentHeader { number, salt: new_salt(), durable: Position::start_of(number), store };
     Piece { offset: 0, bytes: header.encode().to_vec() }
 }

@@ -15,6 +15,8 @@ use super::Position;
 
 use bytes::Bytes;
 
+use crate::domain::StoreId;
+
 pub const SEGMENT_HEADER_LEN: usize = 64;
 pub const FRAME_HEADER_LEN: usize = 24;
 /// Frames begin at multiples of this.
@@ -48,6 +50,8 @@ pub struct SegmentHeader {
     pub salt: u64,
     /// How far the log was durable when the segment was begun.
     pub durable: Position,
+    /// The store that the log belongs to.
+    pub store: Option<StoreId>,
 }
 
 impl SegmentHeader {
@@ -57,6 +61,7 @@ impl SegmentHeader {
         bytes[8..12].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.salt.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.durable.as_u64().to_le_bytes());
+        bytes[32..48].copy_from_slice(&self.store.map_or(0, StoreId::number).to_le_bytes());
         let checksum = crc32c::crc32c(&bytes[..SEGMENT_HEADER_LEN - 4]);
         bytes[SEGMENT_HEADER_LEN - 4..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -70,6 +75,7 @@ impl SegmentHeader {
             number: u32_at(bytes, 8)?,
             salt: u64_at(bytes, 16)?,
             durable: Position::from_u64(u64_at(bytes, 24)?),
+            store: StoreId::new(u128::from(u64_at(bytes, 40)?) << 64 | u128::from(u64_at(bytes, 32)?)),
         };
         sound.then_some(header)
     }
@@ -182,6 +188,8 @@ fn header_at(segment: &[u8], salt: u64, offset: usize) -> Option<(usize, Positio
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub kind: Kind,
+    /// How far the log was durable when the frame was written.
+    pub durable: Position,
     pub body: &'a [u8],
     /// Where the next frame begins.
     pub end: usize,
@@ -189,7 +197,7 @@ pub struct Frame<'a> {
 
 /// The frame at a place of a segment; `None` if no sound one is there.
 pub fn frame_at(segment: &[u8], salt: u64, offset: usize) -> Option<Frame<'_>> {
-    let (body_len, _, body_checksum) = header_at(segment, salt, offset)?;
+    let (body_len, durable, body_checksum) = header_at(segment, salt, offset)?;
     let start = offset + FRAME_HEADER_LEN;
     let end = start.checked_add(body_len)?.checked_next_multiple_of(ALIGNMENT)?;
     let padded = segment.get(start..end)?;
@@ -203,13 +211,13 @@ pub fn frame_at(segment: &[u8], salt: u64, offset: usize) -> Option<Frame<'_>> {
         KIND_SEAL => Kind::Seal,
         _ => return None,
     };
-    Some(Frame { kind, body, end })
+    Some(Frame { kind, durable, body, end })
 }
 
-/// How far the log was durable according to any frame header at or after a place.
-pub fn durable_after(segment: &[u8], salt: u64, offset: usize) -> Option<Position> {
+/// How far the log was durable according to each frame header at or after a place.
+pub fn durable_after(segment: &[u8], salt: u64, offset: usize) -> impl Iterator<Item = Position> {
     let places = (offset.next_multiple_of(ALIGNMENT)..segment.len()).step_by(ALIGNMENT);
-    places.filter_map(|place| header_at(segment, salt, place)).map(|(_, durable, _)| durable).max()
+    places.filter_map(move |place| header_at(segment, salt, place)).map(|(_, durable, _)| durable)
 }
 
 /// A change that was read back, with the oldest timestamp of its row.
@@ -272,10 +280,13 @@ mod tests {
     #[test]
     fn the_format_stays_as_it_is() {
         let durable = Position::new(1, 4_096);
-        let header = SegmentHeader { number: 7, salt: SALT, durable };
+        let header = SegmentHeader { number: 7, salt: SALT, durable, store: None };
         let expected = "4c4953544c4f47010700000000000000efcdab89674523010010000001000000\
                         00000000000000000000000000000000000000000000000000000000e67184e7";
         assert_eq!(hex(&header.encode()), expected);
+        assert_eq!(SegmentHeader::decode(&header.encode()), Some(header));
+        let header = SegmentHeader { store: StoreId::new(0x0123 << 64 | 0x4567), ..header };
+        assert_eq!(hex(&header.encode()[32..48]), "67450000000000002301000000000000");
         assert_eq!(SegmentHeader::decode(&header.encode()), Some(header));
         let mut frame = FrameBuffer::default();
         frame.push(&ListId::from_bytes(b"k\0u-1", HASH), &Change::Clear);
@@ -316,7 +327,7 @@ mod tests {
         // One that begins alike, and one that does not.
         for other in [SALT ^ 1, SALT ^ (1 << 40)] {
             assert!(frame_at(&at(64), other, 64).is_none());
-            assert_eq!(durable_after(&at(64), other, 0), None);
+            assert_eq!(durable_after(&at(64), other, 0).next(), None);
         }
         assert_ne!(new_salt(), new_salt());
         assert_ne!(frame.seal(0, 64, Position::new(0, 64))[..4], [0; 4], "unused space looks like no frame");

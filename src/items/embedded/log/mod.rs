@@ -2,12 +2,14 @@
 //!
 //! It is a row of segments, files that are written from front to back and used again once all
 //! their changes are in data files. `frame` has the format, `writer` appends, `replay` reads it
-//! back after a start, `copy` copies it for a backup.
+//! back after a start, `known` tells beside it how far it is durable, `copy` copies it for a backup.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub mod copy;
 pub mod frame;
+pub mod known;
 pub mod replay;
 pub mod writer;
 
@@ -35,6 +37,12 @@ impl Position {
 
     pub fn from_u64(number: u64) -> Self {
         Self { segment: (number >> 32) as u32, offset: number as u32 }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.segment, self.offset)
     }
 }
 

@@ -3,52 +3,93 @@
 //! The log ends at the first place that holds no sound frame. If anything after that place says
 //! that the log was durable beyond it, then it is no end but damage, and is refused; else it is
 //! what a crash left of a write that nobody acknowledged as durable, and is cut off.
+//!
+//! What is read is not believed to be on the disk. Where an fsync failed, the kernel still shows what it
+//! could not write and never writes it again, and the next fsync succeeds. So each segment with something
+//! that nothing says to be durable is replaced by a copy, in one step: whoever is interrupted while doing
+//! so leaves what was there. The same bytes at the same place would not do: ext4 writes such a block,
+//! and leaves it marked as never written.
 
+use std::io;
 use std::path::Path;
 
 use super::super::disk::{Disk, read_all};
 use super::super::error::{Damage, OpenError};
+use super::super::manifest::Owner;
 use super::super::options::ListHash;
 use super::frame::{self, FrameBuffer, Kind, Record, SEGMENT_HEADER_LEN, SegmentHeader};
 use super::{Position, segment_path};
 
-/// Where the log ends.
+/// What was read, and where the log ends.
 #[derive(Debug)]
 pub struct LogEnd {
     at: Position,
     salt: u64,
+    /// Before this place the log was durable, as the log itself says.
+    durable: Position,
+    /// The segments that hold more than that, oldest first, as far as they count.
+    tail: Vec<(u32, Vec<u8>)>,
+    changes: u64,
+    /// Frames behind the end that do not count.
+    cut_frames: u64,
 }
 
-/// Reads all changes from `start` on, in order. Changes nothing.
+/// What is known of the log before it is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected {
+    /// From where on it is needed.
+    pub start: Position,
+    /// How far it was durable, as somebody else says.
+    pub durable: Option<Position>,
+    pub owner: Option<Owner>,
+}
+
+impl Expected {
+    fn is_ours(&self, header: &SegmentHeader) -> bool {
+        self.owner.is_none_or(|owner| match header.store {
+            Some(store) => store == owner.id,
+            None => header.number < owner.from_segment,
+        })
+    }
+}
+
+/// Reads all changes in order. Changes nothing.
 pub fn read(
     disk: &dyn Disk,
     dir: &Path,
     segments: &[u32],
-    start: Position,
+    expected: Expected,
     hash: ListHash,
     mut apply: impl FnMut(Record),
 ) -> Result<LogEnd, OpenError> {
-    let mut at = start;
+    let Expected { start, .. } = expected;
+    let durable = expected.durable.unwrap_or(start);
+    let mut end =
+        LogEnd { at: start, salt: 0, durable: durable.max(start), tail: Vec::new(), changes: 0, cut_frames: 0 };
     loop {
-        let path = segment_path(dir, at.segment);
+        let path = segment_path(dir, end.at.segment);
         let damaged = |what| OpenError::from(Damage { file: path.clone(), offset: 0, what });
-        if !segments.contains(&at.segment) {
+        if !segments.contains(&end.at.segment) {
             return Err(damaged("this segment of the log is missing"));
         }
-        let bytes = load(disk, &path)?;
-        let salt = SegmentHeader::decode(&bytes)
-            .filter(|header| header.number == at.segment)
-            .ok_or_else(|| damaged("the header of the segment is broken"))?
-            .salt;
-        match read_segment(&bytes, salt, &path, at, hash, &mut apply)? {
-            None => at = Position::start_of(at.segment + 1),
-            Some(offset) => {
-                let end = LogEnd { at: Position::new(at.segment, offset), salt };
-                let durable = frame::durable_after(&bytes, salt, offset as usize + 1);
-                end.refuse_if_damaged(disk, dir, segments, durable)?;
-                return Ok(end);
-            }
+        let mut bytes = load(disk, &path)?;
+        let header = SegmentHeader::decode(&bytes).filter(|header| header.number == end.at.segment);
+        let header = header.ok_or_else(|| damaged("the header of the segment is broken"))?;
+        if !expected.is_ours(&header) {
+            return Err(damaged("the segment belongs to another store"));
         }
+        (end.salt, end.durable) = (header.salt, end.durable.max(header.durable));
+        let complete = end.read_segment(&bytes, &path, hash, &mut apply)?;
+        if !complete {
+            end.refuse_if_damaged(disk, dir, segments, &bytes, durable)?;
+        }
+        bytes.truncate(end.at.offset as usize);
+        end.tail.push((end.at.segment, bytes));
+        end.tail.retain(|(segment, _)| *segment >= end.durable.segment);
+        if !complete {
+            return Ok(end);
+        }
+        end.at = Position::start_of(end.at.segment + 1);
     }
 }
 
@@ -56,36 +97,23 @@ fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, OpenError> {
     disk.open_read_only(path).and_then(|file| read_all(&*file)).map_err(OpenError::io("read", path))
 }
 
-/// Reads a segment to its end; tells where it breaks off if it does not reach it.
-fn read_segment(
-    bytes: &[u8],
-    salt: u64,
-    path: &Path,
-    start: Position,
-    hash: ListHash,
-    apply: &mut impl FnMut(Record),
-) -> Result<Option<u32>, OpenError> {
-    let mut offset = start.offset;
-    while let Some(frame) = frame::frame_at(bytes, salt, offset as usize) {
-        if frame.kind == Kind::Changes {
-            for record in frame::records(frame.body, hash) {
-                apply(record.ok_or_else(|| Damage {
-                    file: path.to_owned(),
-                    offset: u64::from(offset),
-                    what: "a frame holds no changes",
-                })?);
+/// Replaces a segment by a copy. Its name is not durable yet.
+fn write_again(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_added_extension("tmp");
+    let copied = disk.create(&temporary).and_then(|file| file.write_all_at(bytes, 0).map(|()| file));
+    match copied {
+        Ok(file) => file.sync().and_then(|()| disk.rename(&temporary, path)),
+        Err(error) => {
+            let _left_for_the_next_start = disk.remove(&temporary);
+            if error.kind() != io::ErrorKind::StorageFull {
+                return Err(error);
             }
+            // It has blocks already: writing those once more is the best that is left.
+            let file = disk.open(path)?;
+            file.write_all_at(bytes, 0)?;
+            file.sync()
         }
-        if frame.kind == Kind::End {
-            return Ok(None);
-        }
-        offset = u32::try_from(frame.end).map_err(|_| Damage {
-            file: path.to_owned(),
-            offset: u64::from(offset),
-            what: "the segment is too long",
-        })?;
     }
-    Ok(Some(offset))
 }
 
 impl LogEnd {
@@ -98,42 +126,92 @@ impl LogEnd {
         self.at.segment + 1
     }
 
-    /// Decides whether what looks like the end is damage, with what the rest of its segment says.
+    /// Reads a segment as far as it goes; tells whether that is its end.
+    fn read_segment(
+        &mut self,
+        bytes: &[u8],
+        path: &Path,
+        hash: ListHash,
+        apply: &mut impl FnMut(Record),
+    ) -> Result<bool, OpenError> {
+        let damaged = |at: u32, what| Damage { file: path.to_owned(), offset: u64::from(at), what };
+        while let Some(frame) = frame::frame_at(bytes, self.salt, self.at.offset as usize) {
+            if frame.kind == Kind::Changes {
+                for record in frame::records(frame.body, hash) {
+                    apply(record.ok_or_else(|| damaged(self.at.offset, "a frame holds no changes"))?);
+                    self.changes += 1;
+                }
+            }
+            self.durable = self.durable.max(frame.durable);
+            self.at.offset =
+                u32::try_from(frame.end).map_err(|_| damaged(self.at.offset, "the segment is too long"))?;
+            if frame.kind == Kind::End {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Decides whether what looks like the end is damage, with what is known from elsewhere, and what
+    /// the rest of its segment and later ones say.
     fn refuse_if_damaged(
-        &self,
+        &mut self,
         disk: &dyn Disk,
         dir: &Path,
         segments: &[u32],
-        mut durable: Option<Position>,
+        last: &[u8],
+        known: Position,
     ) -> Result<(), OpenError> {
+        let mut claims: Vec<_> = frame::durable_after(last, self.salt, self.at.offset as usize).collect();
         for &segment in segments.iter().filter(|segment| **segment > self.at.segment) {
             let bytes = load(disk, &segment_path(dir, segment))?;
             if let Some(header) = SegmentHeader::decode(&bytes).filter(|header| header.number == segment) {
-                let later = frame::durable_after(&bytes, header.salt, SEGMENT_HEADER_LEN);
-                durable = durable.max(Some(header.durable)).max(later);
+                claims.extend(frame::durable_after(&bytes, header.salt, SEGMENT_HEADER_LEN));
+                self.durable = self.durable.max(header.durable);
             }
         }
-        if durable.is_some_and(|durable| durable > self.at) {
+        self.cut_frames = claims.len() as u64;
+        self.durable = self.durable.max(claims.into_iter().max().unwrap_or(known));
+        if self.durable > self.at {
             let file = segment_path(dir, self.at.segment);
-            let what = "a frame of the log is broken, and later ones say that it was whole";
+            let what = if known > self.at {
+                "the log ends here, and is known to have gone on"
+            } else {
+                "a frame of the log is broken, and later ones say that it was whole"
+            };
             return Err(Damage { file, offset: u64::from(self.at.offset), what }.into());
         }
         Ok(())
     }
 
-    /// Cuts off what follows the end, as far as it lies in other segments. `segments` are those that
-    /// were read.
-    pub fn cut(&self, disk: &dyn Disk, dir: &Path, segments: &[u32]) -> Result<(), OpenError> {
-        // What comes next says that all this is durable.
-        for &segment in segments.iter().filter(|segment| **segment <= self.at.segment) {
-            let path = segment_path(dir, segment);
-            disk.open(&path).and_then(|file| file.sync()).map_err(OpenError::io("sync", &path))?;
+    /// Makes durable what was read, and cuts off what follows the end, as far as it lies in other
+    /// segments. `segments` are those that were read.
+    pub fn settle(&self, disk: &dyn Disk, dir: &Path, segments: &[u32]) -> Result<(), OpenError> {
+        let mut written = 0;
+        for (segment, bytes) in &self.tail {
+            let is_durable = *segment == self.durable.segment && bytes.len() <= self.durable.offset as usize;
+            if !is_durable {
+                let path = segment_path(dir, *segment);
+                write_again(disk, &path, bytes).map_err(OpenError::io("write again", &path))?;
+                written += bytes.len();
+            }
         }
-        for &segment in segments.iter().rev().filter(|segment| **segment > self.at.segment) {
+        let later = || segments.iter().rev().filter(|segment| **segment > self.at.segment);
+        for &segment in later() {
             let path = segment_path(dir, segment);
             disk.remove(&path).map_err(OpenError::io("remove", &path))?;
         }
-        disk.sync_dir(dir).map_err(OpenError::io("sync", dir))
+        disk.sync_dir(dir).map_err(OpenError::io("sync", dir))?;
+        tracing::info!(
+            changes = self.changes,
+            end = %self.at,
+            durable = %self.durable,
+            written_again_bytes = written,
+            cut_frames = self.cut_frames,
+            cut_segments = later().count(),
+            "the log was replayed"
+        );
+        Ok(())
     }
 
     /// Closes the last segment where the log ends, durably: what a crash left behind there is never

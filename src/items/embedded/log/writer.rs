@@ -10,6 +10,7 @@ use super::super::disk::{Disk, DiskFile};
 use super::super::error::WriteError;
 use super::frame::{END_LEN, FRAME_HEADER_LEN, FrameBuffer, Kind, SEGMENT_HEADER_LEN, SegmentHeader, new_salt};
 use super::{Position, segment_path, spare_path};
+use crate::domain::StoreId;
 
 /// A new segment grows by so many zeros at a time, so that most syncs have no size to record.
 const GROWTH_BYTES: u64 = 1 << 20;
@@ -20,10 +21,12 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// How far the log has come, for the threads that do not write it.
 pub struct Progress {
     dir: PathBuf,
+    store: Option<StoreId>,
     durable: AtomicU64,
     unsynced: Mutex<Unsynced>,
-    /// One sync at a time: a second one must not run ahead of the first.
-    syncing: Mutex<()>,
+    /// One sync at a time: a second one must not run ahead of the first. Whether one has failed: then
+    /// none that comes later says anything of what that one was to write.
+    syncing: Mutex<bool>,
     in_use: Mutex<InUse>,
     /// Segments that may be used again, by the number they last had.
     spares: Mutex<Vec<u32>>,
@@ -54,9 +57,10 @@ struct Unsynced {
 }
 
 impl Progress {
-    pub fn new(dir: PathBuf, first_segment: u32, durable: Position, spares: Vec<u32>) -> Self {
+    pub fn new(dir: PathBuf, store: Option<StoreId>, first_segment: u32, durable: Position, spares: Vec<u32>) -> Self {
         Self {
             dir,
+            store,
             durable: AtomicU64::new(durable.as_u64()),
             unsynced: Mutex::default(),
             syncing: Mutex::default(),
@@ -115,15 +119,20 @@ impl Progress {
 
     /// Makes all that was written so far durable. After an error the log must not be used any more.
     pub fn sync(&self) -> io::Result<()> {
-        let _one_at_a_time = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if *has_failed {
+            return Err(io::Error::other("an fsync before this one has failed"));
+        }
         let Unsynced { files, written } = {
             let mut unsynced = self.unsynced();
             let written = unsynced.written;
             std::mem::replace(&mut *unsynced, Unsynced { written, ..Unsynced::default() })
         };
+        *has_failed = true;
         for file in files {
             file.sync()?;
         }
+        *has_failed = false;
         self.durable.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
@@ -304,7 +313,7 @@ fn begin_segment(
     let offset = SEGMENT_HEADER_LEN as u64;
     let limit = segment_bytes.max(offset + frame_len + END_LEN as u64);
     let salt = new_salt();
-    let header = SegmentHeader { number, salt, durable: progress.durable() };
+    let header = SegmentHeader { number, salt, durable: progress.durable(), store: progress.store };
     let path = segment_path(&progress.dir, number);
     let spare = progress.spares().pop();
     let begun = match spare.map(|spare| spare_path(&progress.dir, spare)) {

@@ -1,0 +1,124 @@
+//! Keeps the catalog on disk, and serves it where the metadata store cannot be read at the start.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::domain::{Revision, Timestamp};
+use crate::metadata::Catalog;
+use crate::metadata::snapshot_file::{SnapshotError, SnapshotFile};
+
+/// The file is written at most this often.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// One that tells of the present definitions is written anew after this time, for its age alone.
+const AGE_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Where the catalog is kept, and how old it may be to stand in.
+#[derive(Debug, Clone)]
+pub struct StoredCatalogOptions {
+    pub file: SnapshotFile,
+    pub age_max: Duration,
+}
+
+pub(super) struct StoredCatalog {
+    options: StoredCatalogOptions,
+    /// Whether the file was asked for already.
+    tried: AtomicBool,
+    /// There may be something to write.
+    wake: Notify,
+    /// When the definitions in the file were last known to be the store's; none before a file was
+    /// written or read.
+    synced_at: ArcSwapOption<Timestamp>,
+}
+
+impl StoredCatalog {
+    pub fn new(options: StoredCatalogOptions) -> Arc<Self> {
+        let (tried, wake, synced_at) = (AtomicBool::new(false), Notify::new(), ArcSwapOption::empty());
+        Arc::new(Self { options, tried, wake, synced_at })
+    }
+
+    /// As of when the file tells the definitions, if there is one.
+    pub fn synced_at(&self) -> Option<Timestamp> {
+        self.synced_at.load().as_deref().copied()
+    }
+
+    /// Has the file brought up to date soon.
+    pub fn look(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Publishes what an earlier process has kept, if nothing was read yet. Asked once a process: what is
+    /// refused then is refused later too.
+    pub async fn stand_in(&self, catalog: &Catalog, now: Timestamp) {
+        if catalog.snapshot().is_some() || self.tried.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let file = self.options.file.clone();
+        let path = file.path().display().to_string();
+        let read = match tokio::task::spawn_blocking(move || file.read()).await {
+            Ok(read) => read,
+            Err(_) => Err(SnapshotError::Damaged("reading it failed")),
+        };
+        let snapshot = match read {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                tracing::warn!(path, reason = %error, "the definitions kept on disk cannot stand in for the metadata store");
+                return;
+            }
+        };
+        let age_secs = age_of(snapshot.synced_at(), now).as_secs();
+        if age_secs > self.options.age_max.as_secs() {
+            let age_secs_max = self.options.age_max.as_secs();
+            tracing::warn!(path, age_secs, age_secs_max, "the definitions kept on disk are too old to stand in");
+            return;
+        }
+        self.synced_at.store(Some(Arc::new(snapshot.synced_at())));
+        if catalog.publish_stored(snapshot) {
+            tracing::warn!(
+                path,
+                age_secs,
+                "lists are served by definitions kept on disk until the metadata store is back"
+            );
+        }
+    }
+
+    /// Writes the catalog whenever it has changed, for as long as the actor lives.
+    pub async fn keep(self: Arc<Self>, catalog: Catalog) {
+        let mut written: Option<(Revision, Timestamp)> = None;
+        let mut fails = false;
+        loop {
+            self.wake.notified().await;
+            let Some(snapshot) = catalog.snapshot().filter(|snapshot| !snapshot.is_stored()) else { continue };
+            let is_known = written.is_some_and(|(revision, synced_at)| {
+                revision == snapshot.revision() && age_of(synced_at, snapshot.synced_at()) < AGE_INTERVAL
+            });
+            if is_known {
+                continue;
+            }
+            let (revision, synced_at) = (snapshot.revision(), snapshot.synced_at());
+            let file = self.options.file.clone();
+            let write = tokio::task::spawn_blocking(move || file.write(&snapshot)).await;
+            match write.map_err(std::io::Error::other).and_then(|written| written) {
+                Ok(()) => {
+                    written = Some((revision, synced_at));
+                    self.synced_at.store(Some(Arc::new(synced_at)));
+                    fails = false;
+                }
+                Err(error) if !fails => {
+                    fails = true;
+                    tracing::warn!(path = %self.options.file.path().display(), %error, "the definitions cannot be kept on disk");
+                }
+                Err(_) => {}
+            }
+            sleep(WRITE_INTERVAL).await;
+        }
+    }
+}
+
+fn age_of(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_nanos(now.as_nanos().saturating_sub(then.as_nanos()))
+}

@@ -1,0 +1,123 @@
+//! The socket in the data directory that local administration goes over.
+//!
+//! Who may use the data directory may use it, and nobody else: no relay, proxy or page in a browser
+//! leads here. Its mode is 0600 from its first moment on. A socket that another process left is
+//! replaced, which is safe only for whoever holds the directory's lock: the caller sees to that.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use tokio::net::UnixSocket;
+
+/// The socket's name in the data directory.
+pub const NAME: &str = "admin.sock";
+/// A longer path has no room in an address (unix(7)).
+const PATH_BYTES_MAX: usize = 107;
+const BACKLOG: u32 = 16;
+
+/// A socket that listens, and is removed in the end.
+#[derive(Debug)]
+pub struct AdminSocket {
+    path: PathBuf,
+}
+
+impl AdminSocket {
+    /// Listens in a data directory whose lock is held. To be called within a runtime.
+    pub fn listen(data_dir: &Path) -> io::Result<(Self, UnixListener)> {
+        let path = data_dir.join(NAME);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.file_type().is_socket() => fs::remove_file(&path)?,
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let socket = UnixSocket::new_stream()?;
+        // A socket's file gets the mode that the socket has when it is bound.
+        fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        let address = Address::of(data_dir)?;
+        socket.bind(&address.path)?;
+        let listener = socket.listen(BACKLOG)?.into_std()?;
+        Ok((Self { path }, listener))
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket of local administration");
+        }
+    }
+}
+
+/// How to bind or reach the socket of a data directory: by its path, or where that is too long by way
+/// of the opened directory, for as long as this is kept.
+#[derive(Debug)]
+pub struct Address {
+    pub path: PathBuf,
+    _dir: Option<File>,
+}
+
+impl Address {
+    pub fn of(data_dir: &Path) -> io::Result<Self> {
+        let path = data_dir.join(NAME);
+        if path.as_os_str().len() <= PATH_BYTES_MAX {
+            return Ok(Self { path, _dir: None });
+        }
+        let dir = File::open(data_dir)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(NAME);
+        Ok(Self { path, _dir: Some(dir) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn listen(dir: &Path) -> io::Result<(AdminSocket, UnixListener)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async { AdminSocket::listen(dir) })
+    }
+
+    #[test]
+    fn it_is_the_owners_alone_and_goes_in_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, _listener) = listen(dir.path()).unwrap();
+        let mode = fs::metadata(dir.path().join(NAME)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        UnixStream::connect(dir.path().join(NAME)).unwrap();
+        drop(socket);
+        assert!(!dir.path().join(NAME).exists());
+    }
+
+    #[test]
+    fn what_was_left_behind_is_replaced_and_other_files_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (left, listener) = listen(dir.path()).unwrap();
+        std::mem::forget(left);
+        drop(listener);
+        let (socket, _listener) = listen(dir.path()).unwrap();
+        UnixStream::connect(dir.path().join(NAME)).unwrap();
+        drop(socket);
+        fs::write(dir.path().join(NAME), "mine").unwrap();
+        assert_eq!(listen(dir.path()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(dir.path().join(NAME)).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_long_path_is_no_hindrance() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("x".repeat(100)).join("y".repeat(100));
+        fs::create_dir_all(&deep).unwrap();
+        let (_socket, _listener) = listen(&deep).unwrap();
+        assert!(deep.join(NAME).exists());
+        UnixStream::connect(&Address::of(&deep).unwrap().path).unwrap();
+    }
+}

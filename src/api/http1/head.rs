@@ -1,0 +1,529 @@
+//! Heads of requests: where one ends, and how its body is framed (RFC 9112, sections 2 to 6).
+//!
+//! `httparse` reads the lines. What it lets through and another reader could understand in another
+//! way is refused here: lines that end with LF alone, a length that is given twice or beside a
+//! transfer coding, a coding beside `chunked`, a target that is no path, a host that is missing,
+//! given twice or no host. `Upgrade` is passed over, as a server may: nothing here has another
+//! protocol.
+
+use std::ops::Range;
+
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::{Method, Version};
+
+use super::{HEAD_BYTES_MAX, Refusal};
+
+/// What nearly all requests have room in.
+const HEADERS_USUAL: usize = 32;
+const HEADERS_MAX: usize = 128;
+
+#[derive(Debug)]
+pub(super) enum Parsed {
+    Whole(Head),
+    /// More of it must come.
+    Partial,
+    Refused(Refusal),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    Length(u64),
+    Chunked,
+}
+
+/// The head of a request.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// How long it is.
+    pub bytes: usize,
+    pub method: Method,
+    /// Where path and query are, in ASCII. Of an absolute target the path may be left out.
+    pub target: Range<usize>,
+    pub version: Version,
+    /// The headers that a handler might read.
+    pub headers: HeaderMap,
+    pub framing: Framing,
+    /// Whether the client wants to go on with the connection.
+    pub kept: bool,
+    pub expects_continue: bool,
+}
+
+/// Which headers a request's handler wants to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum HeadersWanted {
+    All,
+    /// Not those that every client sends, which mean nothing to it or to the connection alone.
+    Meaningful,
+}
+
+/// Parses the head that begins the input, which is not empty. `wanted` is asked with its target.
+pub(super) fn parse(input: &[u8], wanted: impl Fn(&str) -> HeadersWanted) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_USUAL];
+    match parse_into(input, &mut headers, &wanted) {
+        Err(httparse::Error::TooManyHeaders) => {
+            let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+            parse_into(input, &mut headers, &wanted).unwrap_or_else(|error| Parsed::Refused(refusal(error)))
+        }
+        Err(error) => Parsed::Refused(refusal(error)),
+        Ok(parsed) => parsed,
+    }
+}
+
+fn parse_into<'h>(
+    input: &'h [u8],
+    headers: &mut [httparse::Header<'h>],
+    wanted: impl Fn(&str) -> HeadersWanted,
+) -> Result<Parsed, httparse::Error> {
+    let mut request = httparse::Request::new(headers);
+    Ok(match request.parse(input)? {
+        httparse::Status::Complete(bytes) if bytes <= HEAD_BYTES_MAX => {
+            let wanted = wanted(request.path.unwrap_or_default());
+            head(input, bytes, &request, wanted).map_or_else(Parsed::Refused, Parsed::Whole)
+        }
+        httparse::Status::Partial if input.len() < HEAD_BYTES_MAX => Parsed::Partial,
+        httparse::Status::Complete(_) | httparse::Status::Partial => Parsed::Refused(Refusal::HeadTooLarge),
+    })
+}
+
+fn refusal(error: httparse::Error) -> Refusal {
+    match error {
+        httparse::Error::TooManyHeaders => Refusal::HeadTooLarge,
+        httparse::Error::Version => Refusal::Version,
+        httparse::Error::Token => Refusal::Malformed("the request line has no method or no target that HTTP allows"),
+        httparse::Error::HeaderName => Refusal::Malformed("a header's name has characters that HTTP does not allow"),
+        httparse::Error::HeaderValue => Refusal::Malformed("a header's value has characters that HTTP does not allow"),
+        httparse::Error::NewLine | httparse::Error::Status => {
+            Refusal::Malformed("a line of the head does not end with CR and LF")
+        }
+    }
+}
+
+fn head(
+    input: &[u8],
+    bytes: usize,
+    request: &httparse::Request<'_, '_>,
+    wanted: HeadersWanted,
+) -> Result<Head, Refusal> {
+    check_line_ends(input, bytes, request.headers)?;
+    let version = if request.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
+    let method = method(request.method.unwrap_or_default())?;
+    let mut seen = Seen::default();
+    let mut headers = HeaderMap::new();
+    for header in request.headers.iter() {
+        let meaning = Meaning::of(header);
+        match meaning {
+            Meaning::None | Meaning::Handlers => {}
+            Meaning::Host => seen.host(header.value)?,
+            Meaning::Length => seen.length(header.value)?,
+            Meaning::Coding => seen.coding(header.value)?,
+            Meaning::Connection => seen.connection(header.value),
+            Meaning::Expect => seen.expects_continue |= header.value.eq_ignore_ascii_case(b"100-continue"),
+        }
+        if matches!(meaning, Meaning::Handlers) || wanted == HeadersWanted::All {
+            let malformed = Refusal::Malformed("a header has characters that HTTP does not allow");
+            let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| malformed)?;
+            headers.append(name, HeaderValue::from_bytes(header.value).map_err(|_| malformed)?);
+        }
+    }
+    if !seen.host && version == Version::HTTP_11 {
+        return Err(Refusal::Malformed("the header Host is missing"));
+    }
+    let framing = match (seen.length, seen.chunked) {
+        (None, false) => Framing::Length(0),
+        (Some(length), false) => Framing::Length(length),
+        (None, true) if version == Version::HTTP_11 => Framing::Chunked,
+        (None, true) => return Err(Refusal::Malformed("HTTP/1.0 knows no Transfer-Encoding")),
+        (Some(_), true) => {
+            return Err(Refusal::Malformed("the headers Content-Length and Transfer-Encoding exclude each other"));
+        }
+    };
+    let kept = !seen.closes && (version == Version::HTTP_11 || seen.keeps_alive);
+    let expects_continue = seen.expects_continue && version == Version::HTTP_11;
+    let target = target(input, request.path.unwrap_or_default(), &method)?;
+    Ok(Head { bytes, method, target, version, headers, framing, kept, expects_continue })
+}
+
+/// Each line ends with CRLF: `httparse` takes LF alone too.
+fn check_line_ends(input: &[u8], bytes: usize, headers: &[httparse::Header<'_>]) -> Result<(), Refusal> {
+    let ends = |at: usize| input.get(..at).is_some_and(|before| before.ends_with(b"\r\n"));
+    let place = |header: &httparse::Header<'_>| header.name.as_ptr() as usize - input.as_ptr() as usize;
+    let head = input.get(..bytes).unwrap_or_default();
+    if head.ends_with(b"\r\n\r\n") && !head.starts_with(b"\n") && headers.iter().all(|header| ends(place(header))) {
+        return Ok(());
+    }
+    Err(refusal(httparse::Error::NewLine))
+}
+
+fn method(text: &str) -> Result<Method, Refusal> {
+    Ok(match text {
+        "GET" => Method::GET,
+        "POST" => Method::POST,
+        "DELETE" => Method::DELETE,
+        "PATCH" => Method::PATCH,
+        other => Method::from_bytes(other.as_bytes()).map_err(|_| refusal(httparse::Error::Token))?,
+    })
+}
+
+/// What the headers have said so far about the request as a whole.
+#[derive(Default)]
+struct Seen {
+    host: bool,
+    length: Option<u64>,
+    chunked: bool,
+    closes: bool,
+    keeps_alive: bool,
+    expects_continue: bool,
+}
+
+impl Seen {
+    fn host(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if std::mem::replace(&mut self.host, true) {
+            return Err(Refusal::Malformed("the header Host is given twice"));
+        }
+        if is_authority(value) { Ok(()) } else { Err(Refusal::Malformed("the header Host names no host")) }
+    }
+
+    fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let length = digits.and_then(|digits| digits.parse().ok());
+        let length = length.ok_or(Refusal::Malformed("the header Content-Length is no number of bytes"))?;
+        match self.length.replace(length) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::Malformed("the header Content-Length is given twice")),
+        }
+    }
+
+    fn coding(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if !value.eq_ignore_ascii_case(b"chunked") {
+            return Err(Refusal::TransferCoding);
+        }
+        match std::mem::replace(&mut self.chunked, true) {
+            false => Ok(()),
+            true => Err(Refusal::Malformed("the header Transfer-Encoding is given twice")),
+        }
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            self.closes |= option.eq_ignore_ascii_case(b"close");
+            self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+}
+
+/// Where path and query are: the target is a path from the root, `*` for `OPTIONS`, or an absolute
+/// URL, whose host means nothing here (RFC 9112, section 3.2).
+fn target(input: &[u8], target: &str, method: &Method) -> Result<Range<usize>, Refusal> {
+    let malformed = Refusal::Malformed("the target is neither a path from the root nor an http URL");
+    // All that a URL may hold, and what clients are known to leave unencoded.
+    if !target.bytes().all(|byte| byte.is_ascii_graphic() && !b"#<>`".contains(&byte)) {
+        return Err(malformed);
+    }
+    let begin = target.as_ptr() as usize - input.as_ptr() as usize;
+    let end = begin + target.len();
+    if target.starts_with('/') || (target == "*" && *method == Method::OPTIONS) {
+        return Ok(begin..end);
+    }
+    let (scheme, rest) = target.split_once("://").ok_or(malformed)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(malformed);
+    }
+    let path = rest.find(['/', '?']).unwrap_or(rest.len());
+    if !is_authority(&rest.as_bytes()[..path]) {
+        return Err(malformed);
+    }
+    Ok(end - rest.len() + path..end)
+}
+
+/// Whether this is a host and perhaps a port (RFC 3986, section 3.2). Its userinfo has no place in a
+/// request.
+fn is_authority(text: &[u8]) -> bool {
+    let (host, port) = match text.iter().rposition(|byte| *byte == b':') {
+        // The colons of an IPv6 address stand in brackets.
+        Some(colon) if !text.ends_with(b"]") => (&text[..colon], &text[colon + 1..]),
+        _ => (text, &b""[..]),
+    };
+    let in_brackets = host.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let is_host = match in_brackets {
+        Some(address) => {
+            !address.is_empty() && address.iter().all(|byte| byte.is_ascii_alphanumeric() || b":.%".contains(byte))
+        }
+        None => {
+            let named = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
+            !host.is_empty() && host.iter().all(named)
+        }
+    };
+    let is_port = port.iter().all(u8::is_ascii_digit)
+        && (port.is_empty() || std::str::from_utf8(port).is_ok_and(|text| text.parse::<u16>().is_ok()));
+    is_host && is_port
+}
+
+/// Looks for the end of the trailers that begin the input, with the empty line behind them.
+pub(super) fn trailers(input: &[u8]) -> Result<Option<usize>, Refusal> {
+    if input.starts_with(b"\r\n") {
+        return Ok(Some(2));
+    }
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_USUAL];
+    let malformed = |_| Refusal::Malformed("the body's trailers are not framed as HTTP wants it");
+    match httparse::parse_headers(input, &mut headers).map_err(malformed)? {
+        httparse::Status::Partial => Ok(None),
+        httparse::Status::Complete((bytes, headers)) => {
+            // The first of them begins the input.
+            let others = headers.get(1..).unwrap_or_default();
+            check_line_ends(input, bytes, others).map_err(|_| malformed(httparse::Error::NewLine))?;
+            Ok(Some(bytes))
+        }
+    }
+}
+
+/// Whom a header is for.
+enum Meaning {
+    /// Nobody: clients send it, and nothing depends on it.
+    None,
+    Host,
+    Length,
+    Coding,
+    Connection,
+    Expect,
+    /// The handlers: what is not known is theirs to ignore.
+    Handlers,
+}
+
+impl Meaning {
+    fn of(header: &httparse::Header<'_>) -> Self {
+        let named = |name: &str| header.name.eq_ignore_ascii_case(name);
+        // By length first: most names are told apart by that.
+        match header.name.len() {
+            2 if named("te") => Self::None,
+            4 if named("host") => Self::Host,
+            6 if named("accept") => Self::None,
+            6 if named("expect") => Self::Expect,
+            7 if named("upgrade") || named("trailer") => Self::None,
+            10 if named("user-agent") || named("keep-alive") => Self::None,
+            10 if named("connection") => Self::Connection,
+            // Without the header a body is taken as what this says it is.
+            12 if named("content-type") && header.value == b"application/json" => Self::None,
+            14 if named("content-length") => Self::Length,
+            15 if named("accept-encoding") || named("accept-language") => Self::None,
+            16 if named("proxy-connection") => Self::None,
+            17 if named("transfer-encoding") => Self::Coding,
+            _ => Self::Handlers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(input: &[u8]) -> Parsed {
+        parse(input, |_| HeadersWanted::Meaningful)
+    }
+
+    fn head(input: &[u8]) -> Head {
+        match parsed(input) {
+            Parsed::Whole(head) => head,
+            other => panic!("{other:?}: {}", String::from_utf8_lossy(input)),
+        }
+    }
+
+    fn with(line: &str) -> String {
+        format!("POST /livez HTTP/1.1\r\nHost: x\r\n{line}\r\n\r\n")
+    }
+
+    #[test]
+    fn what_clients_send_is_understood() {
+        let text = b"POST /v1/lists/user/seen/u%20-1/items?version=v1 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\n\
+            Accept: */*\r\nAccept-Encoding: gzip\r\nConnection: Keep-Alive\r\ncontent-type: application/json\r\n\
+            X-Request-Id: r-1\r\nif-match: \"1\"\r\nIf-Match: \"2\"\r\nContent-Length: 12\r\n\r\n{\"items\":[]}GET";
+        let head = head(text);
+        assert_eq!((&head.method, head.framing, head.kept), (&Method::POST, Framing::Length(12), true));
+        assert_eq!(&text[head.target], b"/v1/lists/user/seen/u%20-1/items?version=v1");
+        assert_eq!(&text[head.bytes..], b"{\"items\":[]}GET");
+        let kept: Vec<_> = head.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(kept.len(), 3, "{kept:?}");
+        assert!(kept.contains(&("x-request-id", "r-1")) && kept.contains(&("if-match", "\"2\"")), "{kept:?}");
+        let Parsed::Whole(all) = parse(text, |_| HeadersWanted::All) else { panic!("refused") };
+        assert_eq!(all.headers.len(), 10);
+    }
+
+    #[test]
+    fn other_media_types_are_the_handlers_to_judge() {
+        for value in ["text/plain", "application/json; charset=latin1", "Application/JSON"] {
+            let head = head(with(&format!("Content-Type: {value}")).as_bytes());
+            assert_eq!(head.headers.get("content-type").unwrap().to_str().unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_the_connection_is_heard() {
+        let get =
+            |version: &str, lines: &str| head(format!("GET / HTTP/{version}\r\nHost: x\r\n{lines}\r\n").as_bytes());
+        for (version, lines, kept) in [
+            ("1.1", "", true),
+            ("1.1", "Connection: close\r\n", false),
+            ("1.1", "Connection: x, CLOSE ,y\r\n", false),
+            ("1.1", "Connection: close\r\nConnection: keep-alive\r\n", false),
+            ("1.1", "Connection: upgrade\r\nUpgrade: h2c\r\n", true),
+            ("1.0", "", false),
+            ("1.0", "Connection: keep-alive\r\n", true),
+            ("1.0", "Connection: keep-alive, close\r\n", false),
+        ] {
+            assert_eq!(get(version, lines).kept, kept, "{version} {lines}");
+        }
+        assert_eq!(head(b"GET / HTTP/1.0\r\n\r\n").version, Version::HTTP_10);
+        assert!(head(with("Expect: 100-Continue").as_bytes()).expects_continue);
+        assert!(!get("1.0", "Expect: 100-continue\r\n").expects_continue);
+    }
+
+    #[test]
+    fn targets_are_paths_with_or_without_a_host() {
+        for (target, path) in [
+            ("/", "/"),
+            ("/a?b=c", "/a?b=c"),
+            ("//x/y", "//x/y"),
+            ("/a\"{b}|[c]\\^", "/a\"{b}|[c]\\^"),
+            ("http://x", ""),
+            ("HTTP://x:80/a?b", "/a?b"),
+            ("https://[::1]:8080?b", "?b"),
+        ] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_eq!(&text[head(text.as_bytes()).target], path, "{target}");
+        }
+        let text = "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n";
+        assert_eq!(&text[head(text.as_bytes()).target], "*");
+        for target in
+            ["*", "x", "x:1", "a/b", "ftp://x/", "http:///a", "http://u@x/", "://x/", "/a#b", "/a<b", "/\u{e9}"]
+        {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert!(matches!(parsed(text.as_bytes()), Parsed::Refused(Refusal::Malformed(_))), "{target}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_hosts() {
+        for host in ["x", "x:80", "example.org:", "127.0.0.1:8080", "[::1]", "[::1]:8080", "a_b", "%41"] {
+            assert!(is_authority(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "", ":80", "a b", "a/b", "u@x", "x:y", "x:65536", "x:-1", "::1", "[::1", "[]", "[::1]x", "x\ty", "x#",
+            "http://x",
+        ] {
+            assert!(!is_authority(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn whatever_could_be_read_in_two_ways_is_refused() {
+        for line in [
+            "Host: x",
+            "Content-Length: 1\r\nContent-Length: 1",
+            "Content-Length: 1\r\nContent-Length: 2",
+            "Content-Length: 1, 1",
+            "Content-Length: +1",
+            "Content-Length: -1",
+            "Content-Length: 0x1",
+            "Content-Length: 1 1",
+            "Content-Length:",
+            "Content-Length: 99999999999999999999999",
+            "Content-Length: 1\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: chunked\r\nContent-Length: 1",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding : chunked",
+            "X-Folded: a\r\n b",
+            "X-Folded: a\r\n\tb",
+            " X: leading",
+            "Bad Name: x",
+            "No-Space : x",
+            "No-Colon",
+            ": x",
+            "X: a\nY: b",
+            "X: a\rY: b",
+            "X: \0",
+            "X\0: a",
+        ] {
+            let found = parsed(with(line).as_bytes());
+            assert!(matches!(found, Parsed::Refused(Refusal::Malformed(_))), "{line:?}: {found:?}");
+        }
+        for line in
+            ["identity", "gzip", "gzip, chunked", "chunked, chunked", "xchunked", "chunked;x=y", "\"chunked\"", ""]
+        {
+            let found = parsed(with(&format!("Transfer-Encoding: {line}")).as_bytes());
+            assert!(matches!(found, Parsed::Refused(Refusal::TransferCoding)), "{line:?}: {found:?}");
+        }
+        for text in [
+            "\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "\rGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "GET / HTTP/1.1\nHost: x\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: x\n\r\n",
+            "GET / HTTP/1.1\r\nHost: x\r\n\n",
+            "GET / HTTP/1.1\n\n",
+            "GET  / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "GET /\tHTTP/1.1\r\nHost: x\r\n\r\n",
+            " GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "G\0T / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+            "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+            "\x16\x03\x01\x02\0\x01\0\x01\u{fc}",
+        ] {
+            let found = parsed(text.as_bytes());
+            assert!(matches!(found, Parsed::Refused(Refusal::Malformed(_))), "{text:?}: {found:?}");
+        }
+        for version in ["HTTP/2.0", "HTTP/1.2", "HTTP/0.9", "http/1.1", "HTTP/11"] {
+            let text = format!("GET / {version}\r\nHost: x\r\n\r\n");
+            let found = parsed(text.as_bytes());
+            assert!(matches!(found, Parsed::Refused(Refusal::Version)), "{version}: {found:?}");
+        }
+        assert!(matches!(parsed(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Parsed::Refused(Refusal::Version)));
+    }
+
+    #[test]
+    fn heads_are_bounded_in_bytes_and_in_headers() {
+        let many = |count| (0..count).map(|number| format!("X-{number}: y\r\n")).collect::<String>();
+        let with = |count| format!("GET /livez HTTP/1.1\r\nHost: x\r\n{}\r\n", many(count));
+        for count in [0, HEADERS_USUAL - 1, HEADERS_USUAL, HEADERS_MAX - 1] {
+            assert_eq!(head(with(count).as_bytes()).headers.len(), count);
+        }
+        assert!(matches!(parsed(with(HEADERS_MAX).as_bytes()), Parsed::Refused(Refusal::HeadTooLarge)));
+        let long = |bytes| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "y".repeat(bytes));
+        let frame = long(0).len();
+        assert!(matches!(parsed(long(HEAD_BYTES_MAX - frame).as_bytes()), Parsed::Whole(_)));
+        assert!(matches!(parsed(long(HEAD_BYTES_MAX - frame + 1).as_bytes()), Parsed::Refused(Refusal::HeadTooLarge)));
+        let begun = "GET /".to_owned() + &"y".repeat(HEAD_BYTES_MAX);
+        assert!(matches!(parsed(begun.as_bytes()), Parsed::Refused(Refusal::HeadTooLarge)));
+    }
+
+    #[test]
+    fn a_head_waits_until_it_is_whole() {
+        let text = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+        for end in 1..text.len() {
+            assert!(matches!(parsed(&text[..end]), Parsed::Partial), "{end}");
+        }
+        assert_eq!(head(text).bytes, text.len());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed(input in prop::collection::vec(any::<u8>(), 1..200)) {
+            parsed(&input);
+            let _ = trailers(&input);
+        }
+
+        #[test]
+        fn a_target_is_what_stands_between_method_and_version(
+            method in prop::sample::select(vec!["GET", "POST", "DELETE", "PATCH", "HEAD", "BREW"]),
+            target in "/[ -~]{0,40}",
+        ) {
+            let text = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+            if let Parsed::Whole(head) = parsed(text.as_bytes()) {
+                prop_assert_eq!(&text[head.target], &target);
+                prop_assert_eq!(head.bytes, text.len());
+            }
+        }
+    }
+}

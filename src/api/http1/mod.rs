@@ -1,0 +1,116 @@
+//! Our HTTP/1.1 server: the only reader of the wire.
+//!
+//! A get that is answered from memory costs less than what a web framework does around it. Here a
+//! request is parsed where it lies, its handler is called in the connection's own task, and one
+//! write carries the answer. This module knows HTTP/1.1 and nothing of lists; what a request means
+//! is its [`Handler`]'s to say. It serves any stream of bytes, not TCP alone.
+//!
+//! It takes what RFC 9112 says a server must take, and refuses whatever two readers could understand
+//! in two ways: where a request ends must never depend on who reads it ([`head`] and [`chunked`] say
+//! what that is). A refusal is answered as a problem, and ends the connection.
+//!
+//! Times and bounds: a connection's first bytes must come within [`HEAD_TIMEOUT`], those of the next
+//! request within [`KEEP_ALIVE`]; a head must be whole within [`HEAD_TIMEOUT`] of its first byte, and
+//! a body within `body_timeout`. Both are whole before the handler is called, so that its deadline
+//! counts from then. An answer must be taken within [`ANSWER_TIMEOUT`]. What a client sends ahead of
+//! its turn waits in the kernel but for [`AHEAD_BYTES`], and after [`TURN_REQUESTS`] answers other
+//! connections have their turn. A client that leaves, or ends its own side, ends the work for it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::request::{Peer, Request};
+use crate::domain::Clock;
+use answer::Dates;
+use buffers::Buffers;
+use connection::Connection;
+pub(super) use head::HeadersWanted;
+
+mod answer;
+mod buffers;
+mod chunked;
+mod connection;
+mod head;
+#[cfg(test)]
+mod tests;
+
+/// Idle connections are kept this long: callers are services that come back.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long the head of a request may take from its first byte, and that byte on a new connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client may take to receive what it asked for.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long what a client still sends is taken in after the last answer: closing at once would reset
+/// the connection, and the client could lose that answer (RFC 9112, section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+/// Room for a read, at least.
+const READ_BYTES: usize = 4 << 10;
+/// What is held of requests that wait for their turn.
+const AHEAD_BYTES: usize = 16 << 10;
+/// A longer head is refused.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Answers to requests that came together are sent together, up to this.
+const OUTPUT_BYTES: usize = 64 << 10;
+/// Requests of one connection that are answered before others have their turn.
+const TURN_REQUESTS: u32 = 8;
+
+/// Answers requests.
+pub(super) trait Handler {
+    /// Which headers the request for a target is to come with.
+    fn headers_wanted(&self, target: &str) -> HeadersWanted;
+
+    fn answer(&self, request: Request<'_>) -> impl Future<Output = HttpResponse>;
+
+    /// Answers what is no request that could be understood, or is none yet. `took` is the time since
+    /// its first byte.
+    fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse;
+}
+
+/// Why a connection's bytes cannot be served. It ends with the answer to that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// What is wrong, in a clause that begins with its subject.
+    Malformed(&'static str),
+    /// Another version of HTTP.
+    Version,
+    /// A transfer coding beside `chunked`.
+    TransferCoding,
+    HeadTooLarge,
+    HeadTimeout,
+}
+
+/// What connections may ask for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// A longer body is not read; its handler refuses it.
+    pub body_bytes_max: usize,
+    pub body_timeout: Duration,
+}
+
+/// What the connections of one worker share.
+pub(super) struct Shared {
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    buffers: Buffers,
+    dates: Dates,
+}
+
+impl Shared {
+    pub fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
+        Self { limits, clock, buffers: Buffers::default(), dates: Dates::default() }
+    }
+}
+
+/// Serves a connection until it ends. `stopping` says that idle connections are to end.
+pub(super) async fn serve<S, H>(stream: S, peer: Peer, handler: &H, shared: &Shared, stopping: impl Future<Output = ()>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: Handler,
+{
+    Connection::new(stream, peer, handler, shared).serve(pin!(stopping)).await;
+}

@@ -1,0 +1,445 @@
+//! The loop against hyper: for any stream of bytes, however it is cut, both must see the same requests
+//! with the same bodies. Ours may refuse where hyper goes on (it reads more strictly), but never see
+//! another request, or see one where hyper has stopped. And what the loop promises of times and turns.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, pending};
+use std::io;
+use std::rc::Rc;
+
+use actix_web::body::BodyStream;
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::{Duration, Instant, sleep};
+
+use super::*;
+use crate::api::body::RequestBody;
+use crate::domain::SystemClock;
+
+const BODY_BYTES_MAX: usize = 10_000;
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A request as a server saw it.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    method: String,
+    target: String,
+    body: Vec<u8>,
+}
+
+/// Keeps what it is asked, and answers with the target.
+#[derive(Default)]
+struct Recorder {
+    seen: RefCell<Vec<Seen>>,
+    /// Bodies that did not come, or not whole.
+    incomplete: Cell<usize>,
+    refused: Cell<Option<Refusal>>,
+}
+
+impl Handler for Recorder {
+    fn headers_wanted(&self, _: &str) -> HeadersWanted {
+        HeadersWanted::Meaningful
+    }
+
+    async fn answer(&self, request: Request<'_>) -> HttpResponse {
+        let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
+        let target = format!("{}{query}", request.path);
+        let RequestBody::Whole(body) = request.body else {
+            self.incomplete.set(self.incomplete.get() + 1);
+            return HttpResponse::PayloadTooLarge().finish();
+        };
+        let method = request.method.to_string();
+        let response = match request.path {
+            "/stream" => {
+                let parts = ["one", "", "two"].map(|part| Ok::<_, io::Error>(Bytes::from_static(part.as_bytes())));
+                HttpResponse::Ok().body(BodyStream::new(stream::iter(parts)))
+            }
+            "/broken" => {
+                let parts = [Ok(Bytes::from_static(b"one")), Err(io::Error::other("it broke off"))];
+                HttpResponse::Ok().body(BodyStream::new(stream::iter(parts)))
+            }
+            "/long" => HttpResponse::Ok().body(vec![b'x'; 4 << 20]),
+            _ => HttpResponse::Ok().body(target.clone()),
+        };
+        self.seen.borrow_mut().push(Seen { method, target, body: body.to_vec() });
+        response
+    }
+
+    fn refuse(&self, refusal: Refusal, _: Duration) -> HttpResponse {
+        self.refused.set(Some(refusal));
+        HttpResponse::BadRequest().finish()
+    }
+}
+
+fn shared() -> Shared {
+    Shared::new(Limits { body_bytes_max: BODY_BYTES_MAX, body_timeout: BODY_TIMEOUT }, Arc::new(SystemClock))
+}
+
+/// Runs a client against the loop; time passes only while both wait.
+fn with_ours<T, F: Future<Output = T>>(client: impl FnOnce(DuplexStream, Rc<Recorder>) -> F) -> (T, Rc<Recorder>) {
+    with_ours_over(64 << 10, client)
+}
+
+fn with_ours_over<T, F: Future<Output = T>>(
+    buffer_bytes: usize,
+    client: impl FnOnce(DuplexStream, Rc<Recorder>) -> F,
+) -> (T, Rc<Recorder>) {
+    let recorder = Rc::new(Recorder::default());
+    let (near, far) = duplex(buffer_bytes);
+    let shared = shared();
+    let serving = serve(far, Peer::Local, &*recorder, &shared, pending());
+    let told = block_on(async { tokio::join!(client(near, Rc::clone(&recorder)), serving).0 });
+    (told, recorder)
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(future)
+}
+
+/// Sends pieces one after another, each read before the next is sent, and takes all answers.
+async fn send(stream: DuplexStream, pieces: &[&[u8]]) -> Vec<u8> {
+    let (mut from, mut to) = tokio::io::split(stream);
+    let sending = async {
+        for piece in pieces {
+            if to.write_all(piece).await.is_err() {
+                break;
+            }
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let _ = to.shutdown().await;
+    };
+    let mut answers = Vec::new();
+    let reading = async { from.read_to_end(&mut answers).await.unwrap() };
+    tokio::join!(sending, reading);
+    answers
+}
+
+fn ours(pieces: &[&[u8]]) -> (Vec<u8>, Rc<Recorder>) {
+    with_ours(|stream, _| send(stream, pieces))
+}
+
+fn hypers(pieces: &[&[u8]]) -> Vec<Seen> {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let (near, far) = duplex(64 << 10);
+    let service = hyper::service::service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+        let seen = Rc::clone(&seen);
+        async move {
+            // A target that is a host alone, as `CONNECT` has it, has no path.
+            let target = request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string);
+            let method = request.method().to_string();
+            let body = request.into_body().collect().await?.to_bytes().to_vec();
+            seen.borrow_mut().push(Seen { method, target, body });
+            Ok::<_, hyper::Error>(hyper::Response::new(String::new()))
+        }
+    });
+    let serving =
+        hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(far), service);
+    // That it gives up is one of its answers.
+    block_on(async { tokio::join!(send(near, pieces), serving) }).1.unwrap_or_default();
+    seen.take()
+}
+
+/// Cuts a text at these places.
+fn cut<'t>(text: &'t [u8], places: &[prop::sample::Index]) -> Vec<&'t [u8]> {
+    let mut places: Vec<_> = places.iter().map(|place| place.index(text.len() + 1)).collect();
+    places.sort_unstable();
+    let mut pieces = Vec::new();
+    let mut begin = 0;
+    for place in places {
+        pieces.push(&text[begin..place]);
+        begin = place;
+    }
+    pieces.push(&text[begin..]);
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+/// A body with the lines of the head that frame it.
+fn framed() -> impl Strategy<Value = (String, Vec<u8>)> {
+    let body = prop::collection::vec(prop::sample::select(b"abc\r\n:; 0GET/HTP1.".to_vec()), 0..60);
+    let chunks = prop::collection::vec((body.clone(), prop::sample::select(vec!["", ";a=b", ";x"])), 0..4);
+    let trailers = prop::sample::select(vec!["", "X-Sum: 1\r\n", "Content-Length: 9\r\nHost: y\r\n"]);
+    prop_oneof![
+        Just((String::new(), Vec::new())),
+        body.prop_map(|body| (format!("Content-Length: {}\r\n", body.len()), body)),
+        (chunks, trailers, any::<bool>()).prop_map(|(chunks, trailers, expects)| {
+            let mut text = Vec::new();
+            for (chunk, extension) in chunks.iter().filter(|(chunk, _)| !chunk.is_empty()) {
+                text.extend_from_slice(format!("{:X}{extension}\r\n", chunk.len()).as_bytes());
+                text.extend_from_slice(chunk);
+                text.extend_from_slice(b"\r\n");
+            }
+            text.extend_from_slice(format!("0\r\n{trailers}\r\n").as_bytes());
+            let expects = if expects { "Expect: 100-continue\r\n" } else { "" };
+            (format!("{expects}Transfer-Encoding: chunked\r\n"), text)
+        }),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Vec<u8>> {
+    let method = prop::sample::select(vec!["GET", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "BREW"]);
+    let target = prop::sample::select(vec!["/", "/v1/lists/a/b/c/items?limit=1", "http://x/y?z", "/a%20b"]);
+    let version = prop::sample::select(vec!["1.1", "1.1", "1.1", "1.1", "1.0"]);
+    let line = prop::sample::select(vec![
+        "",
+        "",
+        "",
+        "X-A:b \r\n",
+        "Accept: */*\r\n",
+        "Connection: keep-alive\r\n",
+        "Connection: close\r\n",
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+        "TE: trailers\r\n",
+    ]);
+    let empty_line = prop::sample::select(vec!["", "", "\r\n"]);
+    (method, target, version, line, framed(), empty_line).prop_map(
+        |(method, target, version, line, (framing, body), empty_line)| {
+            // Older clients know no chunks.
+            let version = if framing.contains("chunked") { "1.1" } else { version };
+            let head = format!("{empty_line}{method} {target} HTTP/{version}\r\nHost: x\r\n{line}{framing}\r\n");
+            [head.as_bytes(), &body].concat()
+        },
+    )
+}
+
+/// Changes of a few bytes.
+fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8, Vec<u8>)>> {
+    let text = prop::sample::select(vec![
+        &b""[..],
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\0",
+        b" ",
+        b"\t",
+        b":",
+        b",",
+        b";",
+        b"0",
+        b"1",
+        b"f",
+        b"-",
+        b"+",
+        b"x",
+        b"\xff",
+        b"\r\nContent-Length: 3",
+        b"\r\nTransfer-Encoding: chunked",
+        b"\r\nTransfer-Encoding: identity",
+        b"\r\n folded",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    ]);
+    prop::collection::vec((any::<prop::sample::Index>(), 0..3_u8, text.prop_map(<[u8]>::to_vec)), 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn what_is_well_formed_is_seen_as_hyper_sees_it(
+        requests in prop::collection::vec(request(), 1..5),
+        places in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let text = requests.concat();
+        let pieces = cut(&text, &places);
+        let (_, recorder) = ours(&pieces);
+        prop_assert_eq!(recorder.refused.get(), None);
+        prop_assert_eq!(&*recorder.seen.borrow(), &hypers(&pieces));
+    }
+
+    #[test]
+    fn what_is_not_is_never_seen_as_another_request(
+        requests in prop::collection::vec(request(), 1..4),
+        changes in changes(),
+        places in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+    ) {
+        let mut text = requests.concat();
+        for (place, removed, inserted) in changes {
+            let begin = place.index(text.len() + 1);
+            let end = text.len().min(begin + usize::from(removed));
+            text.splice(begin..end, inserted);
+        }
+        let pieces = cut(&text, &places);
+        let (_, recorder) = ours(&pieces);
+        let (ours, hypers) = (recorder.seen.borrow(), hypers(&pieces));
+        prop_assert!(hypers.starts_with(&ours), "ours {:?}, hyper's {:?}", ours, hypers);
+    }
+
+    #[test]
+    fn how_a_stream_is_cut_makes_no_difference(
+        requests in prop::collection::vec(request(), 1..4),
+        changes in changes(),
+        places in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
+    ) {
+        let mut text = requests.concat();
+        for (place, removed, inserted) in changes {
+            let begin = place.index(text.len() + 1);
+            let end = text.len().min(begin + usize::from(removed));
+            text.splice(begin..end, inserted);
+        }
+        let (_, whole) = ours(&[&text]);
+        let (_, in_pieces) = ours(&cut(&text, &places));
+        prop_assert_eq!(&*whole.seen.borrow(), &*in_pieces.seen.borrow());
+        // A head that never ends is looked at line by line: what is wrong with its last line may not be
+        // found before the stream ends. But no cut makes anything wrong.
+        prop_assert!(in_pieces.refused.get().is_none() || whole.refused.get().is_some());
+    }
+}
+
+const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[test]
+fn a_head_has_its_time_from_its_first_byte_each_time() {
+    let ((), recorder) = with_ours(|mut stream, recorder| async move {
+        let mut answer = [0; 512];
+        for round in 1..=3 {
+            // Idle for longer than a head may take.
+            sleep(HEAD_TIMEOUT * u32::from(round > 1) * 3).await;
+            for piece in GET.chunks(GET.len().div_ceil(4)) {
+                stream.write_all(piece).await.unwrap();
+                sleep(HEAD_TIMEOUT / 5).await;
+            }
+            assert!(stream.read(&mut answer).await.unwrap() > 0);
+            assert_eq!(recorder.seen.borrow().len(), round);
+        }
+        let began = Instant::now();
+        for byte in b"GET /a HTTP/1.1\r\nHost: x\r\nX-Slow: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy" {
+            if stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            sleep(HEAD_TIMEOUT / 20).await;
+        }
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.starts_with(b"HTTP/1.1 400 "), "the refusal of the recorder");
+        assert!(began.elapsed() < HEAD_TIMEOUT * 5);
+    });
+    assert_eq!(recorder.refused.get(), Some(Refusal::HeadTimeout));
+}
+
+#[test]
+fn an_idle_connection_ends_without_a_word() {
+    let ((), recorder) = with_ours(|mut stream, _| async move {
+        let (began, mut all) = (Instant::now(), Vec::new());
+        stream.read_to_end(&mut all).await.unwrap();
+        assert!(all.is_empty() && began.elapsed() < HEAD_TIMEOUT + LINGER);
+    });
+    assert_eq!(recorder.refused.get(), None);
+    with_ours(|mut stream, _| async move {
+        stream.write_all(GET).await.unwrap();
+        let mut answer = [0; 512];
+        assert!(stream.read(&mut answer).await.unwrap() > 0);
+        let began = Instant::now();
+        // Empty lines are no requests, and keep no connection.
+        let mut told = Vec::new();
+        while stream.write_all(b"\r\n").await.is_ok() && began.elapsed() < KEEP_ALIVE * 2 {
+            sleep(Duration::from_secs(1)).await;
+        }
+        stream.read_to_end(&mut told).await.unwrap();
+        assert!(told.is_empty() && began.elapsed() >= KEEP_ALIVE && began.elapsed() < KEEP_ALIVE + HEAD_TIMEOUT);
+    });
+}
+
+#[test]
+fn a_body_that_is_waited_for_is_asked_for_once() {
+    let (answers, recorder) = with_ours(|mut stream, _| async move {
+        stream
+            .write_all(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+            .await
+            .unwrap();
+        let mut word = [0; 25];
+        stream.read_exact(&mut word).await.unwrap();
+        assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
+        send(stream, &[b"bo", b"dy"]).await
+    });
+    assert!(answers.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    assert_eq!(recorder.seen.borrow()[0].body, b"body");
+    // Not where it would not be read, nor where it is there already.
+    for text in [
+        &b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody"[..],
+        b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\nExpect: 100-continue\r\n\r\n",
+        b"POST /a HTTP/1.0\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody",
+    ] {
+        let (answers, _) = ours(&[text]);
+        assert!(!answers.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&answers));
+    }
+}
+
+#[test]
+fn answers_are_framed_for_who_asks() {
+    let get = |method: &str, path: &str, version: &str| {
+        let text = format!("{method} {path} HTTP/{version}\r\nHost: x\r\n\r\n");
+        let (answers, _) = ours(&[text.as_bytes()]);
+        String::from_utf8(answers).unwrap()
+    };
+    let chunked = get("GET", "/stream", "1.1");
+    assert!(chunked.contains("\r\ntransfer-encoding: chunked\r\n") && !chunked.contains("content-length"), "{chunked}");
+    assert!(chunked.ends_with("\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"), "{chunked}");
+    let old = get("GET", "/stream", "1.0");
+    assert!(!old.contains("chunked") && old.contains("connection: close") && old.ends_with("\r\n\r\nonetwo"), "{old}");
+    let head = get("HEAD", "/stream", "1.1");
+    assert!(head.ends_with("\r\n\r\n") && head.contains("chunked"), "{head}");
+    let head = get("HEAD", "/long", "1.1");
+    assert!(head.ends_with("\r\n\r\n") && head.contains("\r\ncontent-length: 4194304\r\n"), "{head}");
+    let broken = get("GET", "/broken", "1.1");
+    assert!(!broken.ends_with("0\r\n\r\n"), "{broken}");
+    let long = get("GET", "/long", "1.1");
+    assert!(long.len() > 4 << 20 && long.ends_with("xxx"));
+}
+
+#[test]
+fn an_answer_that_is_not_taken_ends_its_connection() {
+    let (took, _) = with_ours(|mut stream, _| async move {
+        stream.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        let began = Instant::now();
+        // A byte now and then is no way to hold it for longer.
+        let mut byte = [0];
+        while stream.read(&mut byte).await.is_ok_and(|bytes| bytes > 0) && began.elapsed() < ANSWER_TIMEOUT * 2 {
+            sleep(Duration::from_secs(1)).await;
+            // What was on its way when the connection ended can still be read.
+            if stream.write_all(b"\r\n").await.is_err() {
+                break;
+            }
+        }
+        began.elapsed()
+    });
+    assert!(took >= ANSWER_TIMEOUT && took < ANSWER_TIMEOUT + Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn one_who_asks_without_end_leaves_others_their_turn() {
+    let shared = shared();
+    let (pipelining, other) = (Recorder::default(), Recorder::default());
+    let ((mut many, many_far), (mut one, one_far)) = (duplex(1 << 20), duplex(1 << 10));
+    let others_turn = block_on(async {
+        many.write_all(&GET.repeat(1_000)).await.unwrap();
+        one.write_all(GET).await.unwrap();
+        let turn = async {
+            while other.seen.borrow().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            pipelining.seen.borrow().len()
+        };
+        tokio::select! {
+            () = serve(many_far, Peer::Local, &pipelining, &shared, pending()) => unreachable!("it is not closed"),
+            () = serve(one_far, Peer::Local, &other, &shared, pending()) => unreachable!("it is not closed"),
+            turn = turn => turn,
+        }
+    });
+    assert!(others_turn <= 2 * TURN_REQUESTS as usize, "after {others_turn} requests of the first");
+}
+
+#[test]
+fn hyper_is_asked_nothing_that_it_cannot_tell() {
+    // The oracle sees what the recorder sees, for a stream in which nothing is in doubt.
+    let text = [GET, b"POST /b?c HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", GET].concat();
+    let seen = hypers(&[&text]);
+    assert_eq!(seen.len(), 3);
+    assert_eq!((seen[1].target.as_str(), &seen[1].body[..]), ("/b?c", &b"abc"[..]));
+}

@@ -1,0 +1,117 @@
+//! Replies of the service as HTTP answers.
+
+use actix_web::http::header::{CONTENT_TYPE, ETAG, HeaderValue, LOCATION};
+use actix_web::{HttpResponse, HttpResponseBuilder};
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::ApiState;
+use super::call::HandlerResult;
+use super::headers::etag;
+use super::problem::{Problem, status};
+use crate::domain::PageToken;
+use crate::metadata::{self, HistoryEntry};
+use crate::service::{Descriptor, OperationId, Reply};
+use crate::wire;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The answer to an operation that was carried out.
+pub(super) fn render(state: &ApiState, operation: &Descriptor, reply: Reply) -> HandlerResult {
+    let mut response = HttpResponse::build(status(operation.replies[0].status));
+    match reply {
+        Reply::Items(page) => {
+            state.metrics.items_read.inc_by(page.items as u64);
+            Ok(json_text(response, page.text))
+        }
+        Reply::Added(outcome) => {
+            let (added, already_expired) = (outcome.added as u64, outcome.already_expired as u64);
+            state.metrics.items_added.inc_by(added);
+            state.metrics.items_already_expired.inc_by(already_expired);
+            json(response, &wire::Added { added, already_expired })
+        }
+        Reply::Removed(removed) => {
+            state.metrics.items_removed.inc_by(removed);
+            json(response, &wire::Removed { removed })
+        }
+        Reply::AllRemoved => Ok(response.finish()),
+        Reply::Features { features, next_page_token } => {
+            let features = features.iter().map(wire::Feature::from).collect();
+            json(response, &wire::FeaturePage { features, next_page_token: text(next_page_token) })
+        }
+        Reply::Feature(feature) => {
+            if operation.id == OperationId::CreateFeature {
+                let names = [feature.id.entity_type.as_str(), feature.id.name.as_str()];
+                response.insert_header((LOCATION, OperationId::GetFeature.descriptor().path_of(&names)));
+            }
+            response.insert_header((ETAG, etag(feature.revision)));
+            json(response, &wire::Feature::from(&*feature))
+        }
+        Reply::History { entries, next_page_token } => {
+            let history = entries.into_iter().map(change).collect();
+            json(response, &wire::HistoryPage { history, next_page_token: text(next_page_token) })
+        }
+        Reply::Version { feature, version } => {
+            if operation.id == OperationId::CreateVersion {
+                let names = [feature.entity_type.as_str(), feature.name.as_str(), version.version.as_str()];
+                response.insert_header((LOCATION, OperationId::GetVersion.descriptor().path_of(&names)));
+            }
+            response.insert_header((ETAG, etag(version.revision)));
+            json(response, &wire::FeatureVersion::from(&version))
+        }
+        Reply::Deleted { items_expire_by } => {
+            json(response, &wire::Deleted { items_expire_by: items_expire_by.to_string() })
+        }
+        Reply::Backup(backup) => {
+            let items = backup.items;
+            let body = wire::Backup {
+                dir: backup.dir.display().to_string(),
+                data_files: items.data_files,
+                data_bytes: items.data_bytes,
+                copied_files: items.copied_files,
+                log_segments: items.log_segments,
+                log_bytes: items.log_bytes,
+                definitions: backup.definitions,
+                seconds: backup.took.as_secs_f64(),
+            };
+            json(response, &body)
+        }
+    }
+}
+
+fn text(token: Option<PageToken>) -> Option<String> {
+    token.map(|token| token.as_str().to_owned())
+}
+
+fn change(entry: HistoryEntry) -> wire::Change {
+    wire::Change {
+        at: entry.at.to_string(),
+        by: entry.by.as_str().to_owned(),
+        action: action(entry.action).as_str().to_owned(),
+        version: entry.version.map(|label| label.to_string()),
+        before: entry.before,
+        after: entry.after,
+    }
+}
+
+fn action(action: metadata::Action) -> wire::Action {
+    match action {
+        metadata::Action::CreateFeature => wire::Action::CreateFeature,
+        metadata::Action::UpdateFeature => wire::Action::UpdateFeature,
+        metadata::Action::DeleteFeature => wire::Action::DeleteFeature,
+        metadata::Action::CreateVersion => wire::Action::CreateVersion,
+        metadata::Action::UpdateVersion => wire::Action::UpdateVersion,
+        metadata::Action::DeleteVersion => wire::Action::DeleteVersion,
+    }
+}
+
+/// Answers with a JSON text that is already rendered.
+fn json_text(mut response: HttpResponseBuilder, text: impl Into<Bytes>) -> HttpResponse {
+    response.insert_header((CONTENT_TYPE, JSON)).body(text.into())
+}
+
+pub(super) fn json(response: HttpResponseBuilder, body: &impl Serialize) -> HandlerResult {
+    let text =
+        serde_json::to_vec(body).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?;
+    Ok(json_text(response, text))
+}

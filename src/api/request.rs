@@ -1,0 +1,27 @@
+//! A request as it was received, whatever carried it.
+
+use std::net::SocketAddr;
+
+use actix_web::http::Method;
+use actix_web::http::header::HeaderMap;
+
+use super::body::RequestBody;
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// Somebody on the network; nobody knows who, once a relay is in between.
+    Network(Option<SocketAddr>),
+    /// Somebody who may use the server's data directory.
+    Local,
+}
+
+pub(super) struct Request<'r> {
+    pub method: &'r Method,
+    /// As it was sent, still encoded.
+    pub path: &'r str,
+    pub query: Option<&'r str>,
+    pub headers: &'r HeaderMap,
+    pub peer: Peer,
+    pub body: RequestBody,
+}

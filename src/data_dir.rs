@@ -1,0 +1,314 @@
+//! The data directory as one thing: which store it is, and which parts of it are kept there.
+//!
+//! Its file `STORE` says so, and each part says to which store it belongs. A part that is missing or
+//! that comes from another store is refused, by name: begun anew, or mixed in, it would show old items
+//! in new lists, or none. The file is written before a part is begun and again once all are open, so
+//! that a start may be cut short anywhere. Directories of releases that knew no stores are taken in once.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::domain::{Belonging, StoreId};
+use crate::items::embedded::{self, Disk, LockGuard, create_dirs, read_all, replace, sync_above};
+use crate::metadata;
+
+const NAME: &str = "STORE";
+const LOCK: &str = "LOCK";
+const FIRST_LINE: &str = "liststore store 1";
+
+/// Why a data directory is not opened, and what helps.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    #[error("{} is in use by another process: stop it, or choose another directory", dir.display())]
+    Locked { dir: PathBuf },
+    #[error("{} is missing, and {} with it: bring it back, or restore the whole directory from a backup. If it was \
+             never here, start once with the settings of then: that notes what is here", path.display(), what)]
+    NeverSeen { path: PathBuf, what: &'static str },
+    #[error("{} is missing, although {why}: bring it back, or restore the whole directory from a backup", path.display())]
+    Missing { path: PathBuf, why: String },
+    #[error("{} belongs to {}, and {} to store {expected}: parts of two directories are mixed; bring back those that \
+             belong together, or restore the whole directory from a backup",
+             path.display(), found.map_or("no store yet".to_owned(), |found| format!("store {found}")), other.display())]
+    Mixed { path: PathBuf, found: Option<StoreId>, other: PathBuf, expected: StoreId },
+    #[error("{} is damaged: remove it, and a start makes it anew from what the parts say", path.display())]
+    Damaged { path: PathBuf },
+    #[error("{} was written by a newer liststore: start that one", path.display())]
+    Newer { path: PathBuf },
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io { what: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Items(#[from] embedded::OpenError),
+    #[error(transparent)]
+    Metadata(#[from] metadata::embedded::OpenError),
+}
+
+/// A part of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Items,
+    Metadata,
+}
+
+impl Part {
+    const ALL: [Self; 2] = [Self::Items, Self::Metadata];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Items => "items",
+            Self::Metadata => "metadata",
+        }
+    }
+
+    fn path(self, dir: &Path) -> PathBuf {
+        match self {
+            Self::Items => dir.join("items"),
+            Self::Metadata => dir.join(metadata::embedded::FILE_NAME),
+        }
+    }
+}
+
+/// How far a part has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It is begun, or taken in: perhaps it is not there yet.
+    Begun,
+    Present,
+}
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Contents {
+    id: StoreId,
+    parts: Vec<(Part, Stage)>,
+}
+
+impl Contents {
+    fn encode(&self) -> String {
+        let mut text = format!("{FIRST_LINE}\nid {}\n", self.id);
+        for (part, stage) in &self.parts {
+            let stage = if *stage == Stage::Present { "present" } else { "begun" };
+            // Writing to a string cannot fail.
+            let _infallible = writeln!(text, "{} {stage}", part.name());
+        }
+        let checksum = crc32c::crc32c(text.as_bytes());
+        let _infallible = writeln!(text, "checksum {checksum:08x}");
+        text
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let mut lines = text.lines().skip(1);
+        let id = StoreId::parse(lines.next()?.strip_prefix("id ")?)?;
+        let mut parts = Vec::new();
+        for line in lines.take_while(|line| !line.starts_with("checksum ")) {
+            let (name, stage) = line.split_once(' ')?;
+            let part = Part::ALL.into_iter().find(|part| part.name() == name)?;
+            parts.push((part, if stage == "present" { Stage::Present } else { Stage::Begun }));
+        }
+        Some(Self { id, parts }).filter(|contents| contents.encode() == text)
+    }
+
+    fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, DataDirError> {
+        let path = dir.join(NAME);
+        let bytes = match disk.open_read_only(&path).and_then(|file| read_all(&*file)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(cannot("read", &path))?,
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let number = text.lines().next().and_then(|line| line.strip_prefix("liststore store ")?.parse::<u32>().ok());
+        match Self::decode(&text) {
+            Some(contents) => Ok(Some(contents)),
+            None if number.is_some_and(|number| number > 1) => Err(DataDirError::Newer { path }),
+            None => Err(DataDirError::Damaged { path }),
+        }
+    }
+
+    fn stage(&self, part: Part) -> Option<Stage> {
+        self.parts.iter().find(|(other, _)| *other == part).map(|(_, stage)| *stage)
+    }
+
+    fn set(&mut self, part: Part, stage: Stage) {
+        self.parts.retain(|(other, _)| *other != part);
+        self.parts.push((part, stage));
+    }
+
+    fn belonging(&self, part: Part) -> Belonging {
+        match self.stage(part) {
+            Some(Stage::Present) => Belonging::Present(self.id),
+            _ => Belonging::Joining(self.id),
+        }
+    }
+}
+
+fn cannot(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
+    let path = path.to_owned();
+    move |source| DataDirError::Io { what, path, source }
+}
+
+/// What is found of a part without opening it.
+struct Found {
+    part: Part,
+    store: Option<StoreId>,
+    /// Whether it holds something that is of no use without the other part.
+    in_use: bool,
+}
+
+fn look(disk: &dyn Disk, dir: &Path, part: Part) -> Result<Option<Found>, DataDirError> {
+    let found = match part {
+        Part::Items => embedded::look(disk, dir)?,
+        Part::Metadata => metadata::embedded::look(dir)?,
+    };
+    Ok(found.map(|(store, in_use)| Found { part, store, in_use }))
+}
+
+/// What a start would do about the parts that the settings want here. Changes nothing.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    dir: PathBuf,
+    wanted: Vec<Part>,
+    /// What the file says, if it is there.
+    written: Option<Contents>,
+    contents: Contents,
+}
+
+impl Plan {
+    /// `new_id` is used if the directory is no store yet.
+    pub fn make(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Self, DataDirError> {
+        let written = Contents::load(disk, dir)?;
+        let contents = match &written {
+            Some(written) => written.clone(),
+            None => from_parts(disk, dir, wanted, new_id)?,
+        };
+        for part in wanted {
+            let path = part.path(dir);
+            if contents.stage(*part) == Some(Stage::Present) && !is_there(disk, &path)? {
+                let why = format!("{} says that it is a part of this store", dir.join(NAME).display());
+                return Err(DataDirError::Missing { path, why });
+            }
+        }
+        Ok(Self { dir: dir.to_owned(), wanted: wanted.to_owned(), written, contents })
+    }
+
+    pub fn id(&self) -> StoreId {
+        self.contents.id
+    }
+
+    /// How a part is to be opened.
+    pub fn belonging(&self, part: Part) -> Belonging {
+        self.contents.belonging(part)
+    }
+
+    /// Whether a part that was found there, and says to belong to this store, would be opened.
+    pub fn check(&self, part: Part, found: Option<StoreId>) -> Result<(), DataDirError> {
+        if self.belonging(part).allows(found) {
+            return Ok(());
+        }
+        let (path, other) = (part.path(&self.dir), self.dir.join(NAME));
+        Err(DataDirError::Mixed { path, found, other, expected: self.id() })
+    }
+}
+
+/// The store that a part of a directory has to belong to, as its file says. `None` if it says nothing of it.
+pub fn expected(disk: &dyn Disk, dir: &Path, part: Part) -> Result<Option<StoreId>, DataDirError> {
+    let contents = Contents::load(disk, dir)?;
+    Ok(contents.filter(|contents| contents.stage(part) == Some(Stage::Present)).map(|contents| contents.id))
+}
+
+/// Whether a file or a directory is there.
+fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, DataDirError> {
+    let (dir, name) = (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default());
+    match disk.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        names => Ok(names.map_err(cannot("read the directory", dir))?.iter().any(|other| **other == *name)),
+    }
+}
+
+/// What the file has to say where there is none: the first start, the first one of a release that knows
+/// stores, or somebody has removed it.
+fn from_parts(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Contents, DataDirError> {
+    let mut found = Vec::new();
+    for part in wanted {
+        found.extend(look(disk, dir, *part)?);
+    }
+    let missing = wanted.iter().find(|part| found.iter().all(|found| found.part != **part));
+    let Some((id, first)) = found.iter().find_map(|found| Some((found.store?, found.part))) else {
+        // As far as anybody can tell.
+        if let (Some(missing), Some(other)) = (missing, found.first())
+            && other.in_use
+        {
+            let what = if *missing == Part::Items { "the items" } else { "the definitions of the items" };
+            return Err(DataDirError::NeverSeen { path: missing.path(dir), what });
+        }
+        return Ok(Contents { id: new_id, parts: wanted.iter().map(|part| (*part, Stage::Begun)).collect() });
+    };
+    if let Some(missing) = missing {
+        let why = format!("{} belongs to a store, and {NAME} is missing as well", first.path(dir).display());
+        return Err(DataDirError::Missing { path: missing.path(dir), why });
+    }
+    if let Some(odd) = found.iter().find(|found| found.store != Some(id)) {
+        let (path, other) = (odd.part.path(dir), first.path(dir));
+        return Err(DataDirError::Mixed { path, found: odd.store, other, expected: id });
+    }
+    Ok(Contents { id, parts: wanted.iter().map(|part| (*part, Stage::Present)).collect() })
+}
+
+/// An open data directory: nobody else opens it meanwhile.
+pub struct DataDir {
+    plan: Plan,
+    _lock: LockGuard,
+}
+
+impl DataDir {
+    /// Makes the directory, if need be, and notes which parts are to be opened.
+    pub fn enter(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Self, DataDirError> {
+        // What is refused stays as it is.
+        Plan::make(disk, dir, wanted, new_id)?;
+        create_dirs(disk, dir).map_err(cannot("create the directory", dir))?;
+        let lock = disk.lock(&dir.join(LOCK)).map_err(cannot("lock", &dir.join(LOCK)))?;
+        let lock = lock.ok_or_else(|| DataDirError::Locked { dir: dir.to_owned() })?;
+        // Another process may have been faster.
+        let mut plan = Plan::make(disk, dir, wanted, new_id)?;
+        if plan.written.is_none() {
+            sync_above(disk, dir).map_err(cannot("sync what leads to", dir))?;
+        }
+        for part in wanted {
+            if plan.contents.stage(*part).is_none() {
+                plan.contents.set(*part, Stage::Begun);
+            }
+        }
+        let mut entered = Self { plan, _lock: lock };
+        entered.write(disk)?;
+        Ok(entered)
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Notes that all parts that are wanted are open, and so have to be there from now on.
+    pub fn complete(&mut self, disk: &dyn Disk) -> Result<(), DataDirError> {
+        for part in self.plan.wanted.clone() {
+            self.plan.contents.set(part, Stage::Present);
+        }
+        self.write(disk)
+    }
+
+    fn write(&mut self, disk: &dyn Disk) -> Result<(), DataDirError> {
+        if self.plan.written.as_ref() != Some(&self.plan.contents) {
+            store(disk, &self.plan.dir, &self.plan.contents)?;
+            self.plan.written = Some(self.plan.contents.clone());
+        }
+        Ok(())
+    }
+}
+
+fn store(disk: &dyn Disk, dir: &Path, contents: &Contents) -> Result<(), DataDirError> {
+    replace(disk, dir, NAME, contents.encode().as_bytes())
+        .map_err(|error| cannot("write", &dir.join(NAME))(error.into_source()))
+}
+
+/// Notes in a copy of a store which parts it has.
+pub fn note_copy(disk: &dyn Disk, dir: &Path, id: StoreId, parts: &[Part]) -> Result<(), DataDirError> {
+    let parts = parts.iter().map(|part| (*part, Stage::Present)).collect();
+    store(disk, dir, &Contents { id, parts })
+}

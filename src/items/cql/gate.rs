@@ -1,0 +1,123 @@
+//! Refuses operations at once where no node of the cluster is reached, in place of letting each wait
+//! for half of its time, with a permit. A circuit breaker: it opens when there was nothing to connect to for a
+//! while, and closes when there is something again.
+//!
+//! The driver goes on connecting by itself. Where nodes are connected and none of them answers, one
+//! operation in a second goes through and finds out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::connect::unavailable;
+use crate::items::StoreError;
+
+/// How long nothing is reached before operations are refused: a connection that broke is replaced
+/// within less.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What a session reaches at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// A node that is connected and answers, as far as is known.
+    Some,
+    /// Nodes that are connected and hang, of which one may be asked now.
+    Probe,
+    None,
+}
+
+/// Whether a session takes operations.
+#[derive(Debug, Default)]
+pub struct Gate {
+    shut: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nothing_since: Option<Instant>,
+    why: Option<String>,
+}
+
+impl Gate {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what is reached now. Returns whether the gate is shut.
+    pub fn note(&self, reached: bool, now: Instant) -> bool {
+        let mut state = self.state();
+        if reached {
+            *state = State::default();
+            self.shut.store(false, Ordering::Relaxed);
+            return false;
+        }
+        let since = *state.nothing_since.get_or_insert(now);
+        let shut = now.saturating_duration_since(since) >= GRACE;
+        self.shut.store(shut, Ordering::Relaxed);
+        shut
+    }
+
+    /// Notes why nothing can be connected to.
+    pub fn because(&self, why: String) {
+        let mut state = self.state();
+        if state.nothing_since.is_some() {
+            state.why = Some(why);
+        }
+    }
+
+    pub fn why(&self) -> Option<String> {
+        self.state().why.clone()
+    }
+
+    /// Lets an operation through, or refuses it. What is reached is only looked at while the gate is shut.
+    pub fn admit(&self, reach: impl FnOnce() -> Reach) -> Result<(), StoreError> {
+        if !self.shut.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match reach() {
+            Reach::Some => {
+                self.note(true, Instant::now());
+                Ok(())
+            }
+            Reach::Probe => Ok(()),
+            Reach::None => {
+                let why = self.why().unwrap_or_else(|| "they do not answer".to_owned());
+                Err(unavailable(format!("no node of the cluster is reached ({why}); they are tried all the time")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_shuts_after_a_while_and_opens_at_once() {
+        let (gate, start) = (Gate::default(), Instant::now());
+        let admitted = |reach| gate.admit(|| reach).is_ok();
+        assert!(!gate.note(false, start));
+        assert!(admitted(Reach::None), "a connection may be back in a moment");
+        assert!(gate.note(false, start + GRACE));
+        gate.because("connection refused".to_owned());
+        let refused = gate.admit(|| Reach::None).unwrap_err();
+        assert!(!refused.outcome_unknown());
+        assert!(refused.to_string().contains("connection refused"), "{refused}");
+        assert!(admitted(Reach::Probe), "one finds out");
+        assert!(!admitted(Reach::None));
+        assert!(admitted(Reach::Some));
+        assert!(admitted(Reach::None), "it is open again, and must wait anew before it shuts");
+        assert_eq!(gate.why(), None);
+    }
+
+    #[test]
+    fn a_short_break_does_not_shut_it() {
+        let (gate, start) = (Gate::default(), Instant::now());
+        for n in 0..10 {
+            let at = start + GRACE * n;
+            assert!(!gate.note(false, at));
+            assert!(!gate.note(true, at + GRACE / 2));
+        }
+    }
+}

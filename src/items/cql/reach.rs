@@ -1,0 +1,160 @@
+//! Which contact points answer, asked all at once: a node that is gone without a word must not hold
+//! up the opening of a session, and the driver tries them one after another.
+//!
+//! A contact point answers if it takes a connection, agrees on TLS where that is configured, and
+//! answers OPTIONS, which every node does before any login (CQL binary protocol, version 4, sections
+//! 2 and 4.1.3). One that is frozen takes connections and says nothing.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+
+use super::connect::{BROKEN_SETUP, NOT_CQL, Tls, why_io};
+
+/// How long a contact point may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Once one has answered the others have this long: whoever is slower is connected to later.
+const GRACE: Duration = Duration::from_millis(250);
+/// An OPTIONS request: version 4, no flags, stream 0, opcode 5, no body.
+const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
+/// The version byte of an answer, whichever version it is of, has this bit.
+const ANSWER: u8 = 0x80;
+const HEADER_BYTES: usize = 9;
+
+/// What came of asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reached {
+    pub answering: BTreeSet<SocketAddr>,
+    /// Whether these are all addresses of all contact points.
+    pub all: bool,
+}
+
+/// The addresses that answer, or why none does, in words for an operator.
+pub async fn ask_all(contact_points: &[String], tls: Option<&Tls>) -> Result<Reached, String> {
+    let addresses = resolve(contact_points).await?;
+    let count = addresses.len();
+    let mut asked: FuturesUnordered<_> =
+        addresses.into_iter().map(async |address| (address, ask(address, tls).await)).collect();
+    let (mut answering, mut why, mut until) = (BTreeSet::new(), None, Instant::now() + PATIENCE);
+    loop {
+        tokio::select! {
+            biased;
+            answer = asked.next() => match answer {
+                Some((address, Ok(()))) => {
+                    answering.insert(address);
+                    until = until.min(Instant::now() + GRACE);
+                }
+                Some((_, Err(reason))) => why = Some(reason),
+                None => break,
+            },
+            () = sleep_until(until) => break,
+        }
+    }
+    if answering.is_empty() {
+        return Err(why.unwrap_or_else(|| TOO_LONG.to_owned()));
+    }
+    let all = answering.len() == count;
+    Ok(Reached { answering, all })
+}
+
+const TOO_LONG: &str = "connecting to the cluster takes too long: no contact point answers";
+
+/// All addresses of all contact points.
+async fn resolve(contact_points: &[String]) -> Result<BTreeSet<SocketAddr>, String> {
+    let looked_up = join_all(contact_points.iter().map(|point| timeout(PATIENCE, lookup_host(point)))).await;
+    let addresses: BTreeSet<SocketAddr> = looked_up.into_iter().flatten().flatten().flatten().collect();
+    if addresses.is_empty() {
+        let names = contact_points.join(", ");
+        return Err(format!("no address is known for {names}: check items.cql.contact_points"));
+    }
+    Ok(addresses)
+}
+
+async fn ask(address: SocketAddr, tls: Option<&Tls>) -> Result<(), String> {
+    let asked = timeout(PATIENCE, async {
+        let stream = TcpStream::connect(address).await?;
+        match tls {
+            None => options(stream).await,
+            Some(tls) => {
+                let connector = TlsConnector::from(std::sync::Arc::clone(tls));
+                // As the driver does: what certificates may name is the configuration's to decide.
+                let name = ServerName::IpAddress(address.ip().into());
+                options(connector.connect(name, stream).await?).await
+            }
+        }
+    });
+    match asked.await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Ok(false)) => Err(NOT_CQL.to_owned()),
+        Ok(Err(error)) if closed(&error) => Err(BROKEN_SETUP.to_owned()),
+        Ok(Err(error)) => Err(why_io(&error)),
+        Err(_) => Err(TOO_LONG.to_owned()),
+    }
+}
+
+fn closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+/// Whether what comes back is an answer of CQL.
+async fn options(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<bool> {
+    stream.write_all(&OPTIONS).await?;
+    stream.flush().await?;
+    let mut header = [0; HEADER_BYTES];
+    stream.read_exact(&mut header).await?;
+    Ok(header[0] & ANSWER != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A listener that answers with these bytes and keeps the connection.
+    async fn answers_with(bytes: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let mut kept = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let _ = stream.write_all(bytes).await;
+                kept.push(stream);
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_contact_point_that_says_nothing_is_not_waited_for() {
+        let silent = answers_with(b"").await;
+        let well = answers_with(&[0x84, 0, 0, 0, 6, 0, 0, 0, 0]).await;
+        let began = Instant::now();
+        let found = ask_all(&[silent, well.clone()], None).await.unwrap();
+        assert!(!found.all);
+        assert_eq!(found.answering.into_iter().map(|address| address.to_string()).collect::<Vec<_>>(), [well]);
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn why_none_answers_is_said() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let refused = ask_all(&[free], None).await.unwrap_err();
+        assert!(refused.contains("connection refused"), "{refused}");
+        let http = ask_all(&[answers_with(b"HTTP/1.1 400 Bad Request").await], None).await.unwrap_err();
+        assert_eq!(http, NOT_CQL);
+        let nowhere = ask_all(&["no-such-host.invalid:9042".to_owned()], None).await.unwrap_err();
+        assert!(nowhere.contains("items.cql.contact_points"), "{nowhere}");
+    }
+}

@@ -1,0 +1,83 @@
+//! The form in which the audit trail keeps definitions: versioned, written out here, and never changed.
+//!
+//! What is kept stays as it was written for as long as its database lives, so it follows no other form:
+//! neither the API's, whose history shows it, nor how the domain's types happen to be laid out. Another
+//! form gets another number.
+
+use serde_json::{Map, Value as Json};
+
+use crate::domain::{Feature, FeatureVersion};
+
+/// The number of the form below.
+pub const FORMAT: u32 = 1;
+
+fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
+    Json::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+/// A feature with its versions. Generations, the longest TTLs and revisions are no part of it.
+pub fn feature(feature: &Feature) -> Json {
+    let labels = feature.labels.as_map().iter().map(|(key, text)| (key.clone(), Json::from(text.as_str())));
+    object([
+        ("entity_type", feature.id.entity_type.as_str().into()),
+        ("name", feature.id.name.as_str().into()),
+        ("value_type", feature.value_type.as_str().into()),
+        ("ttl", feature.ttl.to_string().into()),
+        ("description", feature.description.as_str().into()),
+        ("owner", feature.owner.as_str().into()),
+        ("labels", Json::Object(labels.collect())),
+        ("versions", feature.versions.iter().map(version).collect()),
+        ("created_at", feature.created_at.to_string().into()),
+        ("updated_at", feature.updated_at.to_string().into()),
+    ])
+}
+
+/// A version of a feature.
+pub fn version(version: &FeatureVersion) -> Json {
+    object([
+        ("version", version.version.as_str().into()),
+        ("ttl", version.ttl.to_string().into()),
+        ("description", version.description.as_str().into()),
+        ("created_at", version.created_at.to_string().into()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        EntityType, FeatureId, FeatureName, Generation, Labels, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    };
+
+    /// Databases hold this: it must never change. A change of it is another format.
+    const FIRST: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"name":"seen","owner":"o","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z","value_type":"json","versions":[{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","ttl":"3d","version":""}]}"#;
+
+    #[test]
+    fn the_first_format_never_changes() {
+        let ttl = Ttl::parse("3d").unwrap();
+        let created_at = Timestamp::from_nanos(1).unwrap();
+        let version = FeatureVersion {
+            version: VersionLabel::default_version(),
+            ttl,
+            description: crate::domain::Description::new("x").unwrap(),
+            created_at,
+            generation: Generation::new(7).unwrap(),
+            ttl_max: ttl,
+            revision: Revision(8),
+        };
+        let whole = Feature {
+            id: FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() },
+            value_type: ValueType::Json,
+            ttl,
+            description: crate::domain::Description::new("d").unwrap(),
+            owner: crate::domain::Owner::new("o").unwrap(),
+            labels: Labels::new([("k".to_owned(), "v".to_owned())].into()).unwrap(),
+            versions: vec![version],
+            created_at,
+            updated_at: Timestamp::from_nanos(2_000_000_000).unwrap(),
+            ttl_max: ttl,
+            revision: Revision(9),
+        };
+        assert_eq!((feature(&whole).to_string().as_str(), FORMAT), (FIRST, 1));
+    }
+}

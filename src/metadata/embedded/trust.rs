@@ -1,0 +1,134 @@
+//! How the journal's file is opened: under a lock, complete from its first moment on, and without trust in
+//! what the kernel shows of it.
+//!
+//! Where an fsync has failed, in a process before or in this one, Linux goes on showing what it could not
+//! write, and never writes it again; ext4 may even write such a block later and leave it marked as never
+//! written. redb would build on that. So the file is replaced by a copy before it is opened.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, StorageBackend};
+
+use super::journal::prepare;
+use super::{CACHE_BYTES, JournalError};
+
+/// Bytes that are written at a time.
+const PIECE_BYTES: u64 = 256 << 10;
+/// The part of the file that says which transaction is the last one.
+const HEADER_BYTES: u64 = 4096;
+
+/// Opens the file, or makes it, unless somebody else has it open.
+pub(super) fn open(path: &Path) -> Result<Database, JournalError> {
+    if !path.try_exists()? {
+        create(path)?;
+    }
+    let file = lock(path)?;
+    match copy(&file, path) {
+        Ok(copy) => build(FileBackend::new(copy)?),
+        // It has blocks already: writing those once more is the best that is left.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => open_in_place(FileBackend::new(file)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    path.with_added_extension("tmp")
+}
+
+/// Makes a file that has its tables before it has its name: redb takes one that it did not complete for
+/// a foreign one.
+fn create(path: &Path) -> Result<(), JournalError> {
+    let temporary = temporary(path);
+    remove(&temporary)?;
+    let created = Builder::new().set_cache_size(CACHE_BYTES).create(&temporary).map_err(JournalError::from);
+    let created = created.and_then(|database| prepare(&database));
+    if created.is_err() {
+        remove(&temporary)?;
+    }
+    created?;
+    Ok(give_name(&temporary, path)?)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Renames a file whose content is durable, durably.
+fn give_name(temporary: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(temporary, path)?;
+    File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// redb takes the same lock, on the same open file, later than it is needed here.
+fn lock(path: &Path) -> Result<File, JournalError> {
+    loop {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        try_lock(&file)?;
+        // Whoever had it locked may have put a copy in its place meanwhile.
+        if file.metadata()?.ino() == fs::metadata(path)?.ino() {
+            return Ok(file);
+        }
+    }
+}
+
+fn try_lock(file: &File) -> Result<(), JournalError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(JournalError::Locked),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Puts a copy in the place of a file, in one step, and returns it, locked.
+fn copy(mut file: &File, path: &Path) -> io::Result<File> {
+    let temporary = temporary(path);
+    let mut copy = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&temporary)?;
+    let copied = copy.try_lock().map_err(io::Error::from).and_then(|()| {
+        io::copy(&mut file, &mut copy)?;
+        copy.set_permissions(file.metadata()?.permissions())?;
+        copy.sync_all()
+    });
+    if let Err(error) = copied {
+        remove(&temporary)?;
+        return Err(error);
+    }
+    give_name(&temporary, path)?;
+    Ok(copy)
+}
+
+/// Opens what may have failed before.
+pub(super) fn open_in_place(backend: impl StorageBackend) -> Result<Database, JournalError> {
+    write_again(&backend)?;
+    build(backend)
+}
+
+fn build(backend: impl StorageBackend) -> Result<Database, JournalError> {
+    Ok(Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)?)
+}
+
+/// The same bytes to the same places, the header last: if the power is lost meanwhile, it names nothing
+/// that is not there.
+fn write_again(backend: &impl StorageBackend) -> io::Result<()> {
+    let len = backend.len()?;
+    let header = len.min(HEADER_BYTES);
+    for (from, to) in [(header, len), (0, header)] {
+        let mut at = from;
+        while at < to {
+            let mut piece = vec![0; usize::try_from((to - at).min(PIECE_BYTES)).unwrap_or(0)];
+            backend.read(at, &mut piece)?;
+            backend.write(at, &piece)?;
+            at += piece.len() as u64;
+        }
+        if from < to {
+            backend.sync_data()?;
+        }
+    }
+    Ok(())
+}

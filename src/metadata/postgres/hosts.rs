@@ -1,0 +1,141 @@
+//! The servers that a URL names, and the choice of the one that takes writes.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+use tokio::time::timeout;
+
+use super::error::{translate, unavailable};
+use super::url::{Host, PostgresUrl, SessionKind};
+use crate::metadata::MetadataError;
+
+/// In one simple message, which every pooler passes on.
+const KIND: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN 'is a standby' \
+                    WHEN current_setting('transaction_read_only') = 'on' THEN 'takes no writes' ELSE '' END AS kind";
+
+/// All servers that a URL names, in its order.
+pub(super) struct Hosts {
+    servers: Vec<(Host, PgConnectOptions)>,
+    kind: SessionKind,
+}
+
+impl Hosts {
+    /// The error holds no word of the URL, which may be secret, but a parameter's name.
+    pub fn parse(url: &str, application_name: &str) -> Result<Self, MetadataError> {
+        let url = PostgresUrl::parse(url).map_err(|problem| unavailable(format!("metadata.postgres.url {problem}")))?;
+        let with_options = |host: &Host| Ok((host.clone(), options(&url, host, application_name)?));
+        let servers = url.hosts.iter().map(with_options).collect::<Result<_, MetadataError>>()?;
+        Ok(Self { servers, kind: url.kind })
+    }
+
+    /// How to connect to the server of a number that [`Self::connect`] gave; 0 is the first.
+    pub fn options(&self, number: usize) -> &PgConnectOptions {
+        &self.servers[number.min(self.servers.len() - 1)].1
+    }
+
+    /// Connects to the first server that does what is asked of it, with its number; or tells what is
+    /// wrong with each.
+    pub async fn connect(&self, each_time_max: Duration) -> Result<(usize, PgConnection), MetadataError> {
+        let mut problems = Vec::new();
+        for (number, (host, options)) in self.servers.iter().enumerate() {
+            let connected = async {
+                let mut connection = PgConnection::connect_with(options).await.map_err(|error| translate(&error))?;
+                self.require_kind(&mut connection).await?;
+                Ok(connection)
+            };
+            let connected = timeout(each_time_max, connected).await;
+            match connected.unwrap_or_else(|_| Err(unavailable("postgres gave no connection in time"))) {
+                Ok(connection) => return Ok((number, connection)),
+                Err(error) => problems.push((host, error)),
+            }
+        }
+        match problems.as_slice() {
+            [(_, error)] => Err(error.clone()),
+            several => {
+                let told: Vec<_> = several.iter().map(|(host, error)| format!("{host}: {}", error.reason())).collect();
+                Err(unavailable(format!("no server takes writes: {}", told.join("; "))))
+            }
+        }
+    }
+
+    /// Refuses a server that is not what the URL asks for, or is so no longer.
+    pub async fn require_kind(&self, connection: &mut PgConnection) -> Result<(), MetadataError> {
+        if self.kind == SessionKind::Any {
+            return Ok(());
+        }
+        let row = sqlx::raw_sql(KIND).fetch_one(connection).await.map_err(|error| translate(&error))?;
+        let kind: String = row.try_get("kind").map_err(|error| translate(&error))?;
+        match (kind.as_str(), self.kind) {
+            ("", _) | ("takes no writes", SessionKind::Primary) => Ok(()),
+            (problem, _) => Err(unavailable(format!("postgres {problem}"))),
+        }
+    }
+}
+
+/// The driver reads a URL of its own, made of what was understood of the given one. Where that has no
+/// password, it takes one from `PGPASSWORD` or a password file.
+fn options(url: &PostgresUrl, host: &Host, application_name: &str) -> Result<PgConnectOptions, MetadataError> {
+    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let mut made = "postgres://".to_owned();
+    if let Some(user) = &url.user {
+        made += &encoded(user);
+    }
+    if let Some(password) = &url.password {
+        made += &format!(":{}", encoded(password));
+    }
+    let name = match host.name.as_str() {
+        socket if socket.starts_with('/') => encoded(socket),
+        address if address.contains(':') => format!("[{address}]"),
+        name => name.to_owned(),
+    };
+    made += &format!("@{name}:{}/{}", host.port, url.database.as_deref().map(encoded).unwrap_or_default());
+    made += &format!("?sslmode={}", url.tls);
+    let certificate = url.client_certificate.as_ref();
+    for (parameter, value) in [
+        ("sslrootcert", url.root_certificate.as_ref()),
+        ("sslcert", certificate.map(|(certificate, _)| certificate)),
+        ("sslkey", certificate.map(|(_, key)| key)),
+        ("options", url.options.as_ref()),
+    ] {
+        if let Some(value) = value {
+            made += &format!("&{parameter}={}", encoded(value));
+        }
+    }
+    let options = PgConnectOptions::from_str(&made)
+        .map_err(|_| unavailable("metadata.postgres.url names a host that cannot be one"))?;
+    Ok(options
+        .application_name(url.application_name.as_deref().unwrap_or(application_name))
+        // A pooler refuses what it does not know of when a connection begins, and nothing here is a fraction.
+        .extra_float_digits(None)
+        // What is slow or wrong is told by our own errors and metrics, and by Postgres's own log.
+        .disable_statement_logging())
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::postgres::PgSslMode;
+
+    use super::*;
+
+    #[test]
+    fn the_driver_is_told_what_the_url_says() {
+        let url = "postgres://us%40er:p%3A%2F@db.internal,[::1]:3,%2Frun%2Fpg/d%20b?sslmode=require\
+                   &options=-c%20geqo%3Doff&application_name=mine";
+        let hosts = Hosts::parse(url, "liststore").ok().unwrap();
+        let first = hosts.options(0);
+        assert_eq!((first.get_host(), first.get_port(), first.get_username()), ("db.internal", 5432, "us@er"));
+        assert_eq!((first.get_database(), first.get_application_name()), (Some("d b"), Some("mine")));
+        assert_eq!(first.get_options(), Some("-c geqo=off"));
+        assert!(matches!(first.get_ssl_mode(), PgSslMode::Require));
+        assert_eq!((hosts.options(1).get_host(), hosts.options(1).get_port()), ("[::1]", 3));
+        assert_eq!(hosts.options(2).get_socket().unwrap().to_str(), Some("/run/pg"));
+        assert_eq!(
+            Hosts::parse("postgres://db", "liststore").ok().unwrap().options(0).get_application_name(),
+            Some("liststore")
+        );
+        assert!(Hosts::parse("postgres://a b/x", "liststore").is_err());
+    }
+}

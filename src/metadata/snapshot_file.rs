@@ -1,0 +1,239 @@
+//! The last catalog on disk: what a server that starts without its metadata store serves lists from.
+//!
+//! A text file: a line with the format's number, a line that says what the rest is, a line a version, and
+//! a last line with the CRC32C of all before it. It is written whole beside its place and moved there,
+//! and read strictly: anything that is not as it was written is refused, never believed in part.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::catalog::{CatalogVersion, Snapshot};
+use super::table::{Table, VersionParts};
+use crate::domain::{
+    EntityType, FeatureId, FeatureName, Generation, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+};
+
+const FILE_NAME: &str = "catalog.snapshot";
+const FORMAT: u64 = 1;
+const MAGIC: &str = "liststore-catalog ";
+const CHECKSUM: &str = "crc32c ";
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("there is none")]
+    None,
+    #[error("it is damaged: {0}")]
+    Damaged(&'static str),
+    #[error("it was written by a newer liststore (format {0}, this one knows {FORMAT})")]
+    Newer(u64),
+    #[error("it is of {found}, and this server is set to {wanted}")]
+    OfAnother { found: String, wanted: String },
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Where the catalog is kept, and of which metadata store it is.
+#[derive(Debug, Clone)]
+pub struct SnapshotFile {
+    path: PathBuf,
+    source: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    source: String,
+    revision: u64,
+    synced_at_nanos: u64,
+    versions: usize,
+}
+
+/// Feature key, value type, TTL in seconds.
+type Line<'a> = (&'a str, &'a str, u64);
+
+impl SnapshotFile {
+    /// `source` tells one metadata store from another, and is written into the file: no secret.
+    pub fn new(dir: &Path, source: String) -> Self {
+        Self { path: dir.join(FILE_NAME), source }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Replaces the file, in one step that a crash cannot halve. Blocks on the disk.
+    pub fn write(&self, snapshot: &Snapshot) -> io::Result<()> {
+        let text = self.text(snapshot).map_err(io::Error::other)?;
+        let fresh = self.path.with_extension("new");
+        let mut file = File::create(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, &self.path)?;
+        match self.path.parent() {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self, snapshot: &Snapshot) -> Result<String, serde_json::Error> {
+        let head = Head {
+            source: self.source.clone(),
+            revision: snapshot.revision().0,
+            synced_at_nanos: snapshot.synced_at().as_nanos(),
+            versions: snapshot.table().versions().count(),
+        };
+        let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(&head)?);
+        for CatalogVersion { feature_key, value_type, ttl } in snapshot.table().versions() {
+            let line: Line<'_> = (feature_key.as_str(), value_type.as_str(), ttl.as_secs());
+            text.push_str(&serde_json::to_string(&line)?);
+            text.push('\n');
+        }
+        // Writing into a text does not fail.
+        let _ = writeln!(text, "{CHECKSUM}{:08x}", crc32c::crc32c(text.clone().as_bytes()));
+        Ok(text)
+    }
+
+    /// Reads what was written last. Blocks on the disk.
+    pub fn read(&self) -> Result<Snapshot, SnapshotError> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => self.parse(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SnapshotError::None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(SnapshotError::Damaged("it is not UTF-8")),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<Snapshot, SnapshotError> {
+        use SnapshotError::Damaged;
+        let format = text.strip_prefix(MAGIC).and_then(|rest| rest.split('\n').next());
+        let format: u64 = format.and_then(|number| number.parse().ok()).ok_or(Damaged("it begins otherwise"))?;
+        if format != FORMAT {
+            return Err(if format > FORMAT { SnapshotError::Newer(format) } else { Damaged("it has no such format") });
+        }
+        let (body, checksum) = text.rfind(CHECKSUM).map(|at| text.split_at(at)).ok_or(Damaged("its end is missing"))?;
+        if checksum != format!("{CHECKSUM}{:08x}\n", crc32c::crc32c(body.as_bytes())) {
+            return Err(Damaged("its checksum does not hold"));
+        }
+        let mut lines = body.lines().skip(1);
+        let head: Head = lines
+            .next()
+            .and_then(|line| serde_json::from_str(line).ok())
+            .ok_or(Damaged("its second line makes no sense"))?;
+        if head.source != self.source {
+            return Err(SnapshotError::OfAnother { found: head.source, wanted: self.source.clone() });
+        }
+        let parts: Option<Vec<VersionParts>> = lines.map(parts_of).collect();
+        let parts = parts.filter(|parts| parts.len() == head.versions).ok_or(Damaged("a version makes no sense"))?;
+        let synced_at = Timestamp::from_nanos(head.synced_at_nanos).map_err(|_| Damaged("its time makes no sense"))?;
+        Ok(Snapshot::stored(Revision(head.revision), synced_at, Table::of_parts(&parts)))
+    }
+}
+
+/// Through the domain's constructors, as everything that comes from outside.
+fn parts_of(line: &str) -> Option<VersionParts> {
+    let (key, value_type, ttl_secs): (String, String, u64) = serde_json::from_str(line).ok()?;
+    let (entity_type, rest) = key.split_once('#')?;
+    let (name, rest) = rest.split_once('|')?;
+    let (label, generation) = match rest.split_once('~') {
+        Some((label, generation)) => (label, generation.parse().ok().filter(|number| *number > 1)?),
+        None => (rest, 1),
+    };
+    Some(VersionParts {
+        id: FeatureId { entity_type: EntityType::new(entity_type).ok()?, name: FeatureName::new(name).ok()? },
+        label: VersionLabel::new(label).ok()?,
+        generation: Generation::new(generation).ok()?,
+        value_type: ValueType::parse(&value_type).ok()?,
+        ttl: Ttl::from_secs(ttl_secs).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::Catalog;
+    use crate::metadata::catalog::Missing;
+
+    const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3}\n\
+                        [\"user#seen|\",\"json\",60]\n[\"user#seen|v2~3\",\"json\",5]\n[\"post#likes|~2\",\"int64\",1]\n";
+
+    fn checked(body: &str) -> String {
+        let text = format!("{MAGIC}1\n{body}");
+        format!("{text}{CHECKSUM}{:08x}\n", crc32c::crc32c(text.as_bytes()))
+    }
+
+    fn file(dir: &Path) -> SnapshotFile {
+        SnapshotFile::new(dir, "here".to_owned())
+    }
+
+    fn read(text: &str) -> Result<Snapshot, SnapshotError> {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE_NAME), text).unwrap();
+        file(dir.path()).read()
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(file(dir.path()).read(), Err(SnapshotError::None)));
+        let snapshot = read(&checked(TEXT)).unwrap();
+        file(dir.path()).write(&snapshot).unwrap();
+        file(dir.path()).write(&snapshot).unwrap();
+        let again = file(dir.path()).read().unwrap();
+        assert_eq!((again.revision(), again.synced_at().as_nanos(), again.is_stored()), (Revision(7), 9, true));
+        for (name, label, expected) in [("seen", "", "user#seen|"), ("seen", "v2", "user#seen|v2~3")] {
+            assert_eq!(again.version("user", name, label).unwrap().feature_key.as_str(), expected);
+        }
+        assert_eq!(again.version("post", "likes", "").unwrap().ttl.as_secs(), 1);
+        assert_eq!(again.version("post", "seen", ""), Err(Missing::Feature));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn damage_anywhere_is_refused() {
+        let whole = checked(TEXT);
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone().into_bytes();
+            bytes[at] ^= 1;
+            let damaged = String::from_utf8(bytes).unwrap();
+            assert!(read(&damaged).is_err(), "byte {at}");
+            assert!(read(&whole[..at]).is_err(), "cut at {at}");
+        }
+        assert!(read(&(whole + "x")).is_err());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_although_its_checksum_holds() {
+        for (good, bad) in [
+            ("user#seen|\"", "user#|\""),
+            ("v2~3", "v2~1"),
+            ("v2~3", "v2~x"),
+            ("\"int64\"", "\"blob\""),
+            (",60]", ",0]"),
+            ("\"versions\":3", "\"versions\":4"),
+            ("\"revision\":7", "\"revision\":7,\"more\":1"),
+        ] {
+            let text = TEXT.replacen(good, bad, 1);
+            assert_ne!(text, TEXT);
+            assert!(matches!(read(&checked(&text)), Err(SnapshotError::Damaged(_))), "{bad}");
+        }
+        let other = read(&checked(&TEXT.replace("here", "there"))).unwrap_err().to_string();
+        assert_eq!(other, "it is of there, and this server is set to here");
+        assert!(matches!(read(&checked(TEXT).replacen(" 1\n", " 2\n", 1)), Err(SnapshotError::Newer(2))));
+    }
+
+    #[test]
+    fn it_stands_in_only_where_nothing_was_read() {
+        let catalog = Catalog::default();
+        assert!(catalog.publish_stored(read(&checked(TEXT)).unwrap()));
+        assert!(catalog.version("user", "seen", "").is_ok());
+        assert_eq!(catalog.begin_reading(), None, "everything is to be read");
+        catalog.publish(&Default::default(), Timestamp::MIN);
+        assert!(!catalog.publish_stored(read(&checked(TEXT)).unwrap()));
+        assert_eq!(catalog.version("user", "seen", ""), Err(Missing::Feature));
+    }
+}

@@ -1,0 +1,37 @@
+//! Why an operation was refused or failed, in words that do not depend on who asked for it how.
+
+use crate::actors::ListError;
+use crate::backup::BackupError;
+use crate::domain::Invalid;
+use crate::metadata::MetadataError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// A part of the request is not valid for what it is about.
+    #[error("{field}: {invalid}")]
+    Invalid { field: &'static str, invalid: Invalid },
+    /// The value of an item to add is not valid for its feature. Nothing was done.
+    #[error("item {index}: {invalid}")]
+    InvalidItem { index: usize, invalid: Invalid },
+    #[error(transparent)]
+    List(#[from] ListError),
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// A definition is not known here, and whether it exists cannot be told now.
+    #[error("the metadata store cannot be asked: {reason}")]
+    CatalogUnavailable { reason: String },
+    /// The caller's own deadline passed.
+    #[error("the deadline passed")]
+    DeadlineExceeded { outcome_unknown: bool },
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// What is stored cannot be read. The text is for the log alone.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl ServiceError {
+    pub(super) fn invalid(field: &'static str) -> impl FnOnce(Invalid) -> Self {
+        move |invalid| Self::Invalid { field, invalid }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the server does, whoever asks and by whatever way: operations as values.
+//!
+//! # The shape
+//! An [`Operation`] is a value: which operation, with its request in the domain's types. A
+//! [`Caller`] is who asks, and how long they wait. [`Service::execute`] carries it out, and gives a
+//! [`Reply`] or a [`ServiceError`]. Nothing in here knows HTTP, or how a page of items is written:
+//! that is the caller's [`PageRenderer`], chosen when the service is made, so that the way of a get
+//! has no box and no dispatch but one `match`.
+//!
+//! What everybody else needs to know of operations stands in one table, [`OPERATIONS`], a
+//! [`Descriptor`] each: name, permission, effect, method and path, parameters, the types of request
+//! and reply, error codes. The router, the metrics' labels, the OpenAPI document, the command line's
+//! client and the tests of `docs/api.md` are made from it.
+//!
+//! # To add an operation
+//! 1. A row in [`table`], with an [`OperationId`]: now it has a path, a label and a description.
+//! 2. A variant of [`Operation`], and the function that carries it out, in `lists.rs` or
+//!    `features.rs`: the compiler asks for both, and for the lines in `api` that read the request.
+//! 3. A test over HTTP in `tests/api`, which holds every answer to what the table says, and a line in
+//!    `docs/api.md`, which a test asks for.
+//!
+//! Health, metrics and the OpenAPI document have rows in the table and are answered by the API
+//! itself: they are about the server, and must be answered whatever state the service is in.
+
+mod descriptor;
+mod error;
+mod features;
+mod lists;
+mod operation;
+mod table;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::actors::{ListPool, MetadataHandle};
+use crate::backup::{Backup, Backups};
+use crate::domain::{Author, Clock};
+
+pub use descriptor::{Content, Descriptor, Effect, Group, Method, Permission, ReplyForm, Segment};
+pub use error::ServiceError;
+pub use lists::PageRenderer;
+pub use operation::{AddItems, GetItems, ListName, Operation, OperationId, Reply};
+pub use table::{OPERATIONS, queries};
+
+#[derive(Debug, Clone, Copy)]
+pub struct ServiceOptions {
+    /// The deadline of a list operation, from when it is asked for.
+    pub operation_timeout: Duration,
+    /// A page of items ends early before it exceeds this as it is rendered, but never empty.
+    pub page_bytes_max: usize,
+    /// How stale a catalog can be: what other servers need to learn of a deletion.
+    pub poll_interval: Duration,
+}
+
+/// Who asks for an operation.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// Who asks, for the audit trail. None of those who did not say.
+    pub author: Option<Author>,
+    /// How long the caller waits, if that is shorter than the operation's own deadline.
+    pub timeout: Option<Duration>,
+}
+
+impl Caller {
+    fn author(&self) -> Author {
+        self.author.clone().unwrap_or_else(Author::anonymous)
+    }
+
+    /// How long the caller waits for an operation that may take `longest`.
+    fn patience(&self, longest: Duration) -> Duration {
+        self.timeout.map_or(longest, |asked| asked.min(longest))
+    }
+}
+
+/// Carries out operations. Shared by all ways in.
+pub struct Service<R> {
+    lists: ListPool,
+    metadata: MetadataHandle,
+    backups: Backups,
+    clock: Arc<dyn Clock>,
+    renderer: R,
+    options: ServiceOptions,
+}
+
+impl<R: PageRenderer> Service<R> {
+    pub fn new(
+        lists: ListPool,
+        metadata: MetadataHandle,
+        backups: Backups,
+        clock: Arc<dyn Clock>,
+        renderer: R,
+        options: ServiceOptions,
+    ) -> Self {
+        Self { lists, metadata, backups, clock, renderer, options }
+    }
+
+    pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> Result<Reply, ServiceError> {
+        match operation {
+            Operation::GetItems(request) => self.get_items(caller, request).await,
+            Operation::AddItems(request) => self.add_items(caller, request).await,
+            Operation::RemoveItemsWithValue { list, value } => self.remove_items_with_value(caller, list, value).await,
+            Operation::RemoveAllItems { list } => self.remove_all_items(caller, list).await,
+            Operation::ListFeatures { filter, page_size, page_token } => {
+                self.list_features(caller, filter, page_size, page_token).await
+            }
+            Operation::CreateFeature(new) => self.create_feature(caller, new).await,
+            Operation::GetFeature(id) => self.get_feature(caller, id).await,
+            Operation::UpdateFeature { id, patch, condition } => {
+                self.update_feature(caller, id, patch, condition).await
+            }
+            Operation::DeleteFeature { id, condition } => self.delete_feature(caller, id, condition).await,
+            Operation::GetHistory { id, page_size, page_token } => {
+                self.get_history(caller, id, page_size, page_token).await
+            }
+            Operation::CreateVersion { id, new } => self.create_version(caller, id, new).await,
+            Operation::GetVersion { id, version } => self.get_version(caller, id, version).await,
+            Operation::UpdateVersion { id, version, patch, condition } => {
+                self.update_version(caller, id, version, patch, condition).await
+            }
+            Operation::DeleteVersion { id, version, condition } => {
+                self.delete_version(caller, id, version, condition).await
+            }
+            Operation::CreateBackup { dir } => self.create_backup(dir).await.map(Reply::Backup),
+        }
+    }
+
+    /// A caller's deadline ends no backup: it goes on to its end.
+    async fn create_backup(&self, dir: PathBuf) -> Result<Backup, ServiceError> {
+        Ok(self.backups.make(dir).await?)
+    }
+
+    /// When the caller of a list operation stops waiting.
+    fn deadline(&self, caller: &Caller) -> Instant {
+        Instant::now() + caller.patience(self.options.operation_timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_shortens_and_never_lengthens() {
+        let longest = Duration::from_secs(2);
+        let patience = |timeout| Caller { author: None, timeout }.patience(longest);
+        assert_eq!(patience(None), longest);
+        assert_eq!(patience(Some(Duration::from_millis(1))), Duration::from_millis(1));
+        assert_eq!(patience(Some(Duration::MAX)), longest);
+    }
+}

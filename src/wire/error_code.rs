@@ -1,0 +1,193 @@
+//! The error codes of the API: one table, which answers, the OpenAPI document, `docs/api.md` and the
+//! tests all go by. A code is stable: clients branch on it.
+
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// What a request was refused or failed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    MalformedRequest,
+    InvalidJson,
+    InvalidArgument,
+    InvalidTimestamp,
+    InvalidPageToken,
+    ValueTypeMismatch,
+    LocalOnly,
+    FeatureNotFound,
+    VersionNotFound,
+    NotFound,
+    MethodNotAllowed,
+    RequestTimeout,
+    FeatureExists,
+    VersionExists,
+    DefaultVersion,
+    BackupDirNotEmpty,
+    BackupRunning,
+    EtagMismatch,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    TtlTooLong,
+    HeadTooLarge,
+    Internal,
+    BackupFailed,
+    BackupUnsupported,
+    TransferCodingUnsupported,
+    Overloaded,
+    StoreUnavailable,
+    MetadataUnavailable,
+    Draining,
+    DeadlineExceeded,
+    HttpVersionUnsupported,
+}
+
+/// What is fixed about a code.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    pub code: ErrorCode,
+    pub name: &'static str,
+    /// Of HTTP.
+    pub status: u16,
+    pub title: &'static str,
+    /// Whether the same request may succeed later, unchanged.
+    pub retryable: bool,
+    /// The `Retry-After` of the answer, in seconds: on every 503 (RFC 9110, section 15.6.4).
+    pub retry_after_secs: Option<u32>,
+}
+
+impl Row {
+    /// The `type` of its problems (RFC 9457, section 3.1.1).
+    pub fn kind(&self) -> String {
+        format!("urn:liststore:problem:{}", self.name)
+    }
+}
+
+const fn row(code: ErrorCode, name: &'static str, status: u16, title: &'static str) -> Row {
+    Row { code, name, status, title, retryable: false, retry_after_secs: None }
+}
+
+const fn later(code: ErrorCode, name: &'static str, title: &'static str, after_secs: u32) -> Row {
+    Row { code, name, status: 503, title, retryable: true, retry_after_secs: Some(after_secs) }
+}
+
+/// In the order of [`ErrorCode`].
+const ROWS: [Row; ErrorCode::COUNT] = [
+    row(ErrorCode::MalformedRequest, "malformed_request", 400, "The request is not HTTP/1.1"),
+    row(ErrorCode::InvalidJson, "invalid_json", 400, "The body is not JSON"),
+    row(ErrorCode::InvalidArgument, "invalid_argument", 400, "An argument is not valid"),
+    row(ErrorCode::InvalidTimestamp, "invalid_timestamp", 400, "A timestamp is not valid"),
+    row(ErrorCode::InvalidPageToken, "invalid_page_token", 400, "The page token is not valid"),
+    row(ErrorCode::ValueTypeMismatch, "value_type_mismatch", 400, "A value is not of the feature's type"),
+    row(ErrorCode::LocalOnly, "local_only", 403, "Only over the socket in the data directory"),
+    row(ErrorCode::FeatureNotFound, "feature_not_found", 404, "There is no such feature"),
+    row(ErrorCode::VersionNotFound, "version_not_found", 404, "The feature has no such version"),
+    row(ErrorCode::NotFound, "not_found", 404, "There is nothing at this path"),
+    row(ErrorCode::MethodNotAllowed, "method_not_allowed", 405, "This path has no such method"),
+    Row {
+        code: ErrorCode::RequestTimeout,
+        name: "request_timeout",
+        status: 408,
+        title: "The request did not arrive in time",
+        retryable: true,
+        retry_after_secs: None,
+    },
+    row(ErrorCode::FeatureExists, "feature_exists", 409, "The feature exists already"),
+    row(ErrorCode::VersionExists, "version_exists", 409, "The version exists already"),
+    row(ErrorCode::DefaultVersion, "default_version", 409, "The default version changes with its feature only"),
+    row(ErrorCode::BackupDirNotEmpty, "backup_dir_not_empty", 409, "The directory is not empty"),
+    row(ErrorCode::BackupRunning, "backup_running", 409, "Another backup is being made"),
+    row(ErrorCode::EtagMismatch, "etag_mismatch", 412, "It was changed since the entity tag was read"),
+    row(ErrorCode::PayloadTooLarge, "payload_too_large", 413, "The body is too large"),
+    row(ErrorCode::UnsupportedMediaType, "unsupported_media_type", 415, "The body must be application/json"),
+    row(ErrorCode::TtlTooLong, "ttl_too_long", 422, "Nothing may live beyond 20 years"),
+    row(ErrorCode::HeadTooLarge, "head_too_large", 431, "The request's head is too large"),
+    row(ErrorCode::Internal, "internal", 500, "The server failed"),
+    row(ErrorCode::BackupFailed, "backup_failed", 500, "The backup was not made"),
+    row(ErrorCode::BackupUnsupported, "backup_unsupported", 501, "These stores are backed up in another way"),
+    row(ErrorCode::TransferCodingUnsupported, "transfer_coding_unsupported", 501, "The transfer coding is not known"),
+    later(ErrorCode::Overloaded, "overloaded", "Too many operations in flight", 1),
+    later(ErrorCode::StoreUnavailable, "store_unavailable", "The item store is not available", 2),
+    later(ErrorCode::MetadataUnavailable, "metadata_unavailable", "The metadata store is not available", 2),
+    later(ErrorCode::Draining, "draining", "The server is stopping", 1),
+    Row {
+        code: ErrorCode::DeadlineExceeded,
+        name: "deadline_exceeded",
+        status: 504,
+        title: "The deadline passed",
+        retryable: true,
+        retry_after_secs: None,
+    },
+    row(ErrorCode::HttpVersionUnsupported, "http_version_unsupported", 505, "The version of HTTP is not known"),
+];
+
+impl ErrorCode {
+    pub const COUNT: usize = Self::HttpVersionUnsupported as usize + 1;
+
+    /// All codes with what is fixed about them, by status.
+    pub fn table() -> &'static [Row; Self::COUNT] {
+        &ROWS
+    }
+
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    pub fn status(self) -> u16 {
+        self.row().status
+    }
+}
+
+impl PartialSchema for ErrorCode {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some("Stable: what to branch on. A newer server may have codes that are not in this list."))
+            .enum_values(Some(ROWS.map(|row| row.name)))
+            .into()
+    }
+}
+
+impl ToSchema for ErrorCode {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_stands_in_the_order_of_the_codes() {
+        for (place, row) in ErrorCode::table().iter().enumerate() {
+            assert_eq!(row.code as usize, place, "{}", row.name);
+        }
+        assert!(ErrorCode::table().is_sorted_by_key(|row| row.status));
+    }
+
+    #[test]
+    fn every_503_says_when_to_come_back() {
+        for row in ErrorCode::table() {
+            assert_eq!(row.retry_after_secs.is_some(), row.status == 503, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn the_guide_lists_the_table() {
+        let guide = include_str!("../../docs/api.md");
+        let errors = guide.split("\n## Errors\n").nth(1).unwrap();
+        let lines: Vec<_> = errors.lines().filter(|line| line.starts_with("| `")).collect();
+        let expected: Vec<_> = ErrorCode::table()
+            .iter()
+            .map(|row| {
+                let retryable = if row.retryable { "yes" } else { "no" };
+                (format!("| `{}` | {} |", row.name, row.status), format!("| {retryable} |"))
+            })
+            .collect();
+        assert_eq!(lines.len(), expected.len(), "docs/api.md must have one row for each code");
+        for (line, (start, end)) in lines.iter().zip(&expected) {
+            assert!(line.starts_with(start) && line.ends_with(end), "expected {start} … {end}, found {line}");
+        }
+    }
+}

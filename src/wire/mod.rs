@@ -1,0 +1,47 @@
+//! The API's bodies and parameters: what requests and replies are made of, once, for the handlers,
+//! the OpenAPI document, the command line's client and the load generator.
+//!
+//! It knows the domain's types and nothing of who sends or answers. A request body has typed
+//! members, is written by clients with serde, and is read by servers with the strictness of
+//! [`object`]: every refusal names the member to blame. A reply has plain texts, since a client must
+//! go on with what a newer server says. [`Type`] names a body in the table of operations.
+
+mod add_body;
+mod error_code;
+mod object;
+pub mod parameters;
+mod plain_add;
+mod problem;
+mod replies;
+mod requests;
+mod text;
+pub mod texts;
+
+use std::borrow::Cow;
+
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+
+pub use error_code::{ErrorCode, Row};
+pub use problem::{Problem, ProblemBody};
+pub use replies::{
+    Action, Added, Backup, Change, Check, Deleted, Feature, FeaturePage, FeatureVersion, Health, HistoryPage, Item,
+    ItemPage, Removed,
+};
+pub use requests::{
+    AddItemsInput, BackupInput, FeatureInput, FeaturePatch, ItemInput, RemoveItemsInput, VersionInput, VersionPatch,
+};
+
+/// The schema of a body, and of all that it refers to.
+#[derive(Debug, Clone, Copy)]
+pub struct Type {
+    pub name: fn() -> Cow<'static, str>,
+    pub schema: fn() -> RefOr<Schema>,
+    pub referred: fn(&mut Vec<(String, RefOr<Schema>)>),
+}
+
+impl Type {
+    pub const fn of<T: ToSchema>() -> Self {
+        Self { name: T::name, schema: T::schema, referred: T::schemas }
+    }
+}

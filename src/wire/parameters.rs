@@ -1,0 +1,132 @@
+//! The parameters of operations: what a path, a query or a header may say beside the body.
+
+use utoipa::PartialSchema;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use super::texts::{EntityId, Label, Millis, Name, TimestampText};
+use crate::domain::{Author, Limit};
+
+/// A parameter that an operation takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub description: &'static str,
+    pub schema: fn() -> RefOr<Schema>,
+    pub example: Option<&'static str>,
+    /// Whether `+` stands for a space in a query, as HTML forms and many clients write it. Elsewhere
+    /// it stands for itself: no other parameter may hold a space, and offsets of timestamps hold a
+    /// plus.
+    pub plus_is_space: bool,
+    pub may_be_empty: bool,
+}
+
+impl Parameter {
+    const fn new(name: &'static str, description: &'static str, schema: fn() -> RefOr<Schema>) -> Self {
+        Self { name, description, schema, example: None, plus_is_space: false, may_be_empty: false }
+    }
+
+    const fn with_example(self, example: &'static str) -> Self {
+        Self { example: Some(example), ..self }
+    }
+}
+
+/// What variable segments of a path may be, by their names in its template.
+pub const PATH: [Parameter; 5] = [
+    Parameter::new("entity_type", "The kind of the entity.", Name::schema).with_example("user"),
+    Parameter::new("feature", "The feature's name.", Name::schema).with_example("story_presented"),
+    Parameter::new("name", "The feature's name.", Name::schema).with_example("story_presented"),
+    Parameter::new(
+        "entity_id",
+        "The entity: 1 to 512 bytes of UTF-8 without NUL, not `.` or `..`, percent-encoded.",
+        EntityId::schema,
+    )
+    .with_example("u-123"),
+    Parameter::new(
+        "version",
+        "The label, percent-encoded; empty (the path ends with a slash) is the default version.",
+        Label::schema,
+    )
+    .with_example("v2"),
+];
+
+/// The feature version of a list.
+pub const VERSION: Parameter = Parameter {
+    may_be_empty: true,
+    ..Parameter::new("version", "The feature version; empty, or left out, is the default one.", Label::schema)
+        .with_example("v2")
+};
+pub const MIN_TIMESTAMP: Parameter =
+    Parameter::new("min_timestamp", "Inclusive: RFC 3339, or nanoseconds since the Unix epoch.", TimestampText::schema)
+        .with_example("2024-08-29T16:44:05.43Z");
+pub const MAX_TIMESTAMP: Parameter =
+    Parameter::new("max_timestamp", "Inclusive: RFC 3339, or nanoseconds since the Unix epoch.", TimestampText::schema)
+        .with_example("2024-08-30T00:00:00Z");
+pub const LIMIT: Parameter =
+    Parameter::new("limit", "At most so many items; 100 if left out. May change during a walk.", || {
+        whole_number(Limit::ITEMS_MAX)
+    })
+    .with_example("50");
+pub const PAGE_TOKEN: Parameter = Parameter::new(
+    "page_token",
+    "Goes on after the page that gave it as `next_page_token`, with the same path and parameters.",
+    not_empty,
+);
+pub const PAGE_SIZE: Parameter =
+    Parameter::new("page_size", "At most so many entries; 100 if left out.", || whole_number(Limit::PAGE_SIZE_MAX))
+        .with_example("50");
+pub const ENTITY_TYPE: Parameter =
+    Parameter::new("entity_type", "Only features of this entity type.", Name::schema).with_example("user");
+pub const TEXT: Parameter = Parameter {
+    plus_is_space: true,
+    ..Parameter::new(
+        "q",
+        "Only features with this text in their name, description or owner; ASCII case is ignored.",
+        not_empty,
+    )
+    .with_example("story")
+};
+
+pub const REQUEST_ID: Parameter = Parameter::new(
+    "X-Request-Id",
+    "1 to 128 visible ASCII characters; else a new one is made. Returned with the answer, and on every line that the \
+     log has of the request.",
+    any_text,
+);
+pub const TIMEOUT: Parameter = Parameter::new(
+    "Liststore-Timeout-Ms",
+    "Shortens the operation's deadline, in milliseconds; never lengthens it.",
+    Millis::schema,
+)
+.with_example("500");
+pub const USER: Parameter =
+    Parameter::new("Liststore-User", "Who asks, for the audit trail.", || text(Some((1, Author::CHARS_MAX))))
+        .with_example("alice");
+pub const IF_MATCH: Parameter =
+    Parameter::new("If-Match", "Only if the present entity tag is one of these (RFC 9110, section 13.1.1).", any_text)
+        .with_example("\"17\"");
+
+fn text(chars: Option<(usize, usize)>) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::String))
+        .min_length(chars.map(|(min, _)| min))
+        .max_length(chars.map(|(_, max)| max))
+        .into()
+}
+
+fn any_text() -> RefOr<Schema> {
+    text(None)
+}
+
+fn not_empty() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).min_length(Some(1)).into()
+}
+
+fn whole_number(max: usize) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::Integer))
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
+        .minimum(Some(1_usize))
+        .maximum(Some(max))
+        .into()
+}

@@ -1,0 +1,124 @@
+//! Problems: how every refusal and failure is told, as RFC 9457 problem details.
+//!
+//! A problem never holds a driver's words, a payload or a secret: what only the operator may know
+//! goes into its cause, which is logged and not sent.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::ErrorCode;
+use crate::domain::{Code, Invalid};
+
+/// Why a request did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub code: ErrorCode,
+    /// For the caller: what would have been accepted, or what to do.
+    pub detail: Cow<'static, str>,
+    /// The member, parameter or header to blame, such as `items[3].timestamp`.
+    pub field: Option<Cow<'static, str>>,
+    /// Whether a write may have been carried out all the same, now or later.
+    pub outcome_unknown: bool,
+    /// For the log alone.
+    pub cause: Option<String>,
+    /// The methods that the path has, for a 405.
+    pub allow: Option<String>,
+}
+
+impl Problem {
+    pub fn new(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into(), field: None, outcome_unknown: false, cause: None, allow: None }
+    }
+
+    pub fn argument(field: impl Into<Cow<'static, str>>, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InvalidArgument, detail).at(field)
+    }
+
+    /// A failure of ours: the caller learns no more than that, the log learns the cause.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let detail = "the server failed; its log says why, under this request's id";
+        Self::new(ErrorCode::Internal, detail).because(cause)
+    }
+
+    pub fn method_not_allowed(allow: String) -> Self {
+        let detail = format!("this path takes {allow}");
+        Self { allow: Some(allow), ..Self::new(ErrorCode::MethodNotAllowed, detail) }
+    }
+
+    /// Blames a member, parameter or header.
+    pub fn at(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// Keeps for the log why this happened.
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    pub fn with_outcome_unknown(mut self, outcome_unknown: bool) -> Self {
+        self.outcome_unknown = outcome_unknown;
+        self
+    }
+
+    /// What is sent of it.
+    pub fn body(&self) -> ProblemBody {
+        let row = self.code.row();
+        ProblemBody {
+            kind: row.kind(),
+            title: row.title.to_owned(),
+            status: row.status,
+            code: row.name.to_owned(),
+            detail: self.detail.clone().into_owned(),
+            retryable: row.retryable,
+            field: self.field.clone().map(Cow::into_owned),
+            outcome_unknown: self.outcome_unknown,
+        }
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(Invalid { code, detail }: Invalid) -> Self {
+        let code = match code {
+            Code::InvalidArgument => ErrorCode::InvalidArgument,
+            Code::InvalidTimestamp => ErrorCode::InvalidTimestamp,
+            Code::InvalidPageToken => ErrorCode::InvalidPageToken,
+            Code::ValueTypeMismatch => ErrorCode::ValueTypeMismatch,
+            Code::TtlTooLong => ErrorCode::TtlTooLong,
+        };
+        Self::new(code, detail)
+    }
+}
+
+/// Problem details (RFC 9457).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody {
+    /// `urn:liststore:problem:` and the code.
+    #[serde(rename = "type", default)]
+    #[schema(required = true)]
+    pub kind: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub title: String,
+    #[schema(minimum = 400, maximum = 599)]
+    pub status: u16,
+    /// Stable: what to branch on.
+    #[schema(value_type = ErrorCode)]
+    pub code: String,
+    /// For people: what would have been accepted, or what to do.
+    pub detail: String,
+    /// Whether the same request may succeed later, unchanged.
+    pub retryable: bool,
+    /// The member, parameter or header to blame, such as `items[3].timestamp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub field: Option<String>,
+    /// There, and true, when a write may have been carried out all the same, now or later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub outcome_unknown: bool,
+}

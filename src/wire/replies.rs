@@ -1,0 +1,229 @@
+//! The bodies of replies.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::{text, texts};
+use crate::domain::{self, ValueType};
+
+/// A page of items, newest first.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "rendered straight from stored bytes, and read page by page as it was sent")]
+pub struct ItemPage {
+    items: Vec<Item>,
+    /// There exactly when at least one more item was there at that moment.
+    #[schema(pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    next_page_token: String,
+}
+
+/// An item of a list.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"timestamp": "2024-08-29T16:44:05.430000000Z", "value": "story-17"}))]
+pub struct Item {
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub timestamp: String,
+    /// The JSON of the feature's value type.
+    #[schema(value_type = serde_json::Value)]
+    pub value: Box<RawValue>,
+}
+
+/// What became of an add: together as many items as were sent.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"added": 1, "already_expired": 0}))]
+pub struct Added {
+    pub added: u64,
+    pub already_expired: u64,
+}
+
+/// How many visible items were removed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"removed": 1}))]
+pub struct Removed {
+    pub removed: u64,
+}
+
+/// A list feature with all its versions, the default one first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Feature {
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: String,
+    #[schema(value_type = texts::Name, inline)]
+    pub name: String,
+    #[serde(serialize_with = "text::serialize", deserialize_with = "text::value_type")]
+    #[schema(value_type = texts::ValueType)]
+    pub value_type: ValueType,
+    #[schema(value_type = texts::Ttl, inline)]
+    pub ttl: String,
+    pub description: String,
+    pub owner: String,
+    #[schema(value_type = texts::Labels, inline)]
+    pub labels: BTreeMap<String, String>,
+    #[schema(min_items = 1)]
+    pub versions: Vec<FeatureVersion>,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub created_at: String,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub updated_at: String,
+}
+
+impl From<&domain::Feature> for Feature {
+    fn from(feature: &domain::Feature) -> Self {
+        Self {
+            entity_type: feature.id.entity_type.to_string(),
+            name: feature.id.name.to_string(),
+            value_type: feature.value_type,
+            ttl: feature.ttl.to_string(),
+            description: feature.description.as_str().to_owned(),
+            owner: feature.owner.as_str().to_owned(),
+            labels: feature.labels.as_map().clone(),
+            versions: feature.versions.iter().map(FeatureVersion::from).collect(),
+            created_at: feature.created_at.to_string(),
+            updated_at: feature.updated_at.to_string(),
+        }
+    }
+}
+
+/// A version of a feature.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeatureVersion {
+    #[schema(value_type = texts::Label, inline)]
+    pub version: String,
+    #[schema(value_type = texts::Ttl, inline)]
+    pub ttl: String,
+    pub description: String,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub created_at: String,
+}
+
+impl From<&domain::FeatureVersion> for FeatureVersion {
+    fn from(version: &domain::FeatureVersion) -> Self {
+        Self {
+            version: version.version.to_string(),
+            ttl: version.ttl.to_string(),
+            description: version.description.as_str().to_owned(),
+            created_at: version.created_at.to_string(),
+        }
+    }
+}
+
+/// A page of features, ordered by entity type, then by name.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FeaturePage {
+    pub features: Vec<Feature>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    pub next_page_token: Option<String>,
+}
+
+/// What a deletion leaves behind.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"items_expire_by": "2024-09-28T16:44:10.430000000Z"}))]
+pub struct Deleted {
+    #[schema(value_type = texts::ExpiryEstimate, inline)]
+    pub items_expire_by: String,
+}
+
+/// A page of an audit trail, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HistoryPage {
+    pub history: Vec<Change>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    pub next_page_token: Option<String>,
+}
+
+/// A change to a feature or to one of its versions.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Change {
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub at: String,
+    /// The `Liststore-User` of the request, or `anonymous`.
+    pub by: String,
+    #[schema(value_type = Action)]
+    pub action: String,
+    /// The version that was created, changed or deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub version: Option<String>,
+    /// The feature or version before the change; absent for a creation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Definition, required = false)]
+    pub before: Option<serde_json::Value>,
+    /// The feature or version since the change; absent for a deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Definition, required = false)]
+    pub after: Option<serde_json::Value>,
+}
+
+/// What kind of change it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum Action {
+    CreateFeature,
+    UpdateFeature,
+    DeleteFeature,
+    CreateVersion,
+    UpdateVersion,
+    DeleteVersion,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CreateFeature => "create_feature",
+            Self::UpdateFeature => "update_feature",
+            Self::DeleteFeature => "delete_feature",
+            Self::CreateVersion => "create_version",
+            Self::UpdateVersion => "update_version",
+            Self::DeleteVersion => "delete_version",
+        }
+    }
+}
+
+/// A feature or a version, as it was then.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "stored as JSON, and returned as it was stored")]
+pub enum Definition {
+    Feature(Feature),
+    Version(FeatureVersion),
+}
+
+/// A backup that was made.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Backup {
+    pub dir: String,
+    pub data_files: u64,
+    pub data_bytes: u64,
+    /// Of the data files, those that were copied, since hard links to them could not be made.
+    pub copied_files: u64,
+    pub log_segments: u64,
+    pub log_bytes: u64,
+    /// Whether the definitions are in it. They are not where they live in Postgres: dump that
+    /// database after this backup.
+    pub definitions: bool,
+    pub seconds: f64,
+}
+
+/// Health: the worst of its checks.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"status": "pass", "checks": {"item_store": "pass", "catalog": "pass"}}))]
+pub struct Health {
+    pub status: Check,
+    pub checks: BTreeMap<&'static str, Check>,
+    /// Why a check does not pass, by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<&'static str, String>,
+}
+
+/// Ordered from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Check {
+    Pass,
+    Warn,
+    Fail,
+}

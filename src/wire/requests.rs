@@ -1,0 +1,314 @@
+//! The bodies of requests.
+
+use std::path::PathBuf;
+
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::object::Object;
+use super::{Problem, add_body, text, texts};
+use crate::domain::{
+    Description, EntityType, FeatureName, Invalid, Labels, Owner, Timestamp, Ttl, ValueType, VersionLabel,
+};
+
+/// Items to add, all or none.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"items": [{"timestamp": "2024-08-29T16:44:05.43Z", "value": "story-17"}]}))]
+#[serde(deny_unknown_fields)]
+pub struct AddItemsInput<'a> {
+    #[schema(min_items = 1, max_items = 1000)]
+    pub items: Vec<ItemInput<'a>>,
+}
+
+/// An item to add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ItemInput<'a> {
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::TimestampInput, inline)]
+    pub timestamp: Timestamp,
+    /// The JSON of the feature's value type: `bytes` as standard Base64, `int64` as a number or a
+    /// decimal string. At most 64,000 bytes as it is stored.
+    #[serde(serialize_with = "raw_json")]
+    #[schema(value_type = serde_json::Value)]
+    pub value: &'a str,
+}
+
+/// A value whose items are to go.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"value": "story-17"}))]
+#[serde(deny_unknown_fields)]
+pub struct RemoveItemsInput<'a> {
+    #[serde(serialize_with = "raw_json")]
+    #[schema(value_type = serde_json::Value)]
+    pub value: &'a str,
+}
+
+/// A value stands in a body as it is: JSON numbers keep their digits.
+fn raw_json<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serde_json::from_str::<&RawValue>(json).map_err(S::Error::custom)?.serialize(serializer)
+}
+
+/// What a feature is created from.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"entity_type": "user", "name": "story_presented", "value_type": "string", "ttl": "30d"}))]
+#[serde(deny_unknown_fields)]
+pub struct FeatureInput {
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: EntityType,
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::Name, inline)]
+    pub name: FeatureName,
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::ValueType)]
+    pub value_type: ValueType,
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::Ttl, inline)]
+    pub ttl: Ttl,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
+    pub owner: Option<Owner>,
+    #[serde(serialize_with = "labels", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Labels, inline, required = false)]
+    pub labels: Option<Labels>,
+}
+
+/// What is to change; absent fields stay.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(example = json!({"ttl": "7d", "owner": "feed team"}))]
+#[serde(deny_unknown_fields)]
+pub struct FeaturePatch {
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub ttl: Option<Ttl>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
+    pub owner: Option<Owner>,
+    #[serde(serialize_with = "labels", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Labels, inline, required = false)]
+    pub labels: Option<Labels>,
+}
+
+/// What a version is created from. Without a `ttl` it copies the feature's present one.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"version": "v2", "ttl": "7d"}))]
+#[serde(deny_unknown_fields)]
+pub struct VersionInput {
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::Label, inline)]
+    pub version: VersionLabel,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub ttl: Option<Ttl>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+}
+
+/// What is to change; absent fields stay.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(example = json!({"ttl": "14d"}))]
+#[serde(deny_unknown_fields)]
+pub struct VersionPatch {
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub ttl: Option<Ttl>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+}
+
+/// Where a backup is to go.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"dir": "/var/backups/liststore/2024-08-29"}))]
+#[serde(deny_unknown_fields)]
+pub struct BackupInput {
+    /// An absolute path on the server's machine: of an empty directory, or of one to be made in a
+    /// directory that is there.
+    #[schema(value_type = String, pattern = "^/")]
+    pub dir: PathBuf,
+}
+
+fn labels<S: Serializer>(labels: &Option<Labels>, serializer: S) -> Result<S::Ok, S::Error> {
+    labels.as_ref().map(Labels::as_map).serialize(serializer)
+}
+
+/// Why these cannot be changed.
+const FIXED_OF_FEATURE: [(&str, &str); 3] = [
+    FIXED_VALUE_TYPE,
+    ("entity_type", "the entity type of a feature never changes: create another feature"),
+    ("name", "the name of a feature never changes: create another feature"),
+];
+const FIXED_VALUE_TYPE: (&str, &str) = (
+    "value_type",
+    "the value type of a feature never changes, as stored values are read by it: create another feature",
+);
+const VALUE_TYPE_OF_VERSION: (&str, &str) =
+    ("value_type", "all versions have the value type of their feature, which never changes: create another feature");
+const FIXED_OF_VERSION: [(&str, &str); 2] =
+    [VALUE_TYPE_OF_VERSION, ("version", "the label of a version never changes: create another version")];
+
+impl<'a> AddItemsInput<'a> {
+    /// Items of one add.
+    pub const ITEMS_MAX: usize = add_body::ITEMS_MAX;
+
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        add_body::parse(body).map(|items| Self { items })
+    }
+}
+
+impl<'a> RemoveItemsInput<'a> {
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["value"], &[])?;
+        Ok(Self { value: object.required_raw("value")? })
+    }
+}
+
+impl FeatureInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let known = ["entity_type", "name", "value_type", "ttl", "description", "owner", "labels"];
+        let object = Object::read(body, &known, &[])?;
+        Ok(Self {
+            entity_type: object.required("entity_type", EntityType::new)?,
+            name: object.required("name", FeatureName::new)?,
+            value_type: object.required("value_type", ValueType::parse)?,
+            ttl: object.required("ttl", Ttl::parse)?,
+            description: object.optional("description", |text| Description::new(text))?,
+            owner: object.optional("owner", |text| Owner::new(text))?,
+            labels: object.optional_map("labels", Labels::new)?,
+        })
+    }
+}
+
+impl FeaturePatch {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["ttl", "description", "owner", "labels"], &FIXED_OF_FEATURE)?;
+        Ok(Self {
+            ttl: object.optional("ttl", Ttl::parse)?,
+            description: object.optional("description", |text| Description::new(text))?,
+            owner: object.optional("owner", |text| Owner::new(text))?,
+            labels: object.optional_map("labels", Labels::new)?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let Self { ttl, description, owner, labels } = self;
+        ttl.is_none() && description.is_none() && owner.is_none() && labels.is_none()
+    }
+}
+
+impl VersionInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["version", "ttl", "description"], &[VALUE_TYPE_OF_VERSION])?;
+        Ok(Self {
+            version: object.required("version", VersionLabel::new)?,
+            ttl: object.optional("ttl", Ttl::parse)?,
+            description: object.optional("description", |text| Description::new(text))?,
+        })
+    }
+}
+
+impl VersionPatch {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["ttl", "description"], &FIXED_OF_VERSION)?;
+        Ok(Self {
+            ttl: object.optional("ttl", Ttl::parse)?,
+            description: object.optional("description", |text| Description::new(text))?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let Self { ttl, description } = self;
+        ttl.is_none() && description.is_none()
+    }
+}
+
+impl BackupInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["dir"], &[])?;
+        Ok(Self { dir: object.required("dir", absolute)? })
+    }
+}
+
+fn absolute(text: &str) -> Result<PathBuf, Invalid> {
+    let dir = PathBuf::from(text);
+    if !dir.is_absolute() || text.contains('\0') {
+        return Err(Invalid::argument("dir must be an absolute path on the server's machine"));
+    }
+    Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
+    use super::*;
+
+    /// What a client writes of a body, which the server must read as the same.
+    fn sent(body: &impl Serialize) -> Vec<u8> {
+        serde_json::to_vec(body).unwrap()
+    }
+
+    #[test]
+    fn what_a_client_writes_the_server_reads_as_the_same() {
+        let labels = Labels::new(BTreeMap::from([("team".to_owned(), "feed \"1\"".to_owned())])).unwrap();
+        let input = FeatureInput {
+            entity_type: EntityType::new("user").unwrap(),
+            name: FeatureName::new("seen").unwrap(),
+            value_type: ValueType::Json,
+            ttl: Ttl::parse("90m").unwrap(),
+            description: Some(Description::new("é\n").unwrap()),
+            owner: None,
+            labels: Some(labels),
+        };
+        let read = FeatureInput::read(&sent(&input)).unwrap();
+        assert_eq!((read.entity_type, read.name), (input.entity_type, input.name));
+        assert_eq!((read.value_type, read.ttl), (input.value_type, input.ttl));
+        assert_eq!((read.description, read.owner, read.labels), (input.description, input.owner, input.labels));
+
+        let patch = FeaturePatch { ttl: Ttl::parse("1d").ok(), ..FeaturePatch::default() };
+        assert_eq!(sent(&patch), br#"{"ttl":"1d"}"#);
+        assert_eq!(FeaturePatch::read(&sent(&patch)).unwrap().ttl, patch.ttl);
+        assert!(FeaturePatch::read(b"{}").unwrap().is_empty() && VersionPatch::read(b"{}").unwrap().is_empty());
+
+        let version = VersionInput { version: VersionLabel::new("a/b").unwrap(), ttl: None, description: None };
+        assert_eq!(VersionInput::read(&sent(&version)).unwrap().version, version.version);
+
+        let timestamp = Timestamp::from_nanos(9_999_999_999_999_999_999).unwrap();
+        let items = AddItemsInput { items: vec![ItemInput { timestamp, value: "12345678901234567890" }] };
+        assert_eq!(AddItemsInput::read(&sent(&items)).unwrap(), items);
+        let removal = sent(&RemoveItemsInput { value: "1.50" });
+        assert_eq!(RemoveItemsInput::read(&removal).unwrap().value, "1.50");
+    }
+
+    #[test]
+    fn the_schema_of_an_add_has_its_bounds() {
+        let schema = serde_json::to_value(AddItemsInput::schema()).unwrap();
+        assert_eq!(schema["properties"]["items"]["maxItems"], json!(AddItemsInput::ITEMS_MAX));
+    }
+
+    #[test]
+    fn what_never_changes_is_refused_with_its_reason() {
+        for (field, refused) in [
+            ("value_type", FeaturePatch::read(br#"{"value_type":"json"}"#).unwrap_err()),
+            ("name", FeaturePatch::read(br#"{"name":"x"}"#).unwrap_err()),
+            ("version", VersionPatch::read(br#"{"version":"x"}"#).unwrap_err()),
+            ("value_type", VersionInput::read(br#"{"version":"x","value_type":"json"}"#).unwrap_err()),
+        ] {
+            assert_eq!(refused.field.as_deref(), Some(field));
+            assert!(refused.detail.contains("never changes"), "{}", refused.detail);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Domain types that are texts on the wire, and nothing else to serde.
+
+use std::fmt::Display;
+
+use serde::{Deserialize, Deserializer, Serializer, de};
+
+use crate::domain::ValueType;
+
+pub(super) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+pub(super) fn serialize_some<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+pub(super) fn value_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ValueType, D::Error> {
+    ValueType::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+}

@@ -1,0 +1,144 @@
+//! The schemas of texts and numbers that have a form of their own.
+//!
+//! Patterns are those of ECMA-262 and of RE2 alike, without look-ahead, so that generated clients can
+//! use them in any language.
+
+use serde_json::json;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::domain;
+
+/// 1 to 128 characters, but neither `.` nor `..`.
+const NAME: &str = r"^([A-Za-z0-9_\-]|\.[A-Za-z0-9_\-]|\.\.[A-Za-z0-9_.\-])[A-Za-z0-9_.\-]*$";
+/// 0 to 64 characters, but neither `.` nor `..`.
+const LABEL: &str = r"^(([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*)?$";
+/// 1 to 512 bytes without NUL, but neither `.` nor `..`.
+const ENTITY_ID: &str = r"^([^.\x00]|\.[^.\x00]|\.\.[^\x00])[^\x00]*$";
+/// Whole numbers with units, the largest first.
+const TTL: &str = r"^(0*[1-9][0-9]*d([0-9]+h)?([0-9]+m)?([0-9]+s)?|([0-9]+d)?0*[1-9][0-9]*h([0-9]+m)?([0-9]+s)?|([0-9]+d)?([0-9]+h)?0*[1-9][0-9]*m([0-9]+s)?|([0-9]+d)?([0-9]+h)?([0-9]+m)?0*[1-9][0-9]*s)$";
+const TIMESTAMP: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$";
+/// RFC 3339 with up to nine decimals, or digits.
+const TIMESTAMP_INPUT: &str =
+    r"^([0-9]{1,19}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+\-][0-9]{2}:[0-9]{2}))$";
+
+/// Text for people: anything but NUL, which is no database text. (Derived schemas take a literal.)
+const NO_NUL: &str = r"^[^\x00]*$";
+
+/// The type of a feature's values. It never changes.
+pub struct ValueType;
+
+impl PartialSchema for ValueType {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some("The type of a feature's values. It never changes."))
+            .enum_values(Some(domain::ValueType::ALL.map(domain::ValueType::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for ValueType {}
+
+fn text(chars: (usize, usize), pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::String))
+        .min_length(Some(chars.0))
+        .max_length(Some(chars.1))
+        .pattern(Some(pattern))
+        .description(Some(description))
+        .examples([json!(example)])
+        .into()
+}
+
+/// Texts that have a form of their own.
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident => $chars:expr, $pattern:expr, $description:literal, $example:literal;)*) => {$(
+        $(#[$doc])*
+        pub struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                text($chars, $pattern, $description, $example)
+            }
+        }
+
+        impl ToSchema for $name {}
+    )*};
+}
+
+texts! {
+    /// An entity type or a feature's name.
+    Name => (1, 128), NAME, "1 to 128 characters of A-Z a-z 0-9 _ . -, not \".\" or \"..\".", "story_presented";
+    /// The label of a version.
+    Label => (0, 64), LABEL, "0 to 64 characters of A-Z a-z 0-9 _ . / : -, not \".\" or \"..\"; empty is the default version.", "v2";
+    /// An entity.
+    EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
+    /// A time to live.
+    Ttl => (2, domain::Ttl::CHARS_MAX), TTL, "From 1s to 7300d; on output normalised, the largest unit first.", "30d";
+    /// A moment, as it may be sent in a text.
+    TimestampText => (1, 35), TIMESTAMP_INPUT, "RFC 3339 with up to nine decimals and any offset, or nanoseconds since the Unix epoch as digits.", "2024-08-29T16:44:05.43Z";
+    /// The moment of an expiry, as it is returned.
+    ExpiryEstimate => (30, 30), TIMESTAMP, "When the last items are gone from the store: an estimate. An item dated in the future lives as much longer.", "2024-09-28T16:44:10.430000000Z";
+    /// A moment, as it is returned.
+    Timestamp => (30, 30), TIMESTAMP, "RFC 3339 in UTC with nine decimals.", "2024-08-29T16:44:05.430000000Z";
+}
+
+/// A moment, as it may be sent.
+pub struct TimestampInput;
+
+impl PartialSchema for TimestampInput {
+    fn schema() -> RefOr<Schema> {
+        const MAX: usize = 9_999_999_999_999_999_999;
+        let integer = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Integer))
+            .minimum(Some(0_usize))
+            .maximum(Some(MAX))
+            .format(Some(SchemaFormat::Custom("uint64".to_owned())))
+            .description(Some("Nanoseconds since the Unix epoch."));
+        OneOfBuilder::new().item(TimestampText::schema()).item(integer).into()
+    }
+}
+
+impl ToSchema for TimestampInput {}
+
+/// Labels of a feature.
+pub struct Labels;
+
+impl PartialSchema for Labels {
+    fn schema() -> RefOr<Schema> {
+        let string = |min: usize, max: usize| {
+            ObjectBuilder::new()
+                .schema_type(SchemaType::Type(Type::String))
+                .min_length(Some(min))
+                .max_length(Some(max))
+                .pattern(Some(NO_NUL))
+                .build()
+        };
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Object))
+            .max_properties(Some(64))
+            .property_names(Some(Schema::from(string(1, 63))))
+            .additional_properties(Some(Schema::from(string(0, 255))))
+            .examples([json!({"team": "feed"})])
+            .into()
+    }
+}
+
+impl ToSchema for Labels {}
+
+/// Whole milliseconds.
+pub struct Millis;
+
+impl PartialSchema for Millis {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            // Without a format, which would set an end: any number that is too large means no limit.
+            .schema_type(SchemaType::Type(Type::Integer))
+            .minimum(Some(1_usize))
+            .into()
+    }
+}
+
+impl ToSchema for Millis {}

@@ -1,0 +1,36 @@
+//! Whether what a client was shown stays there for it: of two gets of one list, one after the other on
+//! one connection, the second must not lack what the first one had. The order of all calls implies it
+//! ([`super::clusters`]); this says it plainly, in two calls.
+
+use std::collections::HashMap;
+
+use super::Violation;
+use super::expiry::Sight;
+use super::story::{Look, Story};
+use crate::history::History;
+
+pub fn check(history: &History, story: &Story<'_>) -> Option<Violation> {
+    let mut last_of_client: HashMap<usize, &Look> = HashMap::new();
+    // In the order in which they began, and a client makes one call at a time.
+    story.looks.iter().find_map(|look| {
+        let before = last_of_client.insert(history.calls[look.call].client, look)?;
+        let place = lost_between(history, story, before, look)?;
+        let detail = format!("{} was there and then was not", story.items[place].item);
+        Some(Violation::new("monotonic reads", detail, [before.call, look.call]))
+    })
+}
+
+/// An item that the first page has and the second one lacks, though nothing can have taken it away.
+fn lost_between(history: &History, story: &Story<'_>, first: &Look, second: &Look) -> Option<usize> {
+    let (began, ended) = (history.calls[first.call].from, history.calls[second.call].to);
+    let removed = |place: usize| {
+        let removals = &story.items[place].removals;
+        removals.iter().any(|removal| removal.from <= ended && removal.latest >= began)
+    };
+    second.covered.clone().find(|place| {
+        first.seen[*place]
+            && !second.seen[*place]
+            && story.sight(*place, &history.calls[second.call]) == Sight::Visible
+            && !removed(*place)
+    })
+}

@@ -1,0 +1,56 @@
+//! What servers count of their own work: whether a run made happen what it is to prove something about.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hyper::Method;
+
+use crate::http::{Connection, Endpoint};
+
+/// The counters that are looked at, and what they count.
+const WATCHED: [(&str, &str); 4] = [
+    ("liststore_flushes_total", "flushes"),
+    ("liststore_compactions_total", "merges"),
+    ("liststore_head_hits_total", "reads of heads"),
+    ("liststore_head_misses_total", "reads behind heads"),
+];
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters(BTreeMap<&'static str, u64>);
+
+impl Counters {
+    /// What a server has counted so far; `None` if it does not say.
+    pub async fn of(connection: &mut Connection, address: &str) -> Option<Self> {
+        let endpoint = Endpoint { address: address.to_owned(), incarnation: 0 };
+        let answer = connection.exchange(&endpoint, Method::GET, "/metrics", None).await.ok()?;
+        answer.status.is_success().then(|| Self::parse(&String::from_utf8_lossy(&answer.body)))
+    }
+
+    fn parse(text: &str) -> Self {
+        let samples = text.lines().filter_map(|line| line.split_once(' '));
+        let watched = samples.filter_map(|(name, value)| {
+            let (_, what) = WATCHED.iter().find(|(watched, _)| *watched == name)?;
+            Some((*what, value.parse().ok()?))
+        });
+        Self(watched.collect())
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (what, count) in &other.0 {
+            *self.0.entry(what).or_default() += count;
+        }
+    }
+
+    /// What of all that is watched never happened.
+    pub fn missing(&self) -> Option<&'static str> {
+        WATCHED.iter().map(|(_, what)| *what).find(|what| self.0.get(what).is_none_or(|count| *count == 0))
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.0.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>();
+        parts.sort_unstable();
+        write!(f, "{}", parts.join(", "))
+    }
+}

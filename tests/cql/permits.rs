@@ -1,0 +1,113 @@
+//! Permits bound what a cluster works at, also when callers have left: in front of a node that is held
+//! up for longer than anybody waits.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use liststore::items::cql::CqlOptions;
+use liststore::items::{ItemStore, Operation, PermitCounts, StoreError};
+use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
+
+use crate::cassandra::shared_options;
+use crate::forger::{Forger, Sent, of};
+use crate::probe::{EVERYTHING, Server, fresh_list, now};
+
+const PERMITS: usize = 4;
+/// Longer than all callers of a test together wait, and shorter than the driver takes for a silent node.
+const HELD: Duration = Duration::from_secs(4);
+
+fn few(options: &CqlOptions) -> CqlOptions {
+    CqlOptions { permits: PERMITS, permit_wait: Duration::from_millis(20), ..options.clone() }
+}
+
+fn counts(server: &Server) -> PermitCounts {
+    server.store.permits().unwrap().0
+}
+
+async fn until_idle(server: &Server) {
+    let patience = Instant::now() + Duration::from_secs(30);
+    while counts(server).in_use > 0 {
+        assert!(Instant::now() < patience, "{:?}", counts(server));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// One call of each of 60 callers, who leave after 50 ms.
+async fn crowd(server: &Server, sent: Sent) -> Vec<Result<(), StoreError>> {
+    join_all((0..60).map(|_| async {
+        let list = fresh_list();
+        let op = Operation { deadline: tokio::time::Instant::now() + Duration::from_millis(50), ..server.op() };
+        match sent {
+            Sent::Read => server.session.get(&op, &list, &EVERYTHING).await.map(|_| ()),
+            Sent::Add => server.try_add(&list, &op, &[(now(), b"v")]).await,
+            Sent::Delete => server.session.remove_all(&op, &list).await,
+        }
+    }))
+    .await
+}
+
+/// With 4 permits there once were 228 requests with a node, of callers who had left after 50 ms.
+#[tokio::test]
+async fn what_a_node_works_at_is_bounded_when_callers_have_left() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(few(&forger.options)).await;
+    for sent in [Sent::Read, Sent::Add, Sent::Delete] {
+        let before = server.metric("liststore_cql_request_duration_seconds", "") as usize;
+        let (arrived, mut arrivals) = feedback();
+        let held = RequestReaction::delay(HELD).with_feedback_when_performed(arrived);
+        forger.on_requests(vec![RequestRule(of(sent), held)]);
+        let began = Instant::now();
+        for _ in 0..4 {
+            let ended = crowd(&server, sent).await;
+            assert!(ended.iter().all(Result::is_err), "{sent:?}");
+        }
+        assert!(began.elapsed() < HELD, "too slow to tell");
+        let requests = server.metric("liststore_cql_request_duration_seconds", "") as usize - before;
+        assert_eq!(requests, PERMITS, "{sent:?}");
+        assert_eq!(counts(&server).in_use, PERMITS, "{sent:?}: the node is still at work");
+        let (_, refused) = server.store.permits().unwrap();
+        assert!(refused > 0);
+        until_idle(&server).await;
+        forger.heal();
+        let mut seen = 0;
+        while arrivals.try_recv().is_ok() {
+            seen += 1;
+        }
+        assert_eq!(seen, PERMITS, "{sent:?}");
+        server.add(&fresh_list(), &[(now(), b"v")]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broken_connection_gives_its_permits_back() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(few(&forger.options)).await;
+    forger.on_requests(vec![RequestRule(of(Sent::Read), RequestReaction::drop_frame())]);
+    assert!(crowd(&server, Sent::Read).await.iter().all(Result::is_err));
+    assert_eq!(counts(&server).in_use, PERMITS);
+    // Whatever is sent next breaks the connection: here the driver's own question whether it lives.
+    let next = Condition::not(Condition::ConnectionRegisteredAnyEvent);
+    forger.on_requests(vec![RequestRule(next, RequestReaction::drop_connection())]);
+    until_idle(&server).await;
+    forger.heal();
+}
+
+/// A removal's deletes are requests as well, and go one after another where there are no more permits.
+#[tokio::test]
+async fn a_removal_takes_no_more_permits_than_there_are() {
+    let options = CqlOptions { permits: 1, ..shared_options() };
+    let (server, list) = (Server::open(options).await, fresh_list());
+    let base = now().as_nanos();
+    let timestamps = (0..300).map(|n| liststore::domain::Timestamp::from_nanos(base - n).unwrap());
+    let items: Vec<_> = timestamps.map(|timestamp| (timestamp, b"v".as_slice())).collect();
+    server.add(&list, &items).await;
+    assert_eq!(server.remove(&list, b"v").await, 300);
+    assert!(server.values(&list).await.is_empty());
+    assert_eq!(counts(&server), PermitCounts { bound: 1, limit: 1, in_use: 0, waiting: 0 });
+}
+
+/// What the proxy tells that it has done.
+#[expect(clippy::disallowed_methods, reason = "the proxy asks for a channel without bound")]
+fn feedback<T>() -> (tokio::sync::mpsc::UnboundedSender<T>, tokio::sync::mpsc::UnboundedReceiver<T>) {
+    tokio::sync::mpsc::unbounded_channel()
+}

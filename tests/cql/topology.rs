@@ -1,0 +1,107 @@
+//! Several datacenters, and nodes that are gone without a word.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use liststore::domain::SystemClock;
+use liststore::items::cql::{CqlOptions, CqlStore, Fitness, inspect};
+use liststore::items::{ItemStore, StoreError};
+use prometheus::Registry;
+
+use crate::forged_cluster::{BlackHole, ForgedCluster, HERE, SILENT};
+use crate::probe::{Server, fresh_list, now};
+
+const THERE: &str = "datacenter2";
+
+fn store(options: &CqlOptions) -> CqlStore {
+    CqlStore::open(options.clone(), Arc::new(SystemClock), &Registry::new()).unwrap()
+}
+
+/// A datacenter that joins holds nothing before it is rebuilt. Asked with a local consistency level it
+/// answers with empty lists, so a server that was started while there was one datacenter must never
+/// ask another.
+#[tokio::test]
+async fn a_datacenter_that_joins_later_is_never_asked() {
+    let mut cluster = ForgedCluster::start(&[HERE, THERE, THERE], 1).await;
+    let server = Server::open(cluster.options.clone()).await;
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"kept")]).await;
+    let all = cluster.nodes.clone();
+    cluster.tell(&all).await;
+    for _ in 0..60 {
+        assert_eq!(server.values(&list).await, [b"kept"]);
+    }
+    // A session that is opened now sees both, and asks the same one as the others.
+    let another = server.another_session().await;
+    assert_eq!(another.values(&list).await, [b"kept"]);
+    assert_eq!((cluster.connections_to(1), cluster.connections_to(2)), (0, 0));
+    assert!(cluster.connections_to(0) > 0);
+}
+
+#[tokio::test]
+async fn of_several_datacenters_one_must_be_named_and_is_the_only_one_connected_to() {
+    let mut cluster = ForgedCluster::start(&[HERE, THERE], 2).await;
+    let unnamed = store(&cluster.options);
+    let Fitness::Unfit(why) = unnamed.fitness().await.unwrap() else { panic!("it was taken as it is") };
+    for told in [HERE, THERE, "items.cql.datacenter"] {
+        assert!(why.contains(told), "{why}");
+    }
+    let refused = unnamed.open_session().await.map(|_| ()).unwrap_err();
+    assert!(matches!(&refused, StoreError::Unavailable { reason, .. } if *reason == why), "{refused:?}");
+    cluster.connections_to(1);
+
+    let options = CqlOptions { datacenter: Some(HERE.to_owned()), ..cluster.options.clone() };
+    assert_eq!(store(&options).fitness().await.unwrap(), Fitness::Fit);
+    let server = Server::open(options.clone()).await;
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"v")]).await;
+    assert_eq!(server.values(&list).await, [b"v"]);
+    let found = inspect(&options).await.unwrap();
+    assert_eq!(found.nodes.len(), 2, "the other datacenter is known, though");
+    assert_eq!(cluster.connections_to(1), 0);
+}
+
+/// The driver waits five seconds for a node whose packets vanish, and for one after another.
+#[tokio::test]
+async fn a_node_that_is_gone_without_a_word_does_not_hold_up_opening() {
+    let mut cluster = ForgedCluster::start(&[HERE, HERE, SILENT], 2).await;
+    let gone = cluster.nodes[2].address;
+    let _hole = BlackHole::at(gone).await;
+    cluster.nodes[2].datacenter = HERE;
+    cluster.tell_first(&cluster.nodes.clone());
+    let mut options = cluster.options.clone();
+    options.contact_points.insert(0, gone.to_string());
+    let store = store(&options);
+    let began = Instant::now();
+    let opened = join_all((0..4).map(|_| store.open_session())).await;
+    assert!(opened.iter().all(Result::is_ok));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(cluster.connections_to(1) >= 4, "the other nodes are connected to as well");
+}
+
+/// Nodes may tell addresses at which they cannot be reached from here, none of which is then that of a
+/// contact point.
+#[tokio::test]
+async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_to() {
+    let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
+    let reached = cluster.nodes.clone();
+    let told: Vec<_> = reached
+        .iter()
+        .enumerate()
+        .map(|(n, node)| {
+            let mut told = node.clone();
+            told.address.set_ip(std::net::Ipv4Addr::new(192, 0, 2, n as u8 + 1).into());
+            told
+        })
+        .collect();
+    cluster.tell_first(&told);
+    let address_translation =
+        told.iter().map(|node| node.address).zip(reached.iter().map(|node| node.address)).collect();
+    let options = CqlOptions { address_translation, ..cluster.options.clone() };
+    let server = Server::open(options).await;
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"v")]).await;
+    assert_eq!(server.values(&list).await, [b"v"]);
+    assert!(cluster.connections_to(0) > 0 && cluster.connections_to(1) > 0);
+}

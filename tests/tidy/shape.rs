@@ -1,0 +1,124 @@
+//! The shape of source files and pages: what a reader trips over and no lint looks for.
+
+use std::path::Path;
+
+use crate::sources::{Source, files, root, rust_files};
+
+/// rustfmt breaks code here, but neither comments nor texts.
+const LINE_CHARS_MAX: usize = 120;
+/// More lines than these hold more than one thought.
+const FUNCTION_LINES_MAX: usize = 100;
+
+/// Comments that run on behind the margin.
+pub fn long_comments(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| line.trim_start().starts_with("//") && line.chars().count() > LINE_CHARS_MAX)
+        .filter(|(_, line)| !line.contains("https://"))
+        .map(|(i, _)| format!("{}:{}: a comment of more than {LINE_CHARS_MAX} characters", source.path, i + 1))
+        .collect()
+}
+
+/// Functions that are too long to be read at one go. Their ends are found by rustfmt's indentation.
+pub fn long_functions(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut begun: Option<(usize, String)> = None;
+    for (i, line) in source.text.lines().enumerate() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let words = line.split(['(', '<']).next().unwrap_or_default();
+        if words.split_whitespace().any(|word| word == "fn") && !line.trim_start().starts_with("//") {
+            begun = Some((i, format!("{indent}}}")));
+        }
+        if let Some((first, end)) = &begun
+            && line == end
+        {
+            let length = i - first + 1;
+            if length > FUNCTION_LINES_MAX {
+                found.push(format!("{}:{}: a function of {length} lines", source.path, first + 1));
+            }
+            begun = None;
+        }
+    }
+    found
+}
+
+/// Grouped imports from the crate's root, which the test of imports does not see through.
+pub fn grouped_imports(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| line.starts_with("use crate::{"))
+        .map(|(i, _)| format!("{}:{}: import from each room by a line of its own", source.path, i + 1))
+        .collect()
+}
+
+/// Source files that no module declares, and which are therefore never compiled.
+pub fn undeclared(folder: &str) -> Vec<String> {
+    let sources = rust_files(folder);
+    let declares = |parent: &Path, name: &str| {
+        std::fs::read_to_string(root().join(parent))
+            .is_ok_and(|text| text.lines().any(|line| declared(line).is_some_and(|module| module == name)))
+    };
+    let mut found = Vec::new();
+    for source in &sources {
+        let path = Path::new(&source.path);
+        let (folder, stem) = (path.parent().unwrap(), path.file_stem().unwrap().to_str().unwrap());
+        let is_root = matches!(source.path.as_str(), "src/main.rs" | "src/lib.rs");
+        let (name, folder) = match stem {
+            "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
+            _ => (stem, folder),
+        };
+        let parents = [folder.join("mod.rs"), folder.join("lib.rs"), folder.with_extension("rs")];
+        if !is_root && !parents.iter().any(|parent| declares(parent, name)) {
+            found.push(format!("{}: no module declares it", source.path));
+        }
+    }
+    found
+}
+
+/// The module that a line declares, if it does.
+fn declared(line: &str) -> Option<&str> {
+    let (before, name) = line.strip_suffix(';')?.rsplit_once("mod ")?;
+    (before.is_empty() || before.starts_with("pub")).then_some(name)
+}
+
+/// Code spans of Markdown pages that look like a file or folder of the project, of which there is none.
+pub fn lost_code_spans() -> Vec<String> {
+    let mut known: Vec<String> = Vec::new();
+    for extension in ["rs", "md", "sql", "cql", "toml", "py", "xml", "csv", "svg", "yaml", "json"] {
+        known.extend(files("", extension).into_iter().map(|file| file.path));
+    }
+    let mut lost = Vec::new();
+    for page in files("", "md") {
+        for span in code_spans(&page.text).filter(|span| names_a_file(span)) {
+            let wanted = format!("/{}", span.trim_end_matches('/'));
+            let exists = root().join(&span).exists()
+                || known.iter().any(|path| {
+                    format!("/{path}").ends_with(&wanted) || format!("/{path}").contains(&format!("{wanted}/"))
+                });
+            if !exists {
+                lost.push(format!("{}: `{span}` is no file of the project", page.path));
+            }
+        }
+    }
+    lost
+}
+
+/// The code spans outside code blocks.
+fn code_spans(text: &str) -> impl Iterator<Item = String> {
+    let mut in_block = false;
+    let prose = text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        in_block ^= fence;
+        !in_block && !fence
+    });
+    prose.flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn names_a_file(span: &str) -> bool {
+    let plain = span.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    let by_extension = [".rs", ".sql", ".cql", ".py"].iter().any(|extension| span.ends_with(extension));
+    let by_folder = ["src/", "tests/", "scripts/", "docs/", "benches/", "migrations/", "metadata_sql/", "examples/"]
+        .iter()
+        .any(|folder| span.starts_with(folder));
+    plain && (by_extension || by_folder)
+}
