@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Client, Request, Retries, read};
 use super::failure::Failure;
 use super::output::{Format, Output};
+use crate::client::{Client, Request, Retries, read};
 use crate::service::OperationId;
 use crate::wire::{Backup, BackupInput};
 

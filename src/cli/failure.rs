@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use crate::client;
+use crate::client::ClientError;
 use crate::config::SettingError;
 
 const FAILED: u8 = 1;
@@ -53,6 +55,21 @@ impl From<io::Error> for Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
             _ => Self::Failed(format!("cannot write to standard output: {error}")),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<client::Failure> for Failure {
+    fn from(failure: client::Failure) -> Self {
+        match failure {
+            client::Failure::Usage(text) => Self::Usage(text),
+            client::Failure::Failed(text) => Self::Failed(text),
         }
     }
 }

@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Client, RawPage, Request, Response, Retries, read};
 use super::failure::Failure;
-use super::output::{Format, Output, printable};
+use super::output::{Format, Output};
 use super::parse::{self, Author, FeatureArguments, ServerOptions};
+use crate::client::printable;
+use crate::client::{Client, RawPage, Request, Response, Retries, read};
 use crate::domain::{Description, EntityType, Limit, Owner, Ttl, ValueType};
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN, TEXT};

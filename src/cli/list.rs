@@ -5,11 +5,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Client, RawPage, Request, Retries, read};
 use super::failure::Failure;
-use super::output::{Format, Output, printable};
+use super::output::{Format, Output};
 use super::parse::{FeatureArguments, ServerOptions, VersionOption};
-use super::value_text;
+use crate::client::printable;
+use crate::client::{Client, RawPage, Request, Retries, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, SystemClock, Timestamp, ValueType};
 use crate::service::OperationId;
 use crate::wire::parameters::{LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_TOKEN};
@@ -243,7 +243,7 @@ async fn typed(client: &Client, list: &ListArguments, values: Values) -> Result<
 
 fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failure> {
     let mut json = Vec::new();
-    value_text::write_json(value_type, text, &mut json)
+    write_json(value_type, text, &mut json)
         .map_err(|reason| Failure::Usage(format!("the value {text:?} does not fit: {reason}")))?;
     Ok(read(&json)?)
 }

@@ -7,7 +7,6 @@
 mod backup;
 mod bench;
 mod check;
-mod client;
 mod failure;
 mod feature;
 mod import;
@@ -17,7 +16,6 @@ mod output;
 mod parse;
 mod serve;
 mod settings;
-mod value_text;
 mod version;
 
 use std::ffi::OsString;

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::client::ServerUrl;
 use super::failure::Failure;
 use super::output::Format;
+use crate::client::ServerUrl;
 use crate::domain::{Description, EntityType, FeatureId, FeatureName, Labels, Owner, Ttl, VersionLabel};
 
 /// Which server to ask.

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use super::client::ServerUrl;
 use super::failure::Failure;
 use super::output::Output;
 use super::settings::SettingsArguments;
 use crate::app::{self, Ready};
+use crate::client::ServerUrl;
 use crate::config::{LogFormat, LogSettings};
 use crate::telemetry;
 

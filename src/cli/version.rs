@@ -4,11 +4,11 @@ use clap::{Args, Subcommand};
 use serde_json::value::RawValue;
 
 use super::block_on;
-use super::client::{Request, Response, read};
 use super::failure::Failure;
 use super::feature::{VERSION_HEADER, client, show_deleted, version_row};
 use super::output::{Format, Output};
 use super::parse::{self, Author, FeatureArguments, ServerOptions};
+use crate::client::{Request, Response, read};
 use crate::domain::{Description, Ttl, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{VersionInput, VersionPatch};

@@ -9,7 +9,7 @@ use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
@@ -38,17 +38,34 @@ const MAY_USE: [(&str, &[&str]); 15] = [
             "telemetry",
         ],
     ),
+    ("client", &["admin_socket", "service", "wire", "domain"]),
+    ("import", &["client", "service", "wire", "domain"]),
+    ("loadgen", &["client", "service", "wire", "domain"]),
     (
         "cli",
-        &["admin_socket", "app", "service", "wire", "actors", "items", "metadata", "domain", "config", "telemetry"],
+        &[
+            "admin_socket",
+            "app",
+            "client",
+            "import",
+            "loadgen",
+            "service",
+            "wire",
+            "actors",
+            "items",
+            "metadata",
+            "domain",
+            "config",
+            "telemetry",
+        ],
     ),
     ("main", &["cli"]),
 ];
 
 /// Where a package may be named, by the start of a path below `src/`.
 const CONFINED: [(&str, &[&str]); 8] = [
-    ("actix", &["actors/", "api/", "app.rs"]),
-    ("actix_web", &["actors/", "api/", "app.rs"]),
+    ("actix", &["actors/", "api/", "app/"]),
+    ("actix_web", &["actors/", "api/", "app/"]),
     ("actix_http", &["api/"]),
     ("actix_service", &["api/"]),
     ("utoipa", &["wire/", "api/openapi/"]),
@@ -197,6 +214,11 @@ fn code_spans_name_files_that_exist() {
 #[test]
 fn every_source_file_is_part_of_the_crate() {
     assert_none(shape::undeclared("src"));
+}
+
+#[test]
+fn modules_with_files_are_folders_with_a_mod_file() {
+    assert_none(shape::files_beside_their_folders("src"));
 }
 
 #[test]

@@ -67,12 +67,19 @@ pub fn undeclared(folder: &str) -> Vec<String> {
             "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
             _ => (stem, folder),
         };
-        let parents = [folder.join("mod.rs"), folder.join("lib.rs"), folder.with_extension("rs")];
+        let parents = [folder.join("mod.rs"), folder.join("lib.rs")];
         if !is_root && !parents.iter().any(|parent| declares(parent, name)) {
             found.push(format!("{}: no module declares it", source.path));
         }
     }
     found
+}
+
+/// Modules with files of their own that are not folders with a `mod.rs`.
+pub fn files_beside_their_folders(folder: &str) -> Vec<String> {
+    let beside = |source: &&Source| root().join(&source.path).with_extension("").is_dir();
+    let sources = rust_files(folder);
+    sources.iter().filter(beside).map(|source| format!("{}: must be the mod.rs of its folder", source.path)).collect()
 }
 
 /// The module that a line declares, if it does.

@@ -1,0 +1,92 @@
+//! The results of a load: a table for people, a document for programs.
+
+use crate::cli::failure::Failure;
+use crate::cli::output::{Format, Output};
+use crate::loadgen::{Latency, Line, Report, grouped};
+
+/// A generator thread above this share of a core is no longer on time.
+const BUSY_MAX: f64 = 0.85;
+/// A rate that was missed by more than this was not reached.
+const RATE_MISSED: f64 = 0.99;
+
+pub(super) fn print(report: &Report, format: Format) -> Result<(), Failure> {
+    let mut output = Output::open();
+    match format {
+        Format::Table => table(report, &mut output)?,
+        Format::Json | Format::Ndjson => output.json(report)?,
+    }
+    output.flush()
+}
+
+fn table(report: &Report, output: &mut Output) -> Result<(), Failure> {
+    let lines: Vec<&Line> = match &*report.operations {
+        [only] => vec![only],
+        operations => operations.iter().chain([&report.total]).collect(),
+    };
+    let rows: Vec<Vec<String>> = lines.iter().map(|line| row(line)).collect();
+    let header = ["OPERATION", "REQUESTS/S", "ITEMS/S", "P50 MS", "P90 MS", "P99 MS", "P99.9 MS", "MAX MS", "ERRORS"];
+    output.table(&header, &rows)?;
+    output.line("")?;
+    for line in &report.operations {
+        for (code, count) in &line.errors {
+            output.line(&format!("{} errors: {} {code}", line.operation, grouped(*count as f64)))?;
+        }
+    }
+    notes(report).iter().try_for_each(|note| output.line(note))
+}
+
+/// What people should know beside the numbers.
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    for line in &report.operations {
+        if let Some(asked) = line.asked_per_sec
+            && line.requests_per_sec < asked * RATE_MISSED
+        {
+            notes.push(format!(
+                "the rate was not reached: {} of {} {}s a second were answered, {} were never sent",
+                grouped(line.requests_per_sec),
+                grouped(asked),
+                line.operation,
+                grouped(line.unsent as f64)
+            ));
+        }
+    }
+    if report.reconnects > 0 {
+        notes.push(format!("connections were opened again {} times", grouped(report.reconnects as f64)));
+    }
+    match (report.checked_answers, report.wrong_answers) {
+        (0, _) => {}
+        (checked, 0) => notes.push(format!("checked {} answers: all are right", grouped(checked as f64))),
+        (checked, wrong) => {
+            notes.push(format!("checked {} answers: {} ARE WRONG", grouped(checked as f64), grouped(wrong as f64)));
+        }
+    }
+    notes.extend(report.examples.iter().map(|example| format!("  {example}")));
+    if let Some(server) = &report.server {
+        notes.push(format!(
+            "server: {:.1} µs of CPU a request, {} items per CPU-second, {:.2} cores",
+            server.cpu_micros_per_request,
+            grouped(server.items_per_cpu_sec),
+            server.cores
+        ));
+    }
+    if let Some(generator) = &report.generator {
+        notes.push(format!("generator: {:.1} µs of CPU a request", generator.cpu_micros_per_request));
+        if generator.busiest_thread > BUSY_MAX {
+            notes.push(format!(
+                "a thread of the generator was busy for {:.0}% of the time, so the server may be faster than this: \
+                 give more --threads",
+                generator.busiest_thread * 100.0
+            ));
+        }
+    }
+    notes
+}
+
+fn row(line: &Line) -> Vec<String> {
+    let Latency { p50, p90, p99, p99_9, max, .. } = line.latency_ms;
+    let mut row = vec![line.operation.to_owned(), grouped(line.requests_per_sec), grouped(line.items_per_sec)];
+    row.extend([p50, p90, p99, p99_9, max].map(|millis| format!("{millis:.3}")));
+    row.push(grouped((line.errors.values().sum::<u64>() + line.unsent) as f64));
+    row
+}

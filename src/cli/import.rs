@@ -1,0 +1,137 @@
+//! `liststore import`: bulk load from CSV and NDJSON files. [`crate::import`] does the work.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::{Server, VersionOption};
+use crate::domain::{EntityType, FeatureId, FeatureName};
+use crate::import::{self, Columns, FileFormat, Options, Summary, TimestampUnit};
+
+const CONCURRENCY_DEFAULT: &str = "32";
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore import --entity-type user --feature story_presented \\
+    --entity-id-column user_id --timestamp-column at --value-column story events-*.csv.gz
+
+  liststore import --entity-type customer --feature purchase --entity-id-column customer_id \\
+    --timestamp-column invoice_date --value-columns stock_code,quantity --bad-rows bad.csv 2010-12.csv
+
+  some-export | liststore import --entity-type user --feature click --format ndjson \\
+    --entity-id-column user --timestamp-column ts --timestamp-unit ms --value-column page -
+
+CSV files begin with a line of column names; NDJSON files hold an object a line. Importing a file
+again changes nothing, since adding an item again changes nothing.";
+
+/// Load items from CSV or NDJSON files, plain or compressed with gzip
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The kind of entity, such as user
+    #[arg(long, value_parser = EntityType::new)]
+    pub entity_type: EntityType,
+    /// The feature's name, such as story_presented
+    #[arg(long, value_parser = FeatureName::new)]
+    pub feature: FeatureName,
+    #[command(flatten)]
+    pub version: VersionOption,
+    /// The format of the files [default: by their names]
+    #[arg(long, value_enum)]
+    pub format: Option<FileFormat>,
+    /// The column that names the entity
+    #[arg(long, value_name = "COLUMN")]
+    pub entity_id_column: String,
+    /// The column that tells when it happened: RFC 3339, or an integer since the Unix epoch
+    #[arg(long, value_name = "COLUMN")]
+    pub timestamp_column: String,
+    /// The unit of timestamps that are integers
+    #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
+    pub timestamp_unit: TimestampUnit,
+    /// The column that holds the value
+    #[arg(long, value_name = "COLUMN", required_unless_present = "value_columns")]
+    pub value_column: Option<String>,
+    /// The columns that make one JSON object a row, for a json feature; from CSV they are strings
+    #[arg(long, value_name = "COLUMN,COLUMN,…", value_delimiter = ',', conflicts_with = "value_column")]
+    pub value_columns: Vec<String>,
+    /// Go on after a bad row, and write it there with the reason, to be corrected and imported again
+    #[arg(long, value_name = "FILE")]
+    pub bad_rows: Option<PathBuf>,
+    /// How many adds may be in flight; many help where lists are short
+    #[arg(long, default_value = CONCURRENCY_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub concurrency: u16,
+    #[command(flatten)]
+    pub server: Server,
+    /// How to print the summary
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// The files; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let format = arguments.output;
+    let options = arguments.options()?;
+    block_on(async {
+        let (summary, done) = import::run(options).await?;
+        print(&summary, format)?;
+        done.map_err(Failure::from)
+    })
+}
+
+impl Arguments {
+    fn options(self) -> Result<Options, Failure> {
+        let columns = self.columns()?;
+        Ok(Options {
+            server: self.server.url,
+            feature: FeatureId { entity_type: self.entity_type, name: self.feature },
+            version: self.version.version,
+            files: self.files,
+            format: self.format,
+            columns,
+            timestamp_unit: self.timestamp_unit,
+            bad_rows: self.bad_rows,
+            concurrency: self.concurrency.into(),
+        })
+    }
+
+    fn columns(&self) -> Result<Columns, Failure> {
+        let mut seen = std::collections::HashSet::new();
+        if let Some(twice) = self.value_columns.iter().find(|column| !seen.insert(*column)) {
+            return Err(Failure::Usage(format!("--value-columns names {twice:?} twice")));
+        }
+        let (object, values) = match &self.value_column {
+            Some(column) => (false, vec![column.clone()]),
+            None => (true, self.value_columns.clone()),
+        };
+        Ok(Columns {
+            entity_id: self.entity_id_column.clone(),
+            timestamp: self.timestamp_column.clone(),
+            values,
+            object,
+        })
+    }
+}
+
+fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
+    let Summary { rows, added, already_expired, bad, elapsed } = summary;
+    let seconds = elapsed.as_secs_f64();
+    let rows_per_second = (*rows as f64 / seconds.max(1e-9)).round() as u64;
+    let mut output = Output::open();
+    match format {
+        Format::Table => output.line(&format!(
+            "{rows} rows: {added} items added, {already_expired} already expired, {bad} bad ({seconds:.1} s, \
+             {rows_per_second} rows/s)"
+        ))?,
+        Format::Json | Format::Ndjson => output.json(&json!({
+            "rows": rows, "added": added, "already_expired": already_expired, "bad": bad,
+            "seconds": (seconds * 1e3).round() / 1e3, "rows_per_second": rows_per_second,
+        }))?,
+    }
+    output.flush()
+}

@@ -1,0 +1,135 @@
+//! Requests, by the table of operations: a request's method, path and whether it may be repeated are
+//! those of its operation.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::error::ClientError;
+use crate::domain::{EntityId, FeatureId, VersionLabel};
+use crate::service::{Method, OperationId};
+use crate::wire::parameters::Parameter;
+
+/// Above any deadline that a server keeps for an operation.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A request, with the path below the server's URL.
+#[derive(Debug)]
+pub struct Request {
+    pub method: Method,
+    pub path: String,
+    pub query: Vec<(&'static str, String)>,
+    pub body: Option<Bytes>,
+    pub if_match: Option<String>,
+    /// Doing it twice is as good as doing it once.
+    pub repeatable: bool,
+    pub timeout: Duration,
+}
+
+impl Request {
+    /// A request for an operation, with the variable segments of its path.
+    pub fn new(operation: OperationId, variables: &[&str]) -> Self {
+        let operation = operation.descriptor();
+        Self {
+            method: operation.method,
+            path: operation.path_of(variables),
+            query: Vec::new(),
+            body: None,
+            if_match: None,
+            repeatable: operation.effect.is_repeatable(),
+            timeout: TIMEOUT,
+        }
+    }
+
+    /// A request about a feature.
+    pub fn of_feature(operation: OperationId, id: &FeatureId) -> Self {
+        Self::new(operation, &[id.entity_type.as_str(), id.name.as_str()])
+    }
+
+    /// A request about a version of a feature.
+    pub fn of_version(operation: OperationId, id: &FeatureId, version: &VersionLabel) -> Self {
+        Self::new(operation, &[id.entity_type.as_str(), id.name.as_str(), version.as_str()])
+    }
+
+    /// A request about a list. The default version needs no parameter.
+    pub fn of_list(operation: OperationId, id: &FeatureId, entity_id: &EntityId, version: &VersionLabel) -> Self {
+        Self::new(operation, &[id.entity_type.as_str(), id.name.as_str(), entity_id.as_str()])
+            .query(&crate::wire::parameters::VERSION, (!version.is_default()).then_some(version))
+    }
+
+    /// Declares that doing this one twice is as good as doing it once.
+    pub fn repeatable(self) -> Self {
+        Self { repeatable: true, ..self }
+    }
+
+    pub fn query(mut self, parameter: &Parameter, value: Option<impl ToString>) -> Self {
+        self.query.extend(value.map(|value| (parameter.name, value.to_string())));
+        self
+    }
+
+    pub fn body(self, body: &impl Serialize) -> Result<Self, ClientError> {
+        let text =
+            serde_json::to_vec(body).map_err(|e| ClientError::Setup(format!("cannot write the request: {e}")))?;
+        Ok(self.json(text))
+    }
+
+    /// A body that is JSON already.
+    pub fn json(self, body: Vec<u8>) -> Self {
+        Self { body: Some(Bytes::from(body)), ..self }
+    }
+
+    /// Gives the server more time to answer than operations take.
+    pub fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    pub fn if_match(self, etag: Option<String>) -> Self {
+        Self { if_match: etag, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EntityType, FeatureName};
+
+    fn id() -> FeatureId {
+        FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("a.b-c").unwrap() }
+    }
+
+    #[test]
+    fn an_entity_id_stays_one_segment_whatever_it_holds() {
+        for (entity_id, encoded) in [
+            ("u-1", "u-1"),
+            ("a/b?c#d%2F é", "a%2Fb%3Fc%23d%252F%20%C3%A9"),
+            ("../x", "..%2Fx"),
+            ("a\\b\n", "a%5Cb%0A"),
+            ("%2e%2e", "%252e%252e"),
+        ] {
+            let entity_id = EntityId::new(entity_id).unwrap();
+            let request = Request::of_list(OperationId::GetItems, &id(), &entity_id, &VersionLabel::default_version());
+            assert_eq!(request.path, format!("/v1/lists/user/a.b-c/{encoded}/items"));
+        }
+    }
+
+    #[test]
+    fn the_default_version_is_an_empty_segment_and_no_parameter() {
+        let (default, other) = (VersionLabel::default_version(), VersionLabel::new("2024/08").unwrap());
+        let path = |version| Request::of_version(OperationId::UpdateVersion, &id(), version).path;
+        assert_eq!(path(&default), "/v1/features/user/a.b-c/versions/");
+        assert_eq!(path(&other), "/v1/features/user/a.b-c/versions/2024%2F08");
+        let entity_id = EntityId::new("u").unwrap();
+        let query = |version| Request::of_list(OperationId::AddItems, &id(), &entity_id, version).query;
+        assert_eq!(query(&default), []);
+        assert_eq!(query(&other), [("version", "2024/08".to_owned())]);
+    }
+
+    #[test]
+    fn adds_may_be_repeated_and_removals_by_value_may_not() {
+        let repeatable = |operation| Request::new(operation, &[]).repeatable;
+        assert!(repeatable(OperationId::AddItems) && repeatable(OperationId::RemoveAllItems));
+        assert!(repeatable(OperationId::GetHistory));
+        assert!(!repeatable(OperationId::RemoveItemsWithValue) && !repeatable(OperationId::CreateFeature));
+    }
+}

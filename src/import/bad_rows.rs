@@ -1,0 +1,235 @@
+//! The file of bad rows: what was read, with where and why, in the format that it was read in, so
+//! that it can be corrected and imported again as it is.
+//!
+//! CSV gets three columns in front, NDJSON three members; an import passes them over.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use csv::ByteRecord;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::row::RawRow;
+use super::source::{FileFormat, Source};
+use crate::client::Failure;
+
+const FILE: &str = "import_file";
+const LINE: &str = "import_line";
+const REASON: &str = "import_reason";
+const COLUMNS: [&str; 3] = [FILE, LINE, REASON];
+/// Holds a line of NDJSON that is no object, so that nothing can be put in front of it.
+const ROW: &str = "import_row";
+
+pub struct BadRows {
+    name: String,
+    writer: Writer,
+}
+
+enum Writer {
+    Csv { csv: Box<csv::Writer<File>>, header: Option<Header> },
+    Ndjson(BufWriter<File>),
+}
+
+struct Header {
+    columns: ByteRecord,
+    source: String,
+    written: bool,
+}
+
+impl BadRows {
+    /// Creates the file, or empties it.
+    pub fn create(path: &Path, sources: &[Source]) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let formats = |format| sources.iter().any(|source| source.format == format);
+        if formats(FileFormat::Csv) && formats(FileFormat::Ndjson) {
+            return Err(Failure::Usage("--bad-rows takes files of one format: import CSV and NDJSON apart".into()));
+        }
+        let target = path.canonicalize();
+        let is_source = |source: &Source| {
+            source
+                .path
+                .as_ref()
+                .is_some_and(|p| target.is_ok() && p.canonicalize().ok() == target.as_ref().ok().cloned())
+        };
+        if sources.iter().any(is_source) {
+            return Err(Failure::Usage(format!("--bad-rows would overwrite {name}, which is to be imported")));
+        }
+        let file = File::create(path).map_err(|e| Failure::failed(format!("cannot create {name}: {e}")))?;
+        let writer = if formats(FileFormat::Csv) {
+            // Rows that have too few or too many cells are written as they are.
+            Writer::Csv { csv: Box::new(csv::WriterBuilder::new().flexible(true).from_writer(file)), header: None }
+        } else {
+            Writer::Ndjson(BufWriter::new(file))
+        };
+        Ok(Self { name, writer })
+    }
+
+    /// Says which columns the next rows have. All files must have the same, since this one has
+    /// only one header.
+    pub fn header(&mut self, columns: &ByteRecord, source: &str) -> Result<(), String> {
+        let Writer::Csv { header, .. } = &mut self.writer else {
+            return Ok(());
+        };
+        match header {
+            Some(first) if first.columns != *columns => {
+                Err(format!("has other columns than {}: with --bad-rows, import it by itself", first.source))
+            }
+            Some(_) => Ok(()),
+            None => {
+                *header = Some(Header { columns: columns.clone(), source: source.to_owned(), written: false });
+                Ok(())
+            }
+        }
+    }
+
+    pub fn write(&mut self, source: &str, line: u64, reason: &str, raw: &RawRow) -> Result<(), Failure> {
+        self.try_write(source, line, reason, raw)
+            .map_err(|e| Failure::failed(format!("cannot write to {}: {e}", self.name)))
+    }
+
+    fn try_write(&mut self, source: &str, line: u64, reason: &str, raw: &RawRow) -> std::io::Result<()> {
+        match (&mut self.writer, raw) {
+            (Writer::Csv { csv, header }, RawRow::Csv(record)) => {
+                let mut again = false;
+                if let Some(header) = header {
+                    again = is_bad_rows(&header.columns);
+                    if !std::mem::replace(&mut header.written, true) {
+                        let columns = header.columns.iter().skip(if again { COLUMNS.len() } else { 0 });
+                        csv.write_record(COLUMNS.iter().map(|c| c.as_bytes()).chain(columns))?;
+                    }
+                }
+                // A file of bad rows that is imported again: the old reasons make room for the new.
+                let cells = record.iter().skip(if again { COLUMNS.len() } else { 0 });
+                let line = line.to_string();
+                let front = [source.as_bytes(), line.as_bytes(), reason.as_bytes()];
+                Ok(csv.write_record(front.into_iter().chain(cells))?)
+            }
+            (Writer::Ndjson(out), RawRow::Ndjson(text)) => write_ndjson(out, source, line, reason, text),
+            _ => Err(std::io::Error::other("a row of another format")),
+        }
+    }
+
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        let flushed = match &mut self.writer {
+            Writer::Csv { csv, .. } => csv.flush(),
+            Writer::Ndjson(out) => out.flush(),
+        };
+        flushed.map_err(|e| Failure::failed(format!("cannot write to {}: {e}", self.name)))
+    }
+}
+
+fn is_bad_rows(columns: &ByteRecord) -> bool {
+    columns.iter().take(COLUMNS.len()).eq(COLUMNS.iter().map(|column| column.as_bytes()))
+}
+
+fn write_ndjson(out: &mut impl Write, source: &str, line: u64, reason: &str, text: &[u8]) -> std::io::Result<()> {
+    write!(out, "{{{}:{},{}:{line},{}:{}", json!(FILE), json!(source), json!(LINE), json!(REASON), json!(reason))?;
+    match serde_json::from_slice::<Members<'_>>(text) {
+        Ok(Members(members)) => {
+            for (key, value) in members.iter().filter(|(key, _)| !COLUMNS.contains(&key.as_str())) {
+                write!(out, ",{}:{}", json!(key), value.get())?;
+            }
+        }
+        Err(_) => write!(out, ",{}:{}", json!(ROW), json!(String::from_utf8_lossy(text)))?,
+    }
+    writeln!(out, "}}")
+}
+
+/// The members of an object as they stand, in their order.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> serde::Deserialize<'de> for Members<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(format: FileFormat) -> Source {
+        Source { name: "a".into(), format, path: None }
+    }
+
+    fn record(cells: &[&str]) -> ByteRecord {
+        ByteRecord::from(cells.to_vec())
+    }
+
+    #[test]
+    fn csv_rows_get_three_columns_in_front_that_a_second_round_replaces() {
+        let dir = tempfile::tempdir().unwrap();
+        for (header, cells) in [
+            (vec!["user", "v"], vec!["u", "a,\"b"]),
+            (vec![FILE, LINE, REASON, "user", "v"], vec!["old.csv", "9", "old reason", "u", "a,\"b"]),
+        ] {
+            let path = dir.path().join("bad.csv");
+            let mut bad = BadRows::create(&path, &[source(FileFormat::Csv)]).unwrap();
+            bad.header(&record(&header), "in.csv").unwrap();
+            bad.write("in.csv", 2, "no, it is \"bad\"", &RawRow::Csv(record(&cells))).unwrap();
+            bad.finish().unwrap();
+            assert_eq!(
+                std::fs::read_to_string(&path).unwrap(),
+                "import_file,import_line,import_reason,user,v\n\
+                 in.csv,2,\"no, it is \"\"bad\"\"\",u,\"a,\"\"b\"\n"
+            );
+        }
+    }
+
+    #[test]
+    fn one_file_of_bad_rows_has_one_header() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bad = BadRows::create(&dir.path().join("bad.csv"), &[source(FileFormat::Csv)]).unwrap();
+        bad.header(&record(&["a", "b"]), "1.csv").unwrap();
+        bad.header(&record(&["a", "b"]), "2.csv").unwrap();
+        assert!(bad.header(&record(&["ab", ""]), "3.csv").unwrap_err().contains("1.csv"));
+    }
+
+    #[test]
+    fn ndjson_rows_get_three_members_in_front() {
+        let written = |text: &str| {
+            let mut out = Vec::new();
+            write_ndjson(&mut out, "in", 3, "why", text.as_bytes()).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let front = r#"{"import_file":"in","import_line":3,"import_reason":"why""#;
+        assert_eq!(
+            written(r#"{"u": 1.50, "import_line": 7, "v":[1, 2]}"#),
+            format!("{front},\"u\":1.50,\"v\":[1, 2]}}\n")
+        );
+        assert_eq!(written("{}"), format!("{front}}}\n"));
+        assert_eq!(written("{\"u\": "), format!("{front},\"import_row\":\"{{\\\"u\\\": \"}}\n"));
+    }
+
+    #[test]
+    fn a_file_that_is_read_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in.csv");
+        std::fs::write(&path, "a").unwrap();
+        let sources = [Source { name: "in".into(), format: FileFormat::Csv, path: Some(path.clone()) }];
+        assert!(matches!(BadRows::create(&path, &sources), Err(Failure::Usage(_))));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a");
+        let both = [source(FileFormat::Csv), source(FileFormat::Ndjson)];
+        assert!(matches!(BadRows::create(&dir.path().join("bad"), &both), Err(Failure::Usage(_))));
+    }
+}

@@ -1,0 +1,168 @@
+//! Rows of a CSV file (RFC 4180) that begins with a line of column names.
+
+use csv::{ByteRecord, ReaderBuilder};
+
+use super::input::Input;
+use super::line_starts::LineStarts;
+use super::row::{Row, Step};
+use super::shape::Shape;
+
+pub struct CsvRows {
+    reader: csv::Reader<LineStarts<Input>>,
+    header: ByteRecord,
+    record: ByteRecord,
+    entity_id: usize,
+    timestamp: usize,
+    values: Vec<usize>,
+}
+
+impl CsvRows {
+    pub fn open(input: Input, shape: &Shape) -> Result<Self, String> {
+        // A row with too few or too many cells is a bad row, and not the end of the file.
+        let mut reader = ReaderBuilder::new().flexible(true).from_reader(LineStarts::new(input));
+        let header = reader.byte_headers().map_err(|e| describe(&e))?.clone();
+        if header.is_empty() {
+            return Err("is empty: a CSV file begins with a line of column names".to_owned());
+        }
+        let find = |name: &String| find(&header, name);
+        let columns = &shape.columns;
+        let (entity_id, timestamp) = (find(&columns.entity_id)?, find(&columns.timestamp)?);
+        let values = columns.values.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Self { reader, header, record: ByteRecord::new(), entity_id, timestamp, values })
+    }
+
+    pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, String> {
+        self.reader.get_ref().get_ref().row_ended();
+        if !self.reader.read_byte_record(&mut self.record).map_err(|e| describe(&e))? {
+            return Ok(Step::End);
+        }
+        let offset = self.record.position().map_or(0, csv::Position::byte);
+        let line = self.reader.get_mut().line_at(offset);
+        Ok(match self.fill(shape, row) {
+            Ok(()) => Step::Row { line },
+            Err(reason) => Step::Bad { line, reason },
+        })
+    }
+
+    fn fill(&self, shape: &Shape, row: &mut Row) -> Result<(), String> {
+        let (cells, expected) = (self.record.len(), self.header.len());
+        if cells != expected {
+            return Err(format!("has {cells} cells, where the header has {expected}"));
+        }
+        let named = |column: usize, e: String| format!("{}: {e}", String::from_utf8_lossy(&self.header[column]));
+        row.entity_id.push_str(self.cell(self.entity_id)?);
+        let timestamp = shape.timestamp_text(self.cell(self.timestamp)?);
+        row.timestamp = timestamp.map_err(|e| named(self.timestamp, e))?;
+        let value = shape.value_of_texts(|column| self.cell(self.values[column]), &mut row.value);
+        value.map_err(|e| named(self.values[0], e))
+    }
+
+    fn cell(&self, column: usize) -> Result<&str, String> {
+        std::str::from_utf8(&self.record[column]).map_err(|_| "is not UTF-8".to_owned())
+    }
+
+    pub fn record(&self) -> &ByteRecord {
+        &self.record
+    }
+
+    pub fn header(&self) -> &ByteRecord {
+        &self.header
+    }
+}
+
+fn find(header: &ByteRecord, name: &str) -> Result<usize, String> {
+    let mut found = header.iter().enumerate().filter(|(_, column)| *column == name.as_bytes());
+    match (found.next(), found.next()) {
+        (Some((column, _)), None) => Ok(column),
+        (Some(_), Some(_)) => Err(format!("has two columns {name:?}")),
+        (None, _) => {
+            let names: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
+            Err(format!("has no column {name:?}; its columns are {}", names.join(", ")))
+        }
+    }
+}
+
+fn describe(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Io(error) => error.to_string(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::shape::tests::shape;
+    use super::*;
+    use crate::domain::ValueType;
+
+    /// Each row as `line entity timestamp value`, a bad one as `line ! reason`.
+    fn rows(shape: &Shape, text: &[u8]) -> Result<Vec<String>, String> {
+        let mut rows = CsvRows::open(Input::of_bytes(text), shape)?;
+        let (mut row, mut all) = (Row::default(), Vec::new());
+        loop {
+            (row.entity_id, row.value) = (String::new(), Vec::new());
+            all.push(match rows.next(shape, &mut row)? {
+                Step::End => return Ok(all),
+                Step::Bad { line, reason } => format!("{line} ! {reason}"),
+                Step::Row { line } => {
+                    let (nanos, value) = (row.timestamp.as_nanos(), String::from_utf8_lossy(&row.value));
+                    format!("{line} {} {nanos} {value}", row.entity_id)
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn rows_are_read_by_the_names_of_their_columns() {
+        let text = b"\xef\xbb\xbfv,x,user,at\r\n\"a,\"\"b\",,u 1,5\r\n\r\n\"two\nlines\",,\xc3\xa9,6\nlast,,u,7";
+        assert_eq!(
+            rows(&shape(&["v"], false, ValueType::String), text).unwrap(),
+            [r#"2 u 1 5 "a,\"b""#, r#"4 é 6 "two\nlines""#, r#"6 u 7 "last""#]
+        );
+        assert_eq!(
+            rows(&shape(&["v", "x"], true, ValueType::Json), b"v,x,user,at\n1,,u,5\n").unwrap(),
+            [r#"2 u 5 {"v":"1","x":""}"#]
+        );
+    }
+
+    #[test]
+    fn bad_rows_are_told_apart_and_the_rest_is_read() {
+        let text = b"user,at,v\nu,1\nu,1,2,3\nu,x,1\nu,1,x\n\xff,1,1\nu,1,7\n";
+        let all = rows(&shape(&["v"], false, ValueType::Int64), text).unwrap();
+        assert_eq!(all[0], "2 ! has 2 cells, where the header has 3");
+        assert_eq!(all[1], "3 ! has 4 cells, where the header has 3");
+        assert!(all[2].starts_with("4 ! at: not a timestamp"), "{}", all[2]);
+        assert!(all[3].starts_with("5 ! v: must be an integer"), "{}", all[3]);
+        assert_eq!(all[4], "6 ! is not UTF-8");
+        assert_eq!(all[5], "7 u 1 7");
+    }
+
+    #[test]
+    fn columns_must_be_there_once() {
+        let shape = shape(&["v"], false, ValueType::String);
+        assert_eq!(rows(&shape, b"user,at,w\n"), Err("has no column \"v\"; its columns are user, at, w".into()));
+        assert_eq!(rows(&shape, b"user,at,v,v\n"), Err("has two columns \"v\"".into()));
+        assert!(rows(&shape, b"").unwrap_err().contains("is empty"));
+        assert_eq!(rows(&shape, b"user,at,v\n"), Ok(vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_rows_good_or_bad(
+            body in r#"([ -~"\r\n,]{0,12}|u,5,|"a""b",6,x\n|é){0,12}"#,
+            bytes: Vec<u8>,
+        ) {
+            let shape = shape(&["v"], false, ValueType::String);
+            for rest in [body.as_bytes(), &bytes] {
+                let text = [b"user,at,v\n", rest].concat();
+                let read = rows(&shape, &text).unwrap();
+                let lines = rest.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
+                prop_assert!(read.len() <= lines, "{read:?}");
+                // A file without a header of ours is refused as a whole, or read all the same.
+                let _ = rows(&shape, rest);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Bulk load from CSV and NDJSON files through a server's HTTP API: what `liststore import` does.
+//!
+//! A row travels so: a thread reads it from its file (`source`, `rows`), turns it into an item of
+//! the feature's value type (`shape`) and puts it among the items of its list (`groups`); groups
+//! cross a bounded channel to the sender (`send`), which keeps a few adds in flight. Memory is
+//! bounded whatever the files' size. Every row is an item: what a row means must never be
+//! interpreted here.
+
+mod bad_rows;
+mod csv_rows;
+mod groups;
+mod input;
+mod line_starts;
+mod ndjson_rows;
+mod progress;
+mod read;
+mod row;
+mod rows;
+mod send;
+mod shape;
+mod source;
+mod tally;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::client::{Client, Failure, Request, Retries, ServerUrl};
+use crate::domain::{FeatureId, Ttl, VersionLabel};
+use crate::service::OperationId;
+use crate::wire::Feature;
+use bad_rows::BadRows;
+use progress::Progress;
+use send::Target;
+use shape::Shape;
+pub use shape::{Columns, TimestampUnit};
+pub use source::FileFormat;
+use tally::Tally;
+
+/// What is imported, and where it goes.
+#[derive(Debug)]
+pub struct Options {
+    pub server: ServerUrl,
+    pub feature: FeatureId,
+    pub version: VersionLabel,
+    /// `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// None if the files' names tell it.
+    pub format: Option<FileFormat>,
+    pub columns: Columns,
+    pub timestamp_unit: TimestampUnit,
+    /// The file that bad rows go to; without one, the first of them ends the import.
+    pub bad_rows: Option<PathBuf>,
+    /// Adds that may be in flight.
+    pub concurrency: usize,
+}
+
+/// What was done, however the import ended.
+#[derive(Debug)]
+pub struct Summary {
+    pub rows: u64,
+    pub added: u64,
+    pub already_expired: u64,
+    pub bad: u64,
+    pub elapsed: Duration,
+}
+
+/// Imports all files. An error means that nothing was sent; otherwise there is something to tell even
+/// of an import that failed half-way.
+pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Failure> {
+    let sources = source::name_all(&options.files, options.format)?;
+    // A server that was never there is told at once; one that goes away later is waited for.
+    let client = Client::new(options.server.clone(), None, Retries::PATIENT)?;
+    let shape = shape(&client, &options).await?;
+    let client = client.with_retries(Retries::PERSISTENT);
+    let bad_rows = options.bad_rows.as_deref().map(|file| BadRows::create(file, &sources)).transpose()?;
+    let tally = Arc::new(Tally::new(bad_rows));
+    let progress = Progress::start(source::total_bytes(&sources), Arc::clone(&tally));
+    let started = Instant::now();
+
+    let (groups_in, groups_out) = mpsc::channel(options.concurrency);
+    let reading = read::start(sources.clone(), shape.clone(), groups_in, Arc::clone(&tally))?;
+    let target = Target {
+        client,
+        feature: options.feature,
+        version: options.version,
+        shape,
+        sources,
+        tally: Arc::clone(&tally),
+    };
+    let sent = send::send_all(&target, groups_out, reading, options.concurrency, &progress).await;
+    progress.finish();
+    let done = sent.and(tally.finish());
+    let (rows, added, already_expired, bad) = tally.counts();
+    Ok((Summary { rows, added, already_expired, bad, elapsed: started.elapsed() }, done))
+}
+
+/// Asks the server what the feature's values are.
+async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
+    let id = &options.feature;
+    let feature: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, id)).await?;
+    let label = options.version.as_str();
+    let version = feature.versions.iter().find(|version| version.version == label);
+    let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
+    let ttl = Ttl::parse(&version.ttl).map_err(|e| Failure::failed(format!("cannot read the version's TTL: {e}")))?;
+    Shape::new(options.columns.clone(), options.timestamp_unit, feature.value_type, ttl)
+}

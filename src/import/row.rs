@@ -1,0 +1,39 @@
+//! One row of a file, and what reading one comes to.
+
+use csv::ByteRecord;
+
+use crate::domain::Timestamp;
+
+/// What a row says; used again for each row.
+#[derive(Debug, Default)]
+pub struct Row {
+    pub entity_id: String,
+    pub timestamp: Timestamp,
+    /// JSON of the feature's value type.
+    pub value: Vec<u8>,
+}
+
+/// A step through a file. Lines count from 1; a row that spans several has the number of the first.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    Row { line: u64 },
+    Bad { line: u64, reason: String },
+    End,
+}
+
+/// A row as its file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawRow {
+    Csv(ByteRecord),
+    Ndjson(Vec<u8>),
+}
+
+impl RawRow {
+    /// Bytes of memory, about.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Csv(record) => record.as_slice().len() + size_of::<usize>() * record.len() + size_of::<Self>(),
+            Self::Ndjson(line) => line.len() + size_of::<Self>(),
+        }
+    }
+}

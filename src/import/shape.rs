@@ -1,0 +1,219 @@
+//! How a row becomes an item: which columns, which unit of time, which type of value.
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::client::Failure;
+use crate::client::{write_json, write_string};
+use crate::domain::{Clock, SystemClock, Timestamp, Ttl, ValueType};
+
+/// The columns that are looked at; all others are passed over.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    pub entity_id: String,
+    pub timestamp: String,
+    pub values: Vec<String>,
+    /// Whether the values make an object, with the columns' names as keys.
+    pub object: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum TimestampUnit {
+    /// Seconds
+    S,
+    /// Milliseconds
+    Ms,
+    /// Microseconds
+    Us,
+    /// Nanoseconds
+    #[default]
+    Ns,
+}
+
+impl TimestampUnit {
+    fn nanos(self) -> u64 {
+        match self {
+            Self::S => 1_000_000_000,
+            Self::Ms => 1_000_000,
+            Self::Us => 1_000,
+            Self::Ns => 1,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Shape {
+    pub columns: Columns,
+    unit: TimestampUnit,
+    value_type: ValueType,
+    ttl: Ttl,
+    /// The keys of an object as they are written: `"quantity":`.
+    keys: Vec<Vec<u8>>,
+}
+
+impl Shape {
+    pub fn new(columns: Columns, unit: TimestampUnit, value_type: ValueType, ttl: Ttl) -> Result<Self, Failure> {
+        if columns.object && value_type != ValueType::Json {
+            return Err(Failure::Usage(format!(
+                "--value-columns makes JSON objects, but the feature's value_type is {value_type}: use --value-column"
+            )));
+        }
+        let key = |name: &String| {
+            let mut key = Vec::new();
+            write_string(name, &mut key).map_err(|e| Failure::Usage(format!("--value-columns: {e}")))?;
+            key.push(b':');
+            Ok(key)
+        };
+        let keys = columns.values.iter().map(key).collect::<Result<_, Failure>>()?;
+        Ok(Self { columns, unit, value_type, ttl, keys })
+    }
+
+    /// A timestamp that stands as text.
+    pub fn timestamp_text(&self, text: &str) -> Result<Timestamp, String> {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if digits && self.unit != TimestampUnit::Ns {
+            let number: Option<u64> = text.parse().ok();
+            let nanos = number.and_then(|number| number.checked_mul(self.unit.nanos())).unwrap_or(u64::MAX);
+            return Timestamp::from_nanos(nanos).map_err(|e| e.to_string());
+        }
+        Timestamp::parse(text).map_err(|e| e.to_string())
+    }
+
+    /// A timestamp that stands as JSON: a string or an integer.
+    pub fn timestamp_json(&self, raw: &str) -> Result<Timestamp, String> {
+        match raw.as_bytes().first() {
+            Some(b'"') => self.timestamp_text(&serde_json::from_str::<String>(raw).map_err(|e| e.to_string())?),
+            Some(b'0'..=b'9') => self.timestamp_text(raw),
+            _ => Timestamp::from_json(raw).map_err(|e| e.to_string()),
+        }
+    }
+
+    /// Appends the value of a row whose columns are texts.
+    pub fn value_of_texts<'a>(
+        &self,
+        mut text: impl FnMut(usize) -> Result<&'a str, String>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        if self.columns.object {
+            return self.object(out, |column, out| write_string(text(column)?, out));
+        }
+        write_json(self.value_type, text(0)?, out)
+    }
+
+    /// Appends the value of a row whose columns are JSON.
+    pub fn value_of_json<'a>(
+        &self,
+        mut raw: impl FnMut(usize) -> Result<&'a str, String>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let append = |raw: &str, out: &mut Vec<u8>| out.extend_from_slice(raw.as_bytes());
+        if self.columns.object {
+            return self.object(out, |column, out| {
+                append(raw(column)?, out);
+                Ok(())
+            });
+        }
+        let raw = raw(0)?;
+        // The canonical form costs more than all else here; what it refuses, the server will.
+        if self.value_type != ValueType::Json {
+            self.value_type.encode(raw).map_err(|e| e.to_string())?;
+        }
+        append(raw, out);
+        Ok(())
+    }
+
+    fn object(
+        &self,
+        out: &mut Vec<u8>,
+        mut member: impl FnMut(usize, &mut Vec<u8>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for (column, key) in self.keys.iter().enumerate() {
+            out.push(if column == 0 { b'{' } else { b',' });
+            out.extend_from_slice(key);
+            member(column, out)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// Whether the server would take the item, by the server's own rules. `item` is the JSON that
+    /// is sent.
+    pub fn check_strictly(&self, item: &[u8]) -> Result<(), String> {
+        #[derive(Deserialize)]
+        struct Item<'a> {
+            timestamp: u64,
+            #[serde(borrow)]
+            value: &'a RawValue,
+        }
+        let item: Item<'_> = serde_json::from_slice(item).map_err(|e| e.to_string())?;
+        self.value_type.encode(item.value.get()).map_err(|e| e.to_string())?;
+        let timestamp = Timestamp::from_nanos(item.timestamp).map_err(|e| e.to_string())?;
+        self.ttl.admit(timestamp, SystemClock.now()).map(|_| ()).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn shape(values: &[&str], object: bool, value_type: ValueType) -> Shape {
+        let columns = Columns {
+            entity_id: "user".into(),
+            timestamp: "at".into(),
+            values: values.iter().map(|column| (*column).to_owned()).collect(),
+            object,
+        };
+        Shape::new(columns, TimestampUnit::Ns, value_type, Ttl::MAX).unwrap()
+    }
+
+    fn nanos(unit: TimestampUnit, raw: &str) -> Option<u64> {
+        let shape = Shape { unit, ..shape(&["v"], false, ValueType::String) };
+        shape.timestamp_json(raw).ok().map(Timestamp::as_nanos)
+    }
+
+    #[test]
+    fn integers_have_the_given_unit_and_texts_their_own() {
+        for (unit, nanos_each) in [
+            (TimestampUnit::S, 1_000_000_000),
+            (TimestampUnit::Ms, 1_000_000),
+            (TimestampUnit::Us, 1_000),
+            (TimestampUnit::Ns, 1),
+        ] {
+            assert_eq!(nanos(unit, "1291191960"), Some(1_291_191_960 * nanos_each));
+            assert_eq!(nanos(unit, "\"1291191960\""), Some(1_291_191_960 * nanos_each));
+            assert_eq!(nanos(unit, "\"2010-12-01T08:26:00Z\""), Some(1_291_191_960_000_000_000));
+        }
+        for bad in ["-1", "1.5", "1e3", "true", "\"\"", "\"yesterday\"", "99999999999999999999", "10000000000"] {
+            assert_eq!(nanos(TimestampUnit::S, bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn several_columns_make_an_object_in_their_order() {
+        let shape = shape(&["b", "a\"c"], true, ValueType::Json);
+        let mut out = Vec::new();
+        shape.value_of_texts(|column| Ok(["x\n", "1"][column]), &mut out).unwrap();
+        assert_eq!(out, br#"{"b":"x\n","a\"c":"1"}"#);
+        out.clear();
+        shape.value_of_json(|column| Ok(["[1]", "null"][column]), &mut out).unwrap();
+        assert_eq!(out, br#"{"b":[1],"a\"c":null}"#);
+    }
+
+    #[test]
+    fn objects_need_a_json_feature() {
+        let columns = Columns { entity_id: "u".into(), timestamp: "t".into(), values: vec!["v".into()], object: true };
+        assert!(matches!(
+            Shape::new(columns, TimestampUnit::Ns, ValueType::String, Ttl::MAX),
+            Err(Failure::Usage(text)) if text.contains("value_type is string")
+        ));
+    }
+
+    #[test]
+    fn the_strict_check_is_the_servers() {
+        let shape = shape(&["v"], false, ValueType::Json);
+        assert!(shape.check_strictly(br#"{"timestamp":1,"value":{"a":1}}"#).is_ok());
+        assert!(shape.check_strictly(br#"{"timestamp":1,"value":{"a":1,"a":2}}"#).is_err());
+        assert!(shape.check_strictly(br#"{"timestamp":9999999999999999999,"value":1}"#).is_err());
+    }
+}

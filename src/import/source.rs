@@ -1,0 +1,86 @@
+//! The files that rows come from: their names and formats.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use crate::client::Failure;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FileFormat {
+    Csv,
+    Ndjson,
+}
+
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// As the command line names it.
+    pub name: String,
+    pub format: FileFormat,
+    /// None for standard input.
+    pub path: Option<PathBuf>,
+}
+
+/// Names all files and checks that they are there, before anything is sent.
+pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Source>, Failure> {
+    let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+    if files.iter().filter(|path| is_stdin(path)).count() > 1 {
+        return Err(Failure::Usage("standard input (-) can be read only once".into()));
+    }
+    let source = |path: &PathBuf| {
+        let stdin = is_stdin(path);
+        let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
+        let by_name = || if stdin { None } else { format_by_name(path) };
+        let format = format.or_else(by_name).ok_or_else(|| {
+            Failure::Usage(format!("{name}: the format cannot be told by the name: give --format csv or ndjson"))
+        })?;
+        if !stdin {
+            let metadata = fs::metadata(path).map_err(|e| Failure::failed(format!("{name}: {e}")))?;
+            if metadata.is_dir() {
+                return Err(Failure::failed(format!("{name} is a directory: name its files")));
+            }
+        }
+        Ok(Source { name, format, path: (!stdin).then(|| path.clone()) })
+    };
+    files.iter().map(source).collect()
+}
+
+fn format_by_name(path: &Path) -> Option<FileFormat> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    match name.rsplit_once('.')?.1 {
+        "csv" => Some(FileFormat::Csv),
+        "ndjson" | "jsonl" => Some(FileFormat::Ndjson),
+        _ => None,
+    }
+}
+
+/// The bytes of all files, compressed as they are; none if one of them cannot tell.
+pub fn total_bytes(sources: &[Source]) -> Option<u64> {
+    let bytes = |source: &Source| {
+        let metadata = fs::metadata(source.path.as_ref()?).ok()?;
+        metadata.is_file().then_some(metadata.len())
+    };
+    sources.iter().map(bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_names() {
+        for (name, format) in [
+            ("a.csv", Some(FileFormat::Csv)),
+            ("dir.x/A.CSV.GZ", Some(FileFormat::Csv)),
+            ("a.ndjson.gz", Some(FileFormat::Ndjson)),
+            ("a.jsonl", Some(FileFormat::Ndjson)),
+            ("a.json", None),
+            ("csv", None),
+            ("a.gz", None),
+        ] {
+            assert_eq!(format_by_name(Path::new(name)), format, "{name}");
+        }
+    }
+}

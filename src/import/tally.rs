@@ -1,0 +1,90 @@
+//! What the reading thread and the sender have in common: the counts, and the bad rows.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use csv::ByteRecord;
+
+use super::bad_rows::BadRows;
+use super::row::RawRow;
+use crate::client::Failure;
+use crate::wire::Added;
+
+pub struct Tally {
+    bytes: AtomicU64,
+    rows: AtomicU64,
+    added: AtomicU64,
+    already_expired: AtomicU64,
+    bad: AtomicU64,
+    keeps_bad_rows: bool,
+    bad_rows: Mutex<Option<BadRows>>,
+}
+
+impl Tally {
+    pub fn new(bad_rows: Option<BadRows>) -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            added: AtomicU64::new(0),
+            already_expired: AtomicU64::new(0),
+            bad: AtomicU64::new(0),
+            keeps_bad_rows: bad_rows.is_some(),
+            bad_rows: Mutex::new(bad_rows),
+        }
+    }
+
+    /// Whether bad rows are written down, so that rows must be kept until they are added.
+    pub fn keeps_bad_rows(&self) -> bool {
+        self.keeps_bad_rows
+    }
+
+    pub fn count_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn count_row(&self) {
+        self.rows.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn count_added(&self, added: Added) {
+        self.added.fetch_add(added.added, Ordering::Relaxed);
+        self.already_expired.fetch_add(added.already_expired, Ordering::Relaxed);
+    }
+
+    /// Bytes read of the files, compressed as they are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Rows read, items added, already expired, bad.
+    pub fn counts(&self) -> (u64, u64, u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.rows), count(&self.added), count(&self.already_expired), count(&self.bad))
+    }
+
+    fn bad_rows(&self) -> MutexGuard<'_, Option<BadRows>> {
+        // Whoever panicked with it was in the middle of a line at worst.
+        self.bad_rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says which columns a file has; see [`BadRows::header`].
+    pub fn header(&self, columns: &ByteRecord, source: &str) -> Result<(), String> {
+        self.bad_rows().as_mut().map_or(Ok(()), |bad_rows| bad_rows.header(columns, source))
+    }
+
+    /// Writes a bad row down, or fails with it if bad rows are not to be passed over.
+    pub fn reject(&self, source: &str, line: u64, reason: &str, raw: Option<&RawRow>) -> Result<(), Failure> {
+        self.bad.fetch_add(1, Ordering::Relaxed);
+        match (self.bad_rows().as_mut(), raw) {
+            (Some(bad_rows), Some(raw)) => bad_rows.write(source, line, reason, raw),
+            _ => Err(Failure::failed(format!(
+                "{source}, line {line}: {reason} (--bad-rows FILE goes on after bad rows)"
+            ))),
+        }
+    }
+
+    /// Brings the bad rows to their file.
+    pub fn finish(&self) -> Result<(), Failure> {
+        self.bad_rows().as_mut().map_or(Ok(()), BadRows::finish)
+    }
+}
