@@ -18,12 +18,19 @@ pub(super) enum RequestBody {
     Late,
     /// It is longer than any may be, and was left unread.
     TooLarge,
+    /// The request is refused since the server has no room or no time for it now, as this says.
+    NotTaken(&'static str),
 }
 
 impl RequestBody {
     /// Whether all of it was read, so that what follows on the connection is another request.
     pub fn is_whole(&self) -> bool {
-        !matches!(self, Self::Late | Self::TooLarge)
+        !matches!(self, Self::Late | Self::TooLarge | Self::NotTaken(_))
+    }
+
+    /// How many bytes are there.
+    pub fn len(&self) -> usize {
+        if let Self::Whole(body) = self { body.len() } else { 0 }
     }
 
     /// Why the request must not be carried out, if the body never will be whole. `at_most` is the time
@@ -36,6 +43,7 @@ impl RequestBody {
                 Some(Problem::new(ErrorCode::DeadlineExceeded, detail))
             }
             Self::TooLarge => Some(too_large(bytes_max)),
+            Self::NotTaken(why) => Some(Problem::new(ErrorCode::Overloaded, *why)),
         }
     }
 
@@ -52,7 +60,7 @@ impl RequestBody {
                 let parts: Vec<_> = payload.try_collect().await.map_err(unavailable)?;
                 parts.concat().into()
             }
-            Self::Late | Self::TooLarge => Bytes::new(),
+            Self::Late | Self::TooLarge | Self::NotTaken(_) => Bytes::new(),
         };
         if body.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok(body) }
     }

@@ -35,7 +35,7 @@ impl<'c> Call<'c> {
     }
 
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
-        let ApiOptions { body_bytes_max, body_timeout } = self.state.options;
+        let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
         self.body.read(self.headers, body_bytes_max, body_timeout).await
     }
 

@@ -11,15 +11,19 @@ use super::ApiState;
 use super::call::{Call, HandlerResult};
 use super::problem::Problem;
 use super::reply::json;
+use super::request::Peer;
 use crate::actors::{ListPool, MetadataHandle, SlotState};
+use crate::service::queries;
 use crate::wire::{Check, Health};
 
-pub(super) fn livez(_: Call<'_>) -> HandlerResult {
+pub(super) fn livez(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
     json(HttpResponse::Ok(), &Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() })
 }
 
 pub(super) fn readyz(call: Call<'_>) -> HandlerResult {
-    let health = readiness(call.state);
+    let [] = call.query(&queries::NONE)?;
+    let health = readiness(call.state, call.peer);
     if health.status == Check::Fail {
         let mut response = HttpResponse::ServiceUnavailable();
         response.insert_header((RETRY_AFTER, "1"));
@@ -30,29 +34,35 @@ pub(super) fn readyz(call: Call<'_>) -> HandlerResult {
 
 /// Whether everything that a request needs is there, for the first time.
 pub fn is_ready(lists: &ListPool, metadata: &MetadataHandle) -> bool {
-    item_store(lists).0 != Check::Fail && catalog(metadata).0 != Check::Fail
+    item_store(lists, Peer::Local).0 != Check::Fail && catalog(metadata).0 != Check::Fail
 }
 
-fn readiness(state: &ApiState) -> Health {
+fn readiness(state: &ApiState, peer: Peer) -> Health {
     let mut health = Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() };
     let mut add = |name: &'static str, (check, reason): (Check, Option<String>)| {
         health.status = health.status.max(check);
         health.checks.insert(name, check);
         health.reasons.extend(reason.map(|reason| (name, reason)));
     };
-    add("item_store", item_store(&state.lists));
+    add("item_store", item_store(&state.lists, peer));
     add("catalog", catalog(&state.metadata));
     add("metadata_store", metadata_store(&state.metadata));
     add("accepting", accepting(state));
     health
 }
 
-fn item_store(lists: &ListPool) -> (Check, Option<String>) {
+/// The store's own reasons name files, and say what the operating system says of them: those are for
+/// whoever may use the data directory, and for the log.
+fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
+    let because = |reason: &str| match peer {
+        Peer::Local => format!(": {reason}"),
+        Peer::Network(_) => "; the server's log says why".to_owned(),
+    };
     let states = lists.states();
     let live = states.iter().filter(|state| **state == SlotState::Live).count();
     let all = states.len();
     let failed = states.iter().find_map(|state| match state {
-        SlotState::Failed(reason) => Some(format!(": {reason}")),
+        SlotState::Failed(reason) => Some(because(reason)),
         _ => None,
     });
     let failed = failed.unwrap_or_default();
@@ -68,7 +78,7 @@ fn item_store(lists: &ListPool) -> (Check, Option<String>) {
         return (Check::Warn, Some(format!("{live} of {all} list actors are live{failed}")));
     }
     match lists.read_only() {
-        Some(reason) => (Check::Warn, Some(format!("the item store takes no writes: {reason}"))),
+        Some(reason) => (Check::Warn, Some(format!("the item store takes no writes{}", because(&reason)))),
         None => lists.warning().map_or((Check::Pass, None), |warning| (Check::Warn, Some(warning))),
     }
 }
@@ -101,9 +111,10 @@ fn accepting(state: &ApiState) -> (Check, Option<String>) {
 }
 
 pub(super) fn metrics(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
     let state = call.state;
     state.lists.refresh_metrics();
-    state.metrics.refresh(&state.metadata);
+    state.metrics.refresh(&state.metadata, &state.budget);
     let text = TextEncoder::new()
         .encode_to_string(&state.registry.gather())
         .map_err(|error| Problem::internal(format!("cannot render metrics: {error}")))?;

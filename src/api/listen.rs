@@ -18,7 +18,7 @@ use tokio::net::{TcpSocket, TcpStream, UnixStream};
 
 use super::ApiState;
 use super::body::RequestBody;
-use super::http1::{self, HeadersWanted, Refusal};
+use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
 use super::request::{Peer, Request};
 use super::server;
 
@@ -29,7 +29,7 @@ const BACKLOG: u32 = 4_096;
 pub struct ListenOptions {
     /// Threads that serve connections. At least 1.
     pub workers: usize,
-    /// Connections of all workers; others wait.
+    /// Connections of all workers; a further one takes the place of one that waits for a request.
     pub connections_max: usize,
     /// How long open requests may take once the server is stopped.
     pub shutdown_grace: Duration,
@@ -50,9 +50,12 @@ pub fn listen(
     options: ListenOptions,
 ) -> io::Result<Listening> {
     let workers = options.workers.max(1);
+    let slots = Slots::new(options.connections_max);
+    // Connections that wait until they get a slot; more wait in the kernel's queue.
+    let accepted_max = options.connections_max + 2 * http1::EXTRA_SLOTS;
     let mut builder = Server::build()
         .workers(workers)
-        .max_concurrent_connections(options.connections_max.div_ceil(workers))
+        .max_concurrent_connections(accepted_max.div_ceil(workers))
         .shutdown_timeout(options.shutdown_grace.as_secs())
         .disable_signals();
     let (mut address, mut refused) = (None, None);
@@ -66,17 +69,17 @@ pub fn listen(
             }
         };
         address = address.or(Some(listener.local_addr()?));
-        let (state, stopping) = (Arc::clone(&state), builder.graceful_shutdown_signal());
+        let (state, slots, stopping) = (Arc::clone(&state), Arc::clone(&slots), builder.graceful_shutdown_signal());
         builder = builder.listen("http", listener, move || {
-            let (state, stopping) = (Arc::clone(&state), stopping.clone());
+            let (state, slots, stopping) = (Arc::clone(&state), Arc::clone(&slots), stopping.clone());
             fn_factory(move || {
-                let (state, stopping) = (Arc::clone(&state), stopping.clone());
+                let (state, slots, stopping) = (Arc::clone(&state), Arc::clone(&slots), stopping.clone());
                 async move {
                     let worker = Rc::new(Worker::start(state).await?);
                     Ok::<_, ()>(fn_service(move |stream: TcpStream| {
-                        let (worker, stopping) = (Rc::clone(&worker), stopping.clone());
+                        let (worker, slots, stopping) = (Rc::clone(&worker), Arc::clone(&slots), stopping.clone());
                         async move {
-                            worker.serve(stream, stopping.notified()).await;
+                            worker.serve(stream, &slots, stopping.notified()).await;
                             Ok::<_, ()>(())
                         }
                     }))
@@ -142,20 +145,27 @@ impl Worker {
         };
         let app = App::new().default_service(web::to(serve)).into_factory();
         let framework = boxed::service(app.new_service(AppConfig::default()).await?);
-        Ok(Self { shared: http1::Shared::new(limits, Arc::clone(&state.clock)), state, framework })
+        let shared = http1::Shared::new(limits, Arc::clone(&state.clock), Arc::clone(&state.budget));
+        // It ends with the worker's thread.
+        actix_web::rt::spawn(shared.watch());
+        Ok(Self { shared, state, framework })
     }
 
-    async fn serve(&self, stream: TcpStream, stopping: impl Future<Output = ()>) {
+    async fn serve(&self, stream: TcpStream, slots: &Arc<Slots>, stopping: impl Future<Output = ()>) {
         let _open = self.state.metrics.connection();
+        let Some(slot) = slots.enter().await else { return };
         // Answers are written whole: nothing is gained by waiting to fill a packet. Where this fails the
         // client has gone, as reading will tell.
         let _ = stream.set_nodelay(true);
         let peer = Peer::Network(stream.peer_addr().ok());
-        http1::serve(stream, peer, self, &self.shared, stopping).await;
+        http1::serve(stream, peer, self, &self.shared, Some(&slot), stopping).await;
+        if slot.is_leaving() {
+            self.state.metrics.evicted();
+        }
     }
 
     async fn serve_local(&self, stream: UnixStream, stopping: impl Future<Output = ()>) {
-        http1::serve(stream, Peer::Local, self, &self.shared, stopping).await;
+        http1::serve(stream, Peer::Local, self, &self.shared, None, stopping).await;
     }
 
     /// Answers by way of the framework.
@@ -192,6 +202,14 @@ const LISTS: &str = "/v1/lists/";
 impl http1::Handler for Worker {
     fn headers_wanted(&self, target: &str) -> HeadersWanted {
         if target.starts_with(LISTS) { HeadersWanted::Meaningful } else { HeadersWanted::All }
+    }
+
+    fn class(&self, path: &str) -> Class {
+        match path {
+            "/livez" | "/readyz" | "/metrics" => Class::Health,
+            path if path.starts_with(LISTS) => Class::Load,
+            _ => Class::Control,
+        }
     }
 
     async fn answer(&self, request: Request<'_>) -> HttpResponse {

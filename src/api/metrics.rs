@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
+use super::http1::Budget;
 use super::problem::ErrorCode;
 use crate::actors::MetadataHandle;
 use crate::service::OperationId;
@@ -32,6 +33,8 @@ pub(super) struct ApiMetrics {
     pub items_already_expired: IntCounter,
     pub items_removed: IntCounter,
     connections: IntGauge,
+    connections_evicted: IntCounter,
+    buffered_bytes: IntGauge,
     catalog_loaded: IntGauge,
     catalog_revision: IntGauge,
     catalog_age_seconds: Gauge,
@@ -86,6 +89,14 @@ impl ApiMetrics {
             )?,
             items_removed: counter("liststore_items_removed_total", "Visible items removed by value.")?,
             connections: gauge("liststore_http_connections", "Open HTTP connections.")?,
+            connections_evicted: counter(
+                "liststore_http_connections_evicted_total",
+                "Connections that waited for a request and were ended to make room for others.",
+            )?,
+            buffered_bytes: gauge(
+                "liststore_http_buffered_bytes",
+                "What requests that are not whole and answers that are not taken hold of http.buffered_bytes_max.",
+            )?,
             catalog_loaded: gauge("liststore_catalog_loaded", "1 once the catalog has been loaded, else 0.")?,
             catalog_revision: gauge("liststore_catalog_revision", "Revision of the catalog.")?,
             catalog_age_seconds,
@@ -123,7 +134,8 @@ impl ApiMetrics {
     }
 
     /// Brings what is read rather than counted up to date: before metrics are shown.
-    pub fn refresh(&self, metadata: &MetadataHandle) {
+    pub fn refresh(&self, metadata: &MetadataHandle, budget: &Budget) {
+        self.buffered_bytes.set(i64::try_from(budget.used()).unwrap_or(i64::MAX));
         let restarts = metadata.restarts() as u64;
         self.metadata_actor_restarts.inc_by(restarts.saturating_sub(self.metadata_actor_restarts.get()));
         let kept_for = metadata.stored_as_of().map(|moment| metadata.age_of(moment)).unwrap_or_default();
@@ -139,6 +151,10 @@ impl ApiMetrics {
     pub fn connection(&self) -> OpenConnection {
         self.connections.inc();
         OpenConnection { open: self.connections.clone() }
+    }
+
+    pub fn evicted(&self) {
+        self.connections_evicted.inc();
     }
 }
 

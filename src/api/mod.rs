@@ -38,6 +38,7 @@ mod listen;
 mod lists;
 mod metrics;
 mod openapi;
+mod origin;
 mod percent;
 pub mod problem;
 mod query;
@@ -52,12 +53,17 @@ mod versions;
 pub use health::is_ready;
 pub use listen::{ListenOptions, Listening, listen};
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ApiOptions {
     /// A larger request body is refused.
     pub body_bytes_max: usize,
     /// How long a request body may take to arrive. The operation's own deadline counts from then.
     pub body_timeout: Duration,
+    /// What requests that are not whole and answers that are not taken may hold together.
+    pub buffered_bytes_max: usize,
+    /// Of which sites a browser's pages may ask for changes, beside the server's own: such as
+    /// `https://lists.example.org`.
+    pub allowed_origins: Vec<String>,
 }
 
 /// What operations are carried out with.
@@ -76,6 +82,7 @@ pub struct ApiState {
     metadata: MetadataHandle,
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
+    budget: Arc<http1::Budget>,
     options: ApiOptions,
     registry: Registry,
     metrics: metrics::ApiMetrics,
@@ -101,6 +108,7 @@ impl ApiState {
             metadata,
             clock,
             draining,
+            budget: http1::Budget::new(options.buffered_bytes_max),
             options,
             metrics: metrics::ApiMetrics::register(&registry)?,
             registry,

@@ -13,7 +13,7 @@ use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::request::Request;
 use super::routes::{Found, find};
-use super::{ApiState, backups, features, health, lists, openapi, versions};
+use super::{ApiState, backups, features, health, lists, openapi, origin, versions};
 use crate::service::OperationId;
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
@@ -22,7 +22,9 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     let request_id = state.request_ids.of(headers);
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
-            match body.missing(state.options.body_bytes_max, state.options.body_timeout) {
+            let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
+            let refused = missing.or_else(|| origin::check(method, headers, &state.options.allowed_origins).err());
+            match refused {
                 Some(problem) => (Some(id), Err(problem)),
                 None => {
                     let operation = id.descriptor();
@@ -68,6 +70,9 @@ pub(super) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> Http
         }
         Refusal::HeadTimeout => {
             Problem::new(ErrorCode::RequestTimeout, "the request's head was not there within 5 s of its first byte")
+        }
+        Refusal::Overloaded => {
+            Problem::new(ErrorCode::Overloaded, "there is no room for this request now; nothing was done")
         }
     };
     let mut response = problem.to_response();

@@ -131,6 +131,8 @@ impl Application {
                 ApiOptions {
                     body_bytes_max: settings.http.body_bytes_max,
                     body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
+                    buffered_bytes_max: settings.http.buffered_bytes_max,
+                    allowed_origins: settings.http.allowed_origins.clone(),
                 },
             )
             .map_err(StartError::Metrics)?,

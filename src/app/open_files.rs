@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is open beside the clients' connections: files of the embedded stores, and connections to
-/// the databases.
+/// What is open beside the clients' connections: files of the embedded stores, connections to the
+/// databases, and clients that wait for their turn or are told to leave.
 const BESIDE_CONNECTIONS: u64 = 1_000;
 
 /// Raises the limit as far as this process may: the usual one of 1,024 is for programs that use

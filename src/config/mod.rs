@@ -42,7 +42,10 @@ pub struct HttpSettings {
     pub body_bytes_max: usize,
     pub response_bytes_max: usize,
     pub connections_max: usize,
+    pub buffered_bytes_max: usize,
     pub body_timeout_secs: u64,
+    /// Such as `https://lists.example.org`, in lower case and without the scheme's own port.
+    pub allowed_origins: Vec<String>,
     pub shutdown_grace_secs: u64,
 }
 
@@ -135,7 +138,9 @@ impl Default for HttpSettings {
             body_bytes_max: 2 << 20,
             response_bytes_max: 4 << 20,
             connections_max: 25_000,
+            buffered_bytes_max: (machine::memory_bytes() / 16).max(64 << 20),
             body_timeout_secs: 30,
+            allowed_origins: Vec::new(),
             shutdown_grace_secs: 20,
         }
     }

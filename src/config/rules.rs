@@ -42,8 +42,27 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.body_bytes_max", &mut http.body_bytes_max, bytes(1 << 10..=1 << 30));
     reader.read("http.response_bytes_max", &mut http.response_bytes_max, bytes(1 << 10..=1 << 30));
     reader.read("http.connections_max", &mut http.connections_max, number(1..=1_000_000));
+    reader.read("http.buffered_bytes_max", &mut http.buffered_bytes_max, bytes(4 << 10..=1 << 46));
     reader.read("http.body_timeout_secs", &mut http.body_timeout_secs, number(1..=3_600));
+    reader.read("http.allowed_origins", &mut http.allowed_origins, list(origin));
     reader.read("http.shutdown_grace_secs", &mut http.shutdown_grace_secs, number(1..=3_600));
+}
+
+/// `https://lists.example.org`, as browsers write it: without what they leave out.
+fn origin(raw: &Raw) -> Result<String, String> {
+    let text = text(raw)?.to_ascii_lowercase();
+    let written = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(authority), _) => Some(("http://", authority, ":80")),
+        (_, Some(authority)) => Some(("https://", authority, ":443")),
+        _ => None,
+    };
+    let is_host = |authority: &str| authority.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
+    match written {
+        Some((scheme, authority, port)) if !authority.is_empty() && is_host(authority) => {
+            Ok(format!("{scheme}{}", authority.strip_suffix(port).unwrap_or(authority)))
+        }
+        _ => Err(format!("must be origins such as https://lists.example.org, without a path, not {text:?}")),
+    }
 }
 
 fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
@@ -125,6 +144,14 @@ fn keyspace(name: String) -> Result<String, String> {
 
 /// Blames settings that do not go together.
 pub(super) fn check(settings: &Settings, reader: &mut Reader) {
+    let http = &settings.http;
+    let largest = http.body_bytes_max.max(http.response_bytes_max);
+    if http.buffered_bytes_max / 2 < largest {
+        let problem = format!(
+            "must be at least twice http.body_bytes_max and http.response_bytes_max, the larger of which is {largest}"
+        );
+        reader.blame("http.buffered_bytes_max", problem);
+    }
     let cql = &settings.items.cql;
     if settings.items.store == ItemStoreKind::Cql && cql.contact_points.is_empty() {
         reader.blame("items.cql.contact_points", "is needed, since items.store is cql: host:port,…");

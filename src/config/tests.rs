@@ -225,6 +225,22 @@ fn a_second_server_would_harm_generations_kept_by_the_first() {
 
 /// `docs/configuration.md` names every key, in the order in which they are read, and its default.
 #[test]
+fn origins_are_read_as_browsers_write_them() {
+    let origins = load("http.allowed_origins = [\"HTTPS://Lists.Example.org:443\", \"http://[::1]:3000\"]", &[], &[]);
+    assert_eq!(origins.unwrap().settings.http.allowed_origins, ["https://lists.example.org", "http://[::1]:3000"]);
+    for bad in ["lists.example.org", "https://", "https://x/", "https://u@x", "*", "null"] {
+        assert_eq!(problems(&format!("http.allowed_origins = [{bad:?}]"), &[]).len(), 1, "{bad}");
+    }
+}
+
+#[test]
+fn the_memory_for_clients_holds_a_body_and_an_answer() {
+    assert!(load("http.buffered_bytes_max = \"8 MiB\"", &[], &[]).is_ok());
+    assert_eq!(problems("http.buffered_bytes_max = \"7 MiB\"", &[]).len(), 1);
+    assert_eq!(problems("http.body_bytes_max = \"1 GiB\"\nhttp.buffered_bytes_max = \"1 GiB\"", &[]).len(), 1);
+}
+
+#[test]
 fn the_documented_keys_and_defaults_are_the_real_ones() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md")).unwrap();
     let documented: Vec<(&str, &str)> = page
@@ -256,6 +272,10 @@ fn the_documented_keys_and_defaults_are_the_real_ones() {
                 }
                 "an eighth of memory" => {
                     assert_eq!(*number as usize, machine::memory_bytes() / 8, "{key}");
+                    continue;
+                }
+                "a sixteenth of memory, at least `64 MiB`" => {
+                    assert_eq!(*number as usize, (machine::memory_bytes() / 16).max(64 << 20), "{key}");
                     continue;
                 }
                 _ => {

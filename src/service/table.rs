@@ -27,15 +27,17 @@ const REQUEST: &[Parameter] = &[REQUEST_ID, TIMEOUT];
 const CREATION: &[Parameter] = &[USER, REQUEST_ID, TIMEOUT];
 const CHANGE: &[Parameter] = &[IF_MATCH, USER, REQUEST_ID, TIMEOUT];
 
-const ANY: &[ErrorCode] =
-    &[ErrorCode::InvalidArgument, ErrorCode::Internal, ErrorCode::MetadataUnavailable, ErrorCode::DeadlineExceeded];
-const LIST: &[ErrorCode] = &[
-    ErrorCode::FeatureNotFound,
-    ErrorCode::VersionNotFound,
+const ANY: &[ErrorCode] = &[
+    ErrorCode::InvalidArgument,
+    ErrorCode::Internal,
     ErrorCode::Overloaded,
-    ErrorCode::StoreUnavailable,
-    ErrorCode::Draining,
+    ErrorCode::MetadataUnavailable,
+    ErrorCode::DeadlineExceeded,
 ];
+/// A browser must not be made to write by a page of another site.
+const WRITE: &[ErrorCode] = &[ErrorCode::CrossSite];
+const LIST: &[ErrorCode] =
+    &[ErrorCode::FeatureNotFound, ErrorCode::VersionNotFound, ErrorCode::StoreUnavailable, ErrorCode::Draining];
 const BODY: &[ErrorCode] = &[ErrorCode::InvalidJson, ErrorCode::PayloadTooLarge, ErrorCode::UnsupportedMediaType];
 
 const ETAG_OF_FEATURE: (&str, &str) = ("ETag", "The feature's entity tag.");
@@ -85,7 +87,13 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         headers: REQUEST,
         request: Some(Type::of::<AddItemsInput<'static>>()),
         replies: &[json(200, "Added.", Type::of::<Added>())],
-        errors: &[ANY, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp, ErrorCode::TtlTooLong]],
+        errors: &[
+            ANY,
+            WRITE,
+            LIST,
+            BODY,
+            &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp, ErrorCode::TtlTooLong],
+        ],
     },
     Descriptor {
         id: OperationId::RemoveAllItems,
@@ -101,7 +109,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         headers: REQUEST,
         request: None,
         replies: &[ReplyForm { status: 204, description: "The list is empty.", content: None, headers: &[] }],
-        errors: &[ANY, LIST],
+        errors: &[ANY, WRITE, LIST],
     },
     Descriptor {
         id: OperationId::RemoveItemsWithValue,
@@ -117,7 +125,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         headers: REQUEST,
         request: Some(Type::of::<RemoveItemsInput<'static>>()),
         replies: &[json(200, "Removed.", Type::of::<Removed>())],
-        errors: &[ANY, LIST, BODY, &[ErrorCode::ValueTypeMismatch]],
+        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch]],
     },
     Descriptor {
         id: OperationId::ListFeatures,
@@ -152,7 +160,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
             headers: &[("Location", "The feature's path."), ETAG_OF_FEATURE],
             ..json(201, "Created.", Type::of::<Feature>())
         }],
-        errors: &[ANY, BODY, &[ErrorCode::FeatureExists, ErrorCode::TtlTooLong]],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::FeatureExists, ErrorCode::TtlTooLong]],
     },
     Descriptor {
         id: OperationId::GetFeature,
@@ -185,7 +193,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         headers: CHANGE,
         request: Some(Type::of::<FeaturePatch>()),
         replies: &[ReplyForm { description: "The feature as it is now.", ..FEATURE }],
-        errors: &[ANY, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::EtagMismatch, ErrorCode::TtlTooLong]],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::EtagMismatch, ErrorCode::TtlTooLong]],
     },
     Descriptor {
         id: OperationId::DeleteFeature,
@@ -202,7 +210,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         headers: CHANGE,
         request: None,
         replies: &[json(200, "Deleted.", Type::of::<Deleted>())],
-        errors: &[ANY, &[ErrorCode::FeatureNotFound, ErrorCode::EtagMismatch]],
+        errors: &[ANY, WRITE, &[ErrorCode::FeatureNotFound, ErrorCode::EtagMismatch]],
     },
     Descriptor {
         id: OperationId::GetHistory,
@@ -237,7 +245,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
             headers: &[("Location", "The version's path."), ETAG_OF_VERSION],
             ..json(201, "Created.", Type::of::<FeatureVersion>())
         }],
-        errors: &[ANY, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::VersionExists, ErrorCode::TtlTooLong]],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::VersionExists, ErrorCode::TtlTooLong]],
     },
     Descriptor {
         id: OperationId::GetVersion,
@@ -271,6 +279,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         replies: &[ReplyForm { description: "The version as it is now.", ..FEATURE_VERSION }],
         errors: &[
             ANY,
+            WRITE,
             BODY,
             &[
                 ErrorCode::FeatureNotFound,
@@ -298,6 +307,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         replies: &[json(200, "Deleted.", Type::of::<Deleted>())],
         errors: &[
             ANY,
+            WRITE,
             &[
                 ErrorCode::FeatureNotFound,
                 ErrorCode::VersionNotFound,
@@ -325,6 +335,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         request: Some(Type::of::<BackupInput>()),
         replies: &[json(201, "The backup is there.", Type::of::<Backup>())],
         errors: &[
+            WRITE,
             BODY,
             &[
                 ErrorCode::InvalidArgument,
@@ -333,6 +344,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
                 ErrorCode::BackupRunning,
                 ErrorCode::BackupFailed,
                 ErrorCode::BackupUnsupported,
+                ErrorCode::Overloaded,
                 ErrorCode::Draining,
                 ErrorCode::DeadlineExceeded,
             ],
@@ -352,7 +364,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         headers: &[],
         request: None,
         replies: &[json(200, "The process runs.", Type::of::<Health>())],
-        errors: &[],
+        errors: &[&[ErrorCode::InvalidArgument]],
     },
     Descriptor {
         id: OperationId::Readyz,
@@ -376,7 +388,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
                 ..json(503, "Not ready: at least one check fails.", Type::of::<Health>())
             },
         ],
-        errors: &[],
+        errors: &[&[ErrorCode::InvalidArgument]],
     },
     Descriptor {
         id: OperationId::Metrics,
@@ -397,7 +409,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
             content: Some(Content::Text("text/plain; version=0.0.4")),
             headers: &[],
         }],
-        errors: &[&[ErrorCode::Internal]],
+        errors: &[&[ErrorCode::InvalidArgument, ErrorCode::Internal, ErrorCode::Overloaded]],
     },
     Descriptor {
         id: OperationId::OpenApi,
@@ -413,7 +425,7 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         headers: &[],
         request: None,
         replies: &[json(200, "This document.", Type::of::<serde_json::Value>())],
-        errors: &[],
+        errors: &[&[ErrorCode::InvalidArgument, ErrorCode::Overloaded]],
     },
 ];
 

@@ -532,25 +532,3 @@ async fn work_whose_client_has_gone_is_not_done() {
     assert_eq!(api.values(&items("seen", "stays")).await, ["x"]);
     assert!(api.values(&items("seen", "goes")).await.is_empty());
 }
-
-#[tokio::test]
-async fn connections_beyond_the_limit_wait_for_others_to_end() {
-    const MAX: usize = 4;
-    let api = api_with(&[("http.connections_max", &MAX.to_string())]).await;
-    let mut served = Vec::new();
-    let mut byte = [0];
-    // The test's own client may have kept one or two open, too.
-    let mut waits = loop {
-        let mut stream = connect(&api).await;
-        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-        match timeout(Duration::from_secs(2), stream.read_exact(&mut byte)).await {
-            Ok(answered) => drop(answered.unwrap()),
-            Err(_) => break stream,
-        }
-        served.push(stream);
-        assert!(served.len() <= MAX, "there is no limit");
-    };
-    assert!(!served.is_empty(), "nobody is served");
-    served.pop();
-    timeout(PATIENCE, waits.read_exact(&mut byte)).await.expect("it is its turn").unwrap();
-}

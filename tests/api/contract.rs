@@ -38,6 +38,7 @@ impl Contract {
     /// Panics if the answer to this request is not as described.
     pub fn check(&self, method: &str, path: &str, sent: &[u8], answer: &Answer) {
         let about = format!("{method} {path} answered {} {}", answer.status, answer.text());
+        assert!(!about.contains("os error"), "what the operating system says is not for callers: {about}");
         let id = answer.header("x-request-id").unwrap_or_else(|| panic!("no X-Request-Id: {about}"));
         assert!(!id.is_empty() && id.len() <= 128, "{about}");
         if answer.content_type() == Some("application/problem+json") && method != "HEAD" {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use liststore::items::StoreError;
 use liststore::metadata::MetadataError;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::api;
+use super::client::{ago, api, items, one};
 use super::faults::{faulty, faulty_from_the_start, refuse_sessions};
 
 #[tokio::test]
@@ -62,7 +64,48 @@ async fn what_is_missing_but_not_needed_is_a_warning() {
     *faults.read_only.lock().unwrap() = Some("the disk is full".to_owned());
     let body = api.get("/readyz").await.expect(200);
     assert_eq!((&body["status"], &body["checks"]["item_store"]), (&json!("warn"), &json!("warn")));
-    assert!(body["reasons"]["item_store"].as_str().unwrap().contains("the disk is full"));
+    assert_eq!(body["reasons"]["item_store"], "the item store takes no writes; the server's log says why");
+}
+
+/// They name files, and say what the operating system says of them.
+#[tokio::test]
+async fn the_stores_own_words_reach_no_caller() {
+    const WORDS: &str = "cannot read /srv/data/7.items: Permission denied (os error 13)";
+    let (api, faults) = faulty(&[]).await;
+    api.feature("seen", "string", "30d").await;
+    *faults.read_only.lock().unwrap() = Some(WORDS.to_owned());
+    let reason = WORDS.to_owned();
+    *faults.items.lock().unwrap() = Some(StoreError::Unavailable { reason, outcome_unknown: false });
+    let (list, add) = (items("seen", "u"), one(ago(1), "x"));
+    for answer in [api.get("/readyz").await, api.get(&list).await, api.post(&list, add).await] {
+        assert!(answer.status != 404 && !answer.text().contains("/srv"), "{}", answer.text());
+        assert!(!answer.text().contains("os error"), "{}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn unknown_parameters_are_refused_on_every_path() {
+    let api = api().await;
+    let document = api.get("/openapi.json").await.expect(200);
+    let mut asked = 0;
+    for (template, item) in document["paths"].as_object().unwrap() {
+        let mut path = String::new();
+        for part in template.split(['{', '}']).enumerate() {
+            path += if part.0 % 2 == 0 { part.1 } else { "x" };
+        }
+        for method in item.as_object().unwrap().keys().filter(|method| *method != "parameters") {
+            // The backup's own refusal comes first.
+            if template == "/v1/backups" {
+                continue;
+            }
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let body: &[u8] = if method == Method::POST || method == Method::PATCH { b"{}" } else { b"" };
+            let answer = api.send(method, &format!("{path}?surprise=1"), &[], body).await;
+            answer.refused("invalid_argument", "surprise");
+            asked += 1;
+        }
+    }
+    assert!(asked > 15, "{asked}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod adds;
 mod bodies;
+mod browsers;
 mod client;
 mod connections;
 mod contract;
@@ -16,6 +17,7 @@ mod headers;
 mod health;
 mod history;
 mod metrics;
+mod overload;
 mod pages;
 mod paths;
 mod removals;

@@ -39,6 +39,11 @@ impl Chunked {
         Self { bytes_max, body: BytesMut::new(), state: State::Size }
     }
 
+    /// How much of the body there is.
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
     /// Takes as much of the body from the input as there is.
     pub fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, Refusal> {
         loop {

@@ -1,8 +1,9 @@
 //! One connection: its requests one after another, in the order in which they came.
 
 use std::future::{Future, poll_fn};
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use actix_web::HttpResponse;
@@ -12,17 +13,25 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 
+use super::budget::{OWN_BYTES, Share};
 use super::chunked::{Chunked, Decoded};
 use super::head::{self, Framing, Head, Parsed};
+use super::slots::Slot;
 use super::{
-    AHEAD_BYTES, ANSWER_TIMEOUT, HEAD_BYTES_MAX, HEAD_TIMEOUT, Handler, KEEP_ALIVE, LINGER, OUTPUT_BYTES, READ_BYTES,
-    Refusal, Shared, TURN_REQUESTS, answer,
+    AHEAD_BYTES, ANSWER_TIMEOUT, Class, HEAD_BYTES_MAX, HEAD_TIMEOUT, Handler, KEEP_ALIVE, LINGER, OUTPUT_BYTES,
+    READ_BYTES, Refusal, SPARE_TIMEOUT, Shared, TURN_REQUESTS, answer,
 };
 use crate::api::body::RequestBody;
 use crate::api::request::{Peer, Request};
 
-/// A body that is read grows by this much at a time, or by half of what there is.
-const BODY_STEP_BYTES: usize = 64 << 10;
+/// A body that is read grows by what there is of it, but by no less and no more than this.
+const BODY_STEP_BYTES: (usize, usize) = (OWN_BYTES / 2, 256 << 10);
+
+const NO_SLOT: &str = "all connections are busy: ask again later, or another server";
+const NO_ROOM_FOR_BODY: &str = "bodies and answers under way fill the memory for them: ask again later, or for less";
+const NO_ROOM_FOR_ANSWER: &str =
+    "answers that were not taken yet fill the memory for them: ask again later, or for less";
+const BEHIND: &str = "the server is behind with its requests; nothing was done";
 
 /// Why no further request is read.
 enum End {
@@ -43,6 +52,8 @@ impl From<io::Error> for End {
 enum Waited {
     Bytes,
     TooLong,
+    /// Another connection has the place.
+    SentAway,
     Ended,
 }
 
@@ -51,13 +62,16 @@ pub(super) struct Connection<'h, S, H> {
     peer: Peer,
     handler: &'h H,
     shared: &'h Shared,
+    slot: Option<&'h Slot>,
+    share: Share,
     /// Read and not yet parsed. Has a buffer only while there is something in it.
     input: BytesMut,
     /// How much of the input is known to be no whole head.
     looked_at: usize,
     /// When the first byte of a head came that is not whole.
     head_began: Option<Instant>,
-    /// When a request must have begun.
+    /// When it began to wait for a request, and when that must have begun.
+    waits_since: Instant,
     idle_until: Instant,
     /// Answers that were not sent yet, and a long body that ends them.
     output: BytesMut,
@@ -70,16 +84,20 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     H: Handler,
 {
-    pub fn new(stream: S, peer: Peer, handler: &'h H, shared: &'h Shared) -> Self {
+    pub fn new(stream: S, peer: Peer, handler: &'h H, shared: &'h Shared, slot: Option<&'h Slot>) -> Self {
+        let waits_since = Instant::now();
         Self {
             stream,
             peer,
             handler,
             shared,
+            slot,
+            share: Share::new(Arc::clone(&shared.budget)),
             input: BytesMut::new(),
             looked_at: 0,
             head_began: None,
-            idle_until: Instant::now() + HEAD_TIMEOUT,
+            waits_since,
+            idle_until: waits_since + HEAD_TIMEOUT,
             output: BytesMut::new(),
             long_body: Bytes::new(),
             answered_in_turn: 0,
@@ -112,16 +130,21 @@ where
                     if let Err(end) = self.answer(head).await {
                         return end;
                     }
-                    self.idle_until = Instant::now() + KEEP_ALIVE;
+                    self.waits_since = Instant::now();
+                    self.idle_until = self.waits_since + KEEP_ALIVE;
                 }
                 Parsed::Partial => {
                     if self.flush().await.is_err() {
                         return End::Now;
                     }
+                    if self.share.hold(self.input.len()).is_err() {
+                        return End::Refused(Refusal::Overloaded);
+                    }
                     match self.wait(timer.as_mut(), stopping.as_mut()).await {
                         Waited::Bytes => {}
                         Waited::TooLong if self.head_began.is_some() => return End::Refused(Refusal::HeadTimeout),
-                        Waited::TooLong | Waited::Ended => return End::Now,
+                        Waited::SentAway if self.head_began.is_some() => return End::Refused(Refusal::Overloaded),
+                        Waited::TooLong | Waited::SentAway | Waited::Ended => return End::Now,
                     }
                 }
                 Parsed::Refused(refusal) => return End::Refused(refusal),
@@ -149,21 +172,28 @@ where
 
     /// Waits for more of a head.
     async fn wait(&mut self, mut timer: Pin<&mut Sleep>, mut stopping: Pin<&mut impl Future<Output = ()>>) -> Waited {
-        let until = if self.input.is_empty() {
+        let mut until = if self.input.is_empty() {
             self.head_began = None;
             self.idle_until
         } else {
             *self.head_began.get_or_insert_with(Instant::now) + HEAD_TIMEOUT
         };
+        if self.slot.is_some_and(Slot::is_spare) {
+            until = until.min(self.waits_since + SPARE_TIMEOUT);
+        }
         if timer.deadline() > until {
             timer.as_mut().reset(until);
         }
-        let Self { stream, input, shared, answered_in_turn, head_began, .. } = self;
+        let since = self.head_began.unwrap_or(self.waits_since);
+        let Self { stream, input, shared, slot, answered_in_turn, head_began, .. } = self;
         poll_fn(|context| {
             if let Poll::Ready(read) = poll_read(stream, input, shared, HEAD_BYTES_MAX, context) {
                 return Poll::Ready(if some_read(read).is_ok() { Waited::Bytes } else { Waited::Ended });
             }
             *answered_in_turn = 0;
+            if slot.is_some_and(|slot| slot.poll_leave(since, context).is_ready()) {
+                return Poll::Ready(Waited::SentAway);
+            }
             if head_began.is_none() && stopping.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Waited::Ended);
             }
@@ -183,18 +213,32 @@ where
     /// Answers the request that begins the input.
     async fn answer(&mut self, head: Head) -> Result<(), End> {
         let text = self.input.split_to(head.bytes).freeze();
-        let body = self.body(&head).await?;
-        self.head_began = None;
-        // What may still come of a body that was not read is no request.
-        let whole = body.is_whole();
         // The parser lets only ASCII through.
-        let target = text.get(head.target).and_then(|target| std::str::from_utf8(target).ok()).unwrap_or_default();
+        let target = text.get(head.target.clone()).and_then(|target| std::str::from_utf8(target).ok());
+        let target = target.unwrap_or_default();
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         // Of an absolute target there may be no path.
         let path = if path.is_empty() { "/" } else { path };
-        let request = Request { method: &head.method, path, query, headers: &head.headers, peer: self.peer, body };
-        let response = self.unless_gone(self.handler.answer(request)).await?;
-        self.write(response, &head.method, head.version, whole && head.kept).await?;
+        let mut body = self.admitted_body(&head, path).await?;
+        self.head_began = None;
+        // What may still come of a body that was not read is no request.
+        let whole = body.is_whole();
+        if whole && self.shared.shedding.refuses() && self.handler.class(path) == Class::Load {
+            body = RequestBody::NotTaken(BEHIND);
+        }
+        if self.output.len() > OWN_BYTES && self.share.hold(self.held_with(body.len())).is_err() {
+            self.flush().await?;
+        }
+        let request =
+            |body| Request { method: &head.method, path, query, headers: &head.headers, peer: self.peer, body };
+        let (first, again) = (request(body), request(RequestBody::NotTaken(NO_ROOM_FOR_ANSWER)));
+        let mut response = self.unless_gone(self.handler.answer(first)).await?;
+        if !self.has_room(&response, &head.method) {
+            drop(response);
+            response = self.unless_gone(self.handler.answer(again)).await?;
+        }
+        let leaves = self.slot.is_some_and(|slot| slot.is_leaving() || slot.is_spare());
+        self.write(response, &head.method, head.version, whole && head.kept && !leaves).await?;
         self.answered_in_turn += 1;
         if self.answered_in_turn >= TURN_REQUESTS {
             self.answered_in_turn = 0;
@@ -202,6 +246,38 @@ where
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    /// The body of a request that may be answered.
+    async fn admitted_body(&mut self, head: &Head, path: &str) -> Result<RequestBody, End> {
+        let admitted = self.slot.is_none_or(|slot| {
+            slot.works();
+            slot.admit()
+        });
+        if !admitted && self.handler.class(path) != Class::Health {
+            return Ok(RequestBody::NotTaken(NO_SLOT));
+        }
+        self.body(head).await
+    }
+
+    /// Whether a long answer can be held until it is taken. What has been changed is told in any case.
+    fn has_room(&mut self, response: &HttpResponse, method: &Method) -> bool {
+        let BodySize::Sized(bytes) = response.body().size() else { return true };
+        let bytes = bytes as usize;
+        if bytes <= OUTPUT_BYTES || *method == Method::HEAD {
+            return true;
+        }
+        let held = self.held_with(bytes);
+        if method.is_safe() {
+            return self.share.hold(held).is_ok();
+        }
+        self.share.hold_anyway(held);
+        true
+    }
+
+    /// Bytes that are held together with so many.
+    fn held_with(&self, bytes: usize) -> usize {
+        self.input.len() + self.output.len() + self.long_body.len() + bytes
     }
 
     /// Reads a body whole, in the time that it has.
@@ -216,7 +292,11 @@ where
                     while self.input.len() < length {
                         let missing = length - self.input.len();
                         // Room comes with the bytes, not with what a head announces.
-                        self.input.reserve(missing.min(BODY_STEP_BYTES.max(self.input.len() / 2)));
+                        let step = missing.min(body_step(self.input.len()));
+                        if self.share.hold(self.held_with(step)).is_err() {
+                            return Ok(RequestBody::NotTaken(NO_ROOM_FOR_BODY));
+                        }
+                        self.input.reserve(step);
                         if !self.more(deadline).await? {
                             return Ok(RequestBody::Late);
                         }
@@ -236,7 +316,11 @@ where
                         Some(deadline) => deadline,
                         None => *deadline.insert(self.begin_body(head).await?),
                     };
-                    self.input.reserve(BODY_STEP_BYTES);
+                    let step = body_step(chunked.len());
+                    if self.share.hold(self.held_with(chunked.len() + step)).is_err() {
+                        return Ok(RequestBody::NotTaken(NO_ROOM_FOR_BODY));
+                    }
+                    self.input.reserve(step);
                     if !self.more(until).await? {
                         return Ok(RequestBody::Late);
                     }
@@ -386,23 +470,51 @@ where
         self.flush().await?;
         timeout(LINGER, self.stream.shutdown()).await??;
         let mut rest = self.shared.buffers.take();
+        let since = Instant::now();
+        let Self { stream, slot, .. } = self;
         let until_it_ends = async {
-            while self.stream.read_buf(&mut rest).await? > 0 {
-                rest.clear();
-            }
-            Ok(())
+            let mut ended = pin!(async {
+                while stream.read_buf(&mut rest).await? > 0 {
+                    rest.clear();
+                }
+                Ok(())
+            });
+            // It keeps nobody else from a slot.
+            poll_fn(|context| match slot.is_some_and(|slot| slot.poll_leave(since, context).is_ready()) {
+                true => Poll::Ready(Ok(())),
+                false => ended.as_mut().poll(context),
+            })
+            .await
         };
         timeout(LINGER, until_it_ends).await?
     }
 
+    /// Sends as much as the client takes.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, output, long_body, .. } = self;
+        let mut rest = output.chain(long_body);
+        while rest.has_remaining() {
+            let mut slices = [IoSlice::new(&[]); 2];
+            let count = rest.chunks_vectored(&mut slices);
+            let slices = slices.get(..count).unwrap_or_default();
+            match ready!(Pin::new(&mut *stream).poll_write_vectored(context, slices))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                bytes => rest.advance(bytes),
+            }
+        }
+        Pin::new(stream).poll_flush(context)
+    }
+
     async fn flush(&mut self) -> io::Result<()> {
         if !self.output.is_empty() || !self.long_body.is_empty() {
-            let Self { stream, output, long_body, .. } = self;
-            let writing = async {
-                stream.write_all_buf(&mut output.chain(long_body)).await?;
-                stream.flush().await
-            };
-            timeout(ANSWER_TIMEOUT, writing).await??;
+            match poll_fn(|context| Poll::Ready(self.poll_send(context))).await {
+                Poll::Ready(sent) => sent?,
+                Poll::Pending => {
+                    // Whoever lets even small answers lie when there is no memory for them is given up.
+                    self.share.hold(self.held_with(0)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                    timeout(ANSWER_TIMEOUT, poll_fn(|context| self.poll_send(context))).await??;
+                }
+            }
         }
         self.long_body = Bytes::new();
         self.shared.buffers.give_back(&mut self.output);
@@ -411,6 +523,11 @@ where
         }
         Ok(())
     }
+}
+
+/// By how much a body grows that has so many bytes.
+fn body_step(bytes: usize) -> usize {
+    bytes.clamp(BODY_STEP_BYTES.0, BODY_STEP_BYTES.1)
 }
 
 /// Reads what is there, until the input has `bytes_max` bytes. It has a buffer only while something is

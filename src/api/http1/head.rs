@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use actix_web::http::{Method, Version};
 
 use super::{HEAD_BYTES_MAX, Refusal};
@@ -124,6 +124,12 @@ fn head(
             let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| malformed)?;
             headers.append(name, HeaderValue::from_bytes(header.value).map_err(|_| malformed)?);
         }
+    }
+    if headers.contains_key(ORIGIN) && !headers.contains_key(HOST) {
+        // What a page's site is compared with.
+        let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+        let host = host.and_then(|host| HeaderValue::from_bytes(host.value).ok());
+        host.into_iter().for_each(|host| headers.append(HOST, host));
     }
     if !seen.host && version == Version::HTTP_11 {
         return Err(Refusal::Malformed("the header Host is missing"));

@@ -15,9 +15,13 @@
 //! counts from then. An answer must be taken within [`ANSWER_TIMEOUT`]. What a client sends ahead of
 //! its turn waits in the kernel but for [`AHEAD_BYTES`], and after [`TURN_REQUESTS`] answers other
 //! connections have their turn. A client that leaves, or ends its own side, ends the work for it.
+//!
+//! Totals: how many connections there are, and which make room for new ones, is said in [`slots`]; what
+//! they hold together in [`budget`]; what is refused since a worker is behind in [`shedding`].
 
 use std::future::Future;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,15 +31,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::request::{Peer, Request};
 use crate::domain::Clock;
 use answer::Dates;
+pub(super) use budget::Budget;
 use buffers::Buffers;
 use connection::Connection;
 pub(super) use head::HeadersWanted;
+use shedding::Shedding;
+pub(super) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
 
 mod answer;
+mod budget;
 mod buffers;
 mod chunked;
 mod connection;
 mod head;
+mod shedding;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +53,8 @@ mod tests;
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long the head of a request may take from its first byte, and that byte on a new connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection in the reserve may take to say what it wants.
+const SPARE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a client may take to receive what it asked for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long what a client still sends is taken in after the last answer: closing at once would reset
@@ -51,7 +63,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Room for a read, at least.
 const READ_BYTES: usize = 4 << 10;
 /// What is held of requests that wait for their turn.
-const AHEAD_BYTES: usize = 16 << 10;
+const AHEAD_BYTES: usize = budget::OWN_BYTES;
 /// A longer head is refused.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Answers to requests that came together are sent together, up to this.
@@ -64,11 +76,24 @@ pub(super) trait Handler {
     /// Which headers the request for a target is to come with.
     fn headers_wanted(&self, target: &str) -> HeadersWanted;
 
+    /// What becomes of the request for a path under load.
+    fn class(&self, path: &str) -> Class;
+
     fn answer(&self, request: Request<'_>) -> impl Future<Output = HttpResponse>;
 
     /// Answers what is no request that could be understood, or is none yet. `took` is the time since
     /// its first byte.
     fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Answered even where there is no slot for anything else.
+    Health,
+    /// Refused only for want of a slot or of memory.
+    Control,
+    /// Refused, too, where a worker is behind.
+    Load,
 }
 
 /// Why a connection's bytes cannot be served. It ends with the answer to that.
@@ -82,6 +107,8 @@ pub(super) enum Refusal {
     TransferCoding,
     HeadTooLarge,
     HeadTimeout,
+    /// No slot, or no memory, for a request that is not whole.
+    Overloaded,
 }
 
 /// What connections may ask for.
@@ -96,21 +123,36 @@ pub(super) struct Limits {
 pub(super) struct Shared {
     limits: Limits,
     clock: Arc<dyn Clock>,
+    budget: Arc<Budget>,
     buffers: Buffers,
     dates: Dates,
+    shedding: Rc<Shedding>,
 }
 
 impl Shared {
-    pub fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
-        Self { limits, clock, buffers: Buffers::default(), dates: Dates::default() }
+    pub fn new(limits: Limits, clock: Arc<dyn Clock>, budget: Arc<Budget>) -> Self {
+        let (buffers, dates, shedding) = (Buffers::default(), Dates::default(), Rc::default());
+        Self { limits, clock, budget, buffers, dates, shedding }
+    }
+
+    /// Looks whether the worker is behind, for as long as it is awaited.
+    pub fn watch(&self) -> impl Future<Output = ()> + use<> {
+        Rc::clone(&self.shedding).watch()
     }
 }
 
-/// Serves a connection until it ends. `stopping` says that idle connections are to end.
-pub(super) async fn serve<S, H>(stream: S, peer: Peer, handler: &H, shared: &Shared, stopping: impl Future<Output = ()>)
-where
+/// Serves a connection until it ends. It has a slot unless it counts for none. `stopping` says that
+/// idle connections are to end.
+pub(super) async fn serve<S, H>(
+    stream: S,
+    peer: Peer,
+    handler: &H,
+    shared: &Shared,
+    slot: Option<&Slot>,
+    stopping: impl Future<Output = ()>,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
     H: Handler,
 {
-    Connection::new(stream, peer, handler, shared).serve(pin!(stopping)).await;
+    Connection::new(stream, peer, handler, shared, slot).serve(pin!(stopping)).await;
 }

@@ -21,6 +21,7 @@ use crate::api::body::RequestBody;
 use crate::domain::SystemClock;
 
 const BODY_BYTES_MAX: usize = 10_000;
+const BUDGET_BYTES: usize = 16 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request as a server saw it.
@@ -45,7 +46,17 @@ impl Handler for Recorder {
         HeadersWanted::Meaningful
     }
 
+    fn class(&self, path: &str) -> Class {
+        if path == "/health" { Class::Health } else { Class::Load }
+    }
+
     async fn answer(&self, request: Request<'_>) -> HttpResponse {
+        if request.path == "/slow" {
+            let until = std::time::Instant::now() + Duration::from_millis(1);
+            while std::time::Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        }
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{}{query}", request.path);
         let RequestBody::Whole(body) = request.body else {
@@ -76,7 +87,8 @@ impl Handler for Recorder {
 }
 
 fn shared() -> Shared {
-    Shared::new(Limits { body_bytes_max: BODY_BYTES_MAX, body_timeout: BODY_TIMEOUT }, Arc::new(SystemClock))
+    let limits = Limits { body_bytes_max: BODY_BYTES_MAX, body_timeout: BODY_TIMEOUT };
+    Shared::new(limits, Arc::new(SystemClock), Budget::new(BUDGET_BYTES))
 }
 
 /// Runs a client against the loop; time passes only while both wait.
@@ -91,7 +103,7 @@ fn with_ours_over<T, F: Future<Output = T>>(
     let recorder = Rc::new(Recorder::default());
     let (near, far) = duplex(buffer_bytes);
     let shared = shared();
-    let serving = serve(far, Peer::Local, &*recorder, &shared, pending());
+    let serving = serve(far, Peer::Local, &*recorder, &shared, None, pending());
     let told = block_on(async { tokio::join!(client(near, Rc::clone(&recorder)), serving).0 });
     (told, recorder)
 }
@@ -427,8 +439,8 @@ fn one_who_asks_without_end_leaves_others_their_turn() {
             pipelining.seen.borrow().len()
         };
         tokio::select! {
-            () = serve(many_far, Peer::Local, &pipelining, &shared, pending()) => unreachable!("it is not closed"),
-            () = serve(one_far, Peer::Local, &other, &shared, pending()) => unreachable!("it is not closed"),
+            () = serve(many_far, Peer::Local, &pipelining, &shared, None, pending()) => unreachable!("it is not closed"),
+            () = serve(one_far, Peer::Local, &other, &shared, None, pending()) => unreachable!("it is not closed"),
             turn = turn => turn,
         }
     });
@@ -442,4 +454,61 @@ fn hyper_is_asked_nothing_that_it_cannot_tell() {
     let seen = hypers(&[&text]);
     assert_eq!(seen.len(), 3);
     assert_eq!((seen[1].target.as_str(), &seen[1].body[..]), ("/b?c", &b"abc"[..]));
+}
+
+/// In the time of the machine, since that is what is measured.
+#[test]
+fn a_worker_that_is_behind_refuses_some_but_no_health() {
+    const CONNECTIONS: usize = 200;
+    let (shared, recorder) = (shared(), Recorder::default());
+    let asking = async |mut stream: DuplexStream, number: usize| {
+        let health = number.is_multiple_of(20);
+        let request: &[u8] = if health { b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" } else { SLOW };
+        let (mut answer, mut refused) = ([0; 512], 0);
+        // All go on until some were refused, so that it is not for want of patience that none were.
+        while recorder.incomplete.get() < CONNECTIONS {
+            stream.write_all(request).await.unwrap();
+            let bytes = stream.read(&mut answer).await.unwrap();
+            let told = String::from_utf8_lossy(&answer[..bytes]);
+            refused += usize::from(told.starts_with("HTTP/1.1 413 "));
+            assert!(!told.contains("connection: close"), "{told}");
+        }
+        assert!(!health || refused == 0, "health was refused");
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let (near, far): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| duplex(4 << 10)).unzip();
+        let clients = near.into_iter().enumerate().map(|(number, stream)| asking(stream, number));
+        let serving = far.into_iter().map(|stream| serve(stream, Peer::Local, &recorder, &shared, None, pending()));
+        let serving = futures_util::future::join_all(serving);
+        let all = async { tokio::join!(futures_util::future::join_all(clients), serving) };
+        tokio::select! {
+            _ = all => {}
+            () = shared.watch() => unreachable!("it goes on"),
+        }
+    });
+    let served = recorder.seen.borrow().len();
+    assert!(served > recorder.incomplete.get(), "{served}");
+}
+
+const SLOW: &[u8] = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[test]
+fn a_body_or_an_answer_without_room_is_refused_and_small_ones_go_on() {
+    let shared = shared();
+    let mut others = budget::Share::new(Arc::clone(&shared.budget));
+    others.hold(BUDGET_BYTES / 4 * 3 - 100_000).unwrap();
+    let recorder = Recorder::default();
+    let (near, far) = duplex(64 << 10);
+    let text =
+        [&b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n"[..], GET, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n", GET].concat();
+    let pieces = [&text[..]];
+    let (answers, ()) = block_on(async {
+        tokio::join!(send(near, &pieces), serve(far, Peer::Local, &recorder, &shared, None, pending()))
+    });
+    let answers = String::from_utf8_lossy(&answers).into_owned();
+    let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(statuses, ["413", "200", "413", "200"], "{answers}");
+    drop(others);
+    assert_eq!(shared.budget.used(), 0);
 }

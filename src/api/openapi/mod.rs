@@ -11,14 +11,15 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::call::{Call, HandlerResult};
 use super::problem::{self, ErrorCode};
-use crate::service::{Content, Descriptor, Group, OPERATIONS, Segment};
+use crate::service::{Content, Descriptor, Group, OPERATIONS, Segment, queries};
 use crate::wire::parameters::{self, Parameter};
 use crate::wire::{ProblemBody, Type};
 
 /// The document, rendered once.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
 
-pub(super) fn openapi(_: Call<'_>) -> HandlerResult {
+pub(super) fn openapi(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
     Ok(HttpResponse::Ok().content_type("application/json").body(DOCUMENT.clone()))
 }
 

@@ -49,7 +49,7 @@ impl From<StoreError> for Problem {
         let outcome_unknown = error.outcome_unknown();
         match error {
             StoreError::Unavailable { reason, .. } => {
-                let detail = format!("the item store is not available: {reason}");
+                let detail = "the item store cannot do this at present; the server's log says why";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
             StoreError::Overloaded { reason } => {

@@ -1,0 +1,255 @@
+//! How many connections there may be, and which of them makes room for a new one.
+//!
+//! Each connection has a slot. Once as many as may be have one, a new connection takes the place of
+//! the one that has waited the longest for a request: nothing is lost by its end. Where none waits, all
+//! are at work: the new one gets one of few slots in reserve, in which health is told and all else is
+//! refused, unless there is room by the time its request has come. Where the reserve is taken too,
+//! whoever waits the longest in it ends. So whoever asks for health is answered, since what it asks
+//! comes with its connection, however many others connect and say nothing.
+//!
+//! All is decided under one lock, when a connection begins or ends. That one waits for a request is
+//! told without it, once a request.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+use tokio::sync::Notify;
+use tokio::time::{Duration, Instant, timeout};
+
+/// Slots beside those of connections that may ask for anything: for the reserve, and for connections
+/// that are told to leave and have not left yet.
+pub(in crate::api) const EXTRA: usize = 256;
+/// How long a connection waits for a slot of the reserve.
+const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What is in a slot. It changes under the lock only.
+mod role {
+    pub const NOBODY: u8 = 0;
+    pub const MEMBER: u8 = 1;
+    /// In the reserve.
+    pub const SPARE: u8 = 2;
+    /// Told to leave; its place is another's already.
+    pub const LEAVING: u8 = 3;
+    /// Told to leave the reserve.
+    pub const LEAVING_SPARE: u8 = 4;
+}
+
+/// Each in a cache line of its own: workers write to theirs with every request.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Cell {
+    role: AtomicU8,
+    /// Since when it waits for a request, in milliseconds of the slots' own time; 0 while it does not.
+    waits_since: AtomicU64,
+    waker: AtomicWaker,
+}
+
+#[derive(Debug)]
+struct State {
+    free: Vec<usize>,
+    members: usize,
+}
+
+#[derive(Debug)]
+pub(in crate::api) struct Slots {
+    cells: Box<[Cell]>,
+    members_max: usize,
+    began: Instant,
+    state: Mutex<State>,
+    freed: Notify,
+}
+
+impl Slots {
+    /// For so many connections that may ask for anything.
+    pub fn new(members_max: usize) -> Arc<Self> {
+        let cells: Box<[Cell]> = (0..members_max + EXTRA).map(|_| Cell::default()).collect();
+        // The first ones first, so that few connections are found among few cells.
+        let free = (0..cells.len()).rev().collect();
+        let state = Mutex::new(State { free, members: 0 });
+        Arc::new(Self { cells, members_max, began: Instant::now(), state, freed: Notify::new() })
+    }
+
+    /// A slot for a new connection; `None` if even the reserve has been busy for too long.
+    pub async fn enter(self: &Arc<Self>) -> Option<Slot> {
+        let entering = async {
+            loop {
+                let mut freed = std::pin::pin!(self.freed.notified());
+                // From here on no slot becomes free without notice.
+                freed.as_mut().enable();
+                if let Some(slot) = self.try_enter() {
+                    return slot;
+                }
+                freed.await;
+            }
+        };
+        timeout(ENTRY_TIMEOUT, entering).await.ok()
+    }
+
+    fn try_enter(self: &Arc<Self>) -> Option<Slot> {
+        let mut state = self.state();
+        let Some(cell) = state.free.pop() else {
+            self.send_away(role::SPARE);
+            return None;
+        };
+        let role = if self.make_member(&mut state) { role::MEMBER } else { role::SPARE };
+        self.cells[cell].role.store(role, Ordering::Release);
+        Some(Slot { slots: Arc::clone(self), cell })
+    }
+
+    /// Counts one more of those that may ask for anything, if need be in the place of one that waits.
+    fn make_member(&self, state: &mut State) -> bool {
+        let has_room = state.members < self.members_max;
+        if has_room {
+            state.members += 1;
+        }
+        has_room || self.send_away(role::MEMBER)
+    }
+
+    /// Tells the one that has waited the longest to leave, of those in this role. Under the lock.
+    fn send_away(&self, role: u8) -> bool {
+        let waiting = self.cells.iter().filter(|cell| cell.role.load(Ordering::Relaxed) == role).filter_map(|cell| {
+            let since = cell.waits_since.load(Ordering::Relaxed);
+            (since > 0).then_some((since, cell))
+        });
+        let Some((_, cell)) = waiting.min_by_key(|(since, _)| *since) else { return false };
+        let leaving = if role == role::SPARE { role::LEAVING_SPARE } else { role::LEAVING };
+        cell.role.store(leaving, Ordering::Release);
+        cell.waker.wake();
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's slot, for as long as this lives.
+#[derive(Debug)]
+pub(in crate::api) struct Slot {
+    slots: Arc<Slots>,
+    cell: usize,
+}
+
+impl Slot {
+    fn cell(&self) -> &Cell {
+        &self.slots.cells[self.cell]
+    }
+
+    /// Says that the connection waits for a request, or for the rest of its head, since then. Ready
+    /// once it is told to leave.
+    pub(super) fn poll_leave(&self, since: Instant, context: &Context<'_>) -> Poll<()> {
+        let cell = self.cell();
+        let since = since.saturating_duration_since(self.slots.began).as_millis() as u64 + 1;
+        cell.waker.register(context.waker());
+        cell.waits_since.store(since, Ordering::Release);
+        if self.is_leaving() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Says that the connection has a request, and must not be told to leave.
+    pub(super) fn works(&self) {
+        self.cell().waits_since.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether its place is another's, so that it must end once its request is answered.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.cell().role.load(Ordering::Acquire), role::LEAVING | role::LEAVING_SPARE)
+    }
+
+    pub(super) fn is_spare(&self) -> bool {
+        matches!(self.cell().role.load(Ordering::Acquire), role::SPARE | role::LEAVING_SPARE)
+    }
+
+    /// Whether its request may ask for anything: one in the reserve may if there is room by now.
+    pub(super) fn admit(&self) -> bool {
+        if !self.is_spare() {
+            return true;
+        }
+        let mut state = self.slots.state();
+        let admitted = !self.is_leaving() && self.slots.make_member(&mut state);
+        if admitted {
+            self.cell().role.store(role::MEMBER, Ordering::Release);
+        }
+        admitted
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let cell = self.cell();
+        let mut state = self.slots.state();
+        if cell.role.swap(role::NOBODY, Ordering::AcqRel) == role::MEMBER {
+            state.members -= 1;
+        }
+        cell.waits_since.store(0, Ordering::Relaxed);
+        drop(cell.waker.take());
+        state.free.push(self.cell);
+        drop(state);
+        self.slots.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn waits(slot: &Slot, secs: u64) -> bool {
+        let since = slot.slots.began + Duration::from_secs(secs);
+        slot.poll_leave(since, &Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    #[test]
+    fn whoever_waits_the_longest_makes_room() {
+        let slots = Slots::new(3);
+        let [first, second, third] = [(); 3].map(|()| slots.try_enter().unwrap());
+        assert!(waits(&first, 2) && waits(&second, 1) && waits(&third, 3));
+        // It has a request by now.
+        second.works();
+        let fourth = slots.try_enter().unwrap();
+        assert_eq!([&first, &second, &third, &fourth].map(|slot| slot.is_leaving()), [true, false, false, false]);
+        assert!(!waits(&first, 4) && !fourth.is_spare());
+        drop(first);
+        // Its place was taken when it was told to leave, not when it left.
+        second.works();
+        let fifth = slots.try_enter().unwrap();
+        assert!(third.is_leaving() && !fifth.is_spare());
+        let sixth = slots.try_enter().unwrap();
+        assert!(sixth.is_spare() && !sixth.admit());
+        drop(fifth);
+        assert!(sixth.admit() && !sixth.is_spare());
+        drop((second, third, fourth, sixth));
+        let state = slots.state();
+        assert_eq!((state.members, state.free.len()), (0, 3 + EXTRA));
+    }
+
+    #[test]
+    fn the_reserve_is_for_the_latest() {
+        let slots = Slots::new(1);
+        let busy = slots.try_enter().unwrap();
+        let reserve: Vec<_> = (0..EXTRA).map(|_| slots.try_enter().unwrap()).collect();
+        reserve.iter().enumerate().for_each(|(number, slot)| assert!(waits(slot, 1 + number as u64)));
+        assert!(reserve.iter().all(Slot::is_spare) && !busy.is_spare());
+        assert!(slots.try_enter().is_none());
+        assert!(reserve[0].is_leaving() && !reserve[1].is_leaving());
+        drop(reserve);
+        assert!(slots.try_enter().unwrap().is_spare());
+        drop(busy);
+        assert!(!slots.try_enter().unwrap().is_spare());
+    }
+
+    #[tokio::test]
+    async fn whoever_finds_no_slot_waits_for_one() {
+        let slots = Slots::new(1);
+        let _busy = slots.try_enter().unwrap();
+        let mut reserve: Vec<_> = (0..EXTRA).map(|_| slots.try_enter().unwrap()).collect();
+        let ending = async {
+            tokio::task::yield_now().await;
+            reserve.pop();
+        };
+        let (entered, ()) = tokio::join!(slots.enter(), ending);
+        assert!(entered.unwrap().is_spare());
+    }
+}

@@ -1,0 +1,283 @@
+//! More connections than there may be, and more in memory than may be held: the server keeps to its
+//! bounds, and tells health.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::client::{Answer, Api, ago, api_with, items, one};
+use super::faults::faulty;
+
+/// Far more than any of this takes, and less than a hanging test should.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SLOTS: usize = 8;
+
+async fn connect(api: &Api) -> TcpStream {
+    TcpStream::connect(api.server.address()).await.unwrap()
+}
+
+async fn send(stream: &mut TcpStream, text: &str) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+}
+
+async fn answer(stream: &mut TcpStream) -> Answer {
+    timeout(PATIENCE, Answer::read(stream, false)).await.expect("an answer")
+}
+
+/// Asks once, on a connection of its own.
+async fn ask(api: &Api, text: &str) -> Answer {
+    let mut stream = connect(api).await;
+    send(&mut stream, text).await;
+    answer(&mut stream).await
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")
+}
+
+fn post(path: &str, body: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+async fn metric(api: &Api, name: &str) -> f64 {
+    let text = ask(api, &get("/metrics")).await.text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("there is no {name}: {text}")).parse().unwrap()
+}
+
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    let fulfilled = async {
+        while !condition().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, fulfilled).await.expect("the condition is never met");
+}
+
+/// Occupies all slots with requests that are carried out until the stall ends.
+async fn occupy(api: &Api) -> Vec<TcpStream> {
+    let mut busy = Vec::new();
+    while busy.len() < SLOTS {
+        let (number, mut stream) = (busy.len(), connect(api).await);
+        send(&mut stream, &post(&items("seen", &format!("u{number}")), &one(ago(1), "x").to_string())).await;
+        // It is refused while the last one that told of permits has not ended yet.
+        let works = tokio::select! {
+            () = until(async || metric(api, "liststore_list_permits_in_use").await > number as f64) => true,
+            _ = stream.readable() => false,
+        };
+        if works {
+            busy.push(stream);
+        }
+    }
+    busy
+}
+
+async fn stalled() -> (Api, std::sync::Arc<super::faults::Faults>) {
+    let given = [
+        ("http.connections_max", "8"),
+        ("http.workers", "2"),
+        ("items.actors", "1"),
+        ("items.operation_timeout_ms", "600000"),
+    ];
+    let (api, faults) = faulty(&given).await;
+    api.feature("seen", "string", "30d").await;
+    faults.stall(true);
+    (api, faults)
+}
+
+#[tokio::test]
+async fn a_new_connection_takes_the_place_of_one_that_waits() {
+    let api = api_with(&[("http.connections_max", &SLOTS.to_string()), ("http.workers", "2")]).await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    // Some have been served, some have begun a head, and some have said nothing.
+    let mut waiting = Vec::new();
+    for number in 0..3 * SLOTS {
+        let mut stream = connect(&api).await;
+        match number % 3 {
+            0 => {
+                send(&mut stream, &get(&list)).await;
+                answer(&mut stream).await.expect(200);
+            }
+            1 => send(&mut stream, "GET /livez HTTP/1.1\r\nHost:").await,
+            _ => {}
+        }
+        waiting.push(stream);
+    }
+    // However many there were, a new one is served, with anything.
+    for _ in 0..3 * SLOTS {
+        ask(&api, &get(&list)).await.expect(200);
+    }
+    until(async || metric(&api, "liststore_http_connections_evicted_total").await >= (2 * SLOTS) as f64).await;
+    // The latest are still there.
+    let mut last = connect(&api).await;
+    send(&mut last, &get(&list)).await;
+    answer(&mut last).await.expect(200);
+    ask(&api, &get("/livez")).await.expect(200);
+    send(&mut last, &get(&list)).await;
+    answer(&mut last).await.expect(200);
+}
+
+#[tokio::test]
+async fn health_is_told_while_all_connections_are_at_work() {
+    let (api, faults) = stalled().await;
+    let busy = occupy(&api).await;
+    // Whoever connects and says nothing keeps nobody from asking.
+    let mut silent = Vec::new();
+    for _ in 0..600 {
+        silent.push(connect(&api).await);
+        if silent.len() % 100 == 0 {
+            ask(&api, &get("/livez")).await.expect(200);
+            ask(&api, &get("/readyz")).await.expect(200);
+        }
+    }
+    for request in [get(&items("seen", "u")), get("/v1/features"), post(&items("seen", "u"), "{}")] {
+        let refused = ask(&api, &request).await;
+        assert_eq!((refused.code(), refused.status), ("overloaded".to_owned(), 503), "{}", refused.text());
+        assert!(refused.header("retry-after").is_some() && refused.header("connection") == Some("close"));
+    }
+    // Those at work were left alone, and there is room again once they are done.
+    faults.stall(false);
+    for mut stream in busy {
+        answer(&mut stream).await.expect(200);
+    }
+    ask(&api, &get(&items("seen", "u0"))).await.expect(200);
+}
+
+#[tokio::test]
+async fn all_memory_that_is_held_comes_out_of_one_budget() {
+    let given =
+        [("http.buffered_bytes_max", "16 MiB"), ("http.body_bytes_max", "2 MiB"), ("http.response_bytes_max", "4 MiB")];
+    let api = api_with(&given).await;
+    api.feature("seen", "string", "30d").await;
+    let large = items("seen", "large");
+    for part in 0..3 {
+        let values: Vec<_> =
+            (0..25).map(|n| json!({"timestamp": ago(100 + part * 100 + n), "value": "x".repeat(60_000)})).collect();
+        api.post(&large, json!({ "items": values })).await.expect(200);
+    }
+    // Bodies that come almost whole, and answers that nobody takes.
+    let mut held = Vec::new();
+    let half = "x".repeat(1 << 20);
+    for number in 0..60 {
+        let mut stream = connect(&api).await;
+        if number % 2 == 0 {
+            let head = format!("POST {large} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", 2 << 20);
+            // The server may have refused it before it was sent.
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = timeout(Duration::from_secs(5), stream.write_all(half.as_bytes())).await;
+        } else {
+            send(&mut stream, &get(&large)).await;
+        }
+        held.push(stream);
+    }
+    let refused = || async { ask(&api, &get(&large)).await.status == 503 };
+    until(async || refused().await).await;
+    let used = metric(&api, "liststore_http_buffered_bytes").await;
+    assert!(used > 4e6 && used <= (16 << 20) as f64, "{used}");
+    // What is small goes on.
+    let small = items("seen", "small");
+    api.post(&small, one(ago(1), "x")).await.expect(200);
+    assert_eq!(api.values(&small).await, ["x"]);
+    // Who asks ahead without end for what is small, and takes nothing, is bounded too.
+    let mut ahead = Vec::new();
+    for _ in 0..40 {
+        let mut stream = connect(&api).await;
+        let _ = timeout(Duration::from_millis(200), stream.write_all(get(&small).repeat(20_000).as_bytes())).await;
+        ahead.push(stream);
+    }
+    assert!(metric(&api, "liststore_http_buffered_bytes").await <= (16 << 20) as f64);
+    api.get("/readyz").await.expect(200);
+    // All of it is given back.
+    drop((held, ahead));
+    until(async || metric(&api, "liststore_http_buffered_bytes").await == 0.0).await;
+    api.get(&large).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
+    let given = [
+        ("http.buffered_bytes_max", "1 MiB"),
+        ("http.body_bytes_max", "500 KiB"),
+        ("http.response_bytes_max", "500 KiB"),
+    ];
+    let api = api_with(&given).await;
+    api.feature("seen", "string", "30d").await;
+    let (large, small) = (items("seen", "large"), items("seen", "small"));
+    for part in 0..2 {
+        let values: Vec<_> =
+            (0..7).map(|n| json!({"timestamp": ago(100 + part * 100 + n), "value": "x".repeat(60_000)})).collect();
+        api.post(&large, json!({ "items": values })).await.expect(200);
+    }
+    // One takes so little that the budget has no room for another.
+    let mut holding = Vec::new();
+    for _ in 0..2 {
+        let mut stream = connect(&api).await;
+        let head = format!("POST {large} HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
+        send(&mut stream, &(head + &"x".repeat(300_000))).await;
+        holding.push(stream);
+    }
+    until(async || metric(&api, "liststore_http_buffered_bytes").await > 400_000.0).await;
+    let mut stream = connect(&api).await;
+    send(&mut stream, &(get(&large) + &get(&small) + &get(&large) + &get("/livez"))).await;
+    for status in [503, 200, 503, 200] {
+        let answer = answer(&mut stream).await;
+        assert_eq!((answer.status, answer.header("connection")), (status, None), "{}", answer.text());
+    }
+    drop(holding);
+    until(async || ask(&api, &get(&large)).await.status == 200).await;
+}
+
+/// Of whom the answer is cut off by a reset, nothing is left.
+#[tokio::test]
+async fn connections_that_break_off_leave_nothing_behind() {
+    let api = api_with(&[("http.response_bytes_max", "4 MiB")]).await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    for part in 0..3 {
+        let values: Vec<_> =
+            (0..25).map(|n| json!({"timestamp": ago(100 + part * 100 + n), "value": "x".repeat(60_000)})).collect();
+        api.post(&list, json!({ "items": values })).await.expect(200);
+    }
+    let before = metric(&api, "liststore_http_connections").await;
+    for number in 0..60 {
+        let mut stream = connect(&api).await;
+        send(&mut stream, &get(&list).repeat(2)).await;
+        let mut some = [0; 1_000];
+        timeout(PATIENCE, stream.read_exact(&mut some)).await.unwrap().unwrap();
+        match number % 3 {
+            // Closing with bytes unread resets the connection.
+            0 => drop(stream),
+            1 => stream.shutdown().await.unwrap(),
+            _ => stream.set_zero_linger().unwrap(),
+        }
+    }
+    until(async || metric(&api, "liststore_http_connections").await <= before).await;
+    assert_eq!(metric(&api, "liststore_http_buffered_bytes").await, 0.0);
+    api.get(&list).await.expect(200);
+}
+
+/// An upload that takes longer than any operation may is carried out: its deadline counts from its end.
+#[tokio::test]
+async fn deadlines_count_from_when_the_request_is_whole() {
+    // In memory, so that what takes long is the upload alone.
+    let (api, _) = faulty(&[("items.operation_timeout_ms", "3000")]).await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let body = one(ago(1), "x".repeat(60_000)).to_string();
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for (framing, body) in
+        [(format!("Content-Length: {}", body.len()), &body), ("Transfer-Encoding: chunked".to_owned(), &chunked)]
+    {
+        let mut stream = connect(&api).await;
+        send(&mut stream, &format!("POST {list} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n")).await;
+        for piece in body.as_bytes().chunks(body.len() / 8) {
+            stream.write_all(piece).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(450)).await;
+        }
+        answer(&mut stream).await.expect(200);
+    }
+}
