@@ -63,7 +63,8 @@ impl Backends {
             return Ok(Self { keyspace, contact_points, postgres_url, _database: database, own: None, failing });
         };
         let started = tokio::task::spawn_blocking(move || {
-            (Cluster::start(&["--nodes", &nodes.to_string()]), postgres::Server::start())
+            // What a killed node has acknowledged must be there when it is back: that is promised of us, not of it.
+            (Cluster::start(&["--nodes", &nodes.to_string(), "--durable"]), postgres::Server::start())
         });
         let (cluster, server) = started.await.map_err(|e| e.to_string())?;
         let database = Database::create_in(&server.url, "").await;

@@ -95,6 +95,8 @@ pub struct Tally {
     pub checking: Duration,
     /// What the servers counted.
     pub counters: Counters,
+    /// What went wrong, by kind.
+    pub faults: BTreeMap<String, usize>,
     /// Calls that were answered, by kind.
     pub answered: BTreeMap<&'static str, usize>,
 }
@@ -171,7 +173,10 @@ impl Campaign {
             let text = format!("{} ({} violations in all)", first.explain(&history), judged.len());
             return Err(blame(format!("{text}\n{}", run::keep(dir, &history))));
         }
-        let tally = Tally { kills, checking: began.elapsed(), counters, ..Tally::of(&history) };
+        let mut tally = Tally { kills, checking: began.elapsed(), counters, ..Tally::of(&history) };
+        for fault in &faults {
+            *tally.faults.entry(fault.name()).or_default() += 1;
+        }
         tally.worth(faults.is_empty()).map_err(|error| blame(format!("{error}\n{}", run::keep(dir, &history))))?;
         Ok(tally)
     }
@@ -295,17 +300,24 @@ impl Tally {
         for (kind, count) in &other.answered {
             *self.answered.entry(kind).or_default() += count;
         }
+        for (fault, count) in &other.faults {
+            *self.faults.entry(fault.clone()).or_default() += count;
+        }
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, calls, kills, unknown, not_done, checking, counters, answered } = self;
+        let Self { runs, calls, kills, unknown, not_done, checking, counters, faults, answered } = self;
         write!(
             f,
             "{runs} runs, {calls} calls, {kills} kills, {unknown} of unknown outcome, {not_done} not done; answered:"
         )?;
         answered.iter().try_for_each(|(kind, count)| write!(f, " {kind} {count},"))?;
+        if !faults.is_empty() {
+            write!(f, " faults:")?;
+            faults.iter().try_for_each(|(fault, count)| write!(f, " {fault} {count},"))?;
+        }
         if *counters != Counters::default() {
             write!(f, " {counters},")?;
         }

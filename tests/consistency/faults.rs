@@ -31,6 +31,17 @@ pub enum Fault {
     Backend(Failure),
 }
 
+impl Fault {
+    /// Its kind, for counts.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Backend(failure) => format!("{failure:?}"),
+            Self::Unwrap { .. } => "Unwrap".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
 /// How far a start may get before it is killed: from hardly begun to serving.
 const START_KILL_MS_MAX: u64 = 400;
 const PAUSE_MS: u64 = 300;

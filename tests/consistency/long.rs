@@ -154,10 +154,9 @@ fn seeds_done(path: &Path) -> Result<Vec<u64>, String> {
     text.lines().map(|line| line.parse().map_err(|_| format!("{} holds no seeds: {line}", path.display()))).collect()
 }
 
-/// One line that is written over, on a terminal only.
+/// One line, which on a terminal is written over.
 fn progress(text: &str) {
     let mut out = std::io::stderr();
-    if out.is_terminal() {
-        let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
-    }
+    let (before, after) = if out.is_terminal() { ("\r\x1b[K", "") } else { ("", "\n") };
+    let _ = write!(out, "{before}{text}{after}").and_then(|()| out.flush());
 }
