@@ -12,6 +12,7 @@ use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler,
 use arc_swap::ArcSwapOption;
 use futures_util::future::{LocalBoxFuture, select_all};
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
+use tokio::time::Instant;
 
 use super::refresher::Refresher;
 use super::stored_catalog::StoredCatalog;
@@ -26,6 +27,8 @@ pub(super) struct Desk {
     pub clock: Arc<dyn Clock>,
     /// Why the store could not be used when it was last tried; none when it could.
     pub trouble: Arc<ArcSwapOption<String>>,
+    /// Since when that has been so.
+    pub troubled_since: Cell<Option<Instant>>,
     /// Whether the catalog could not be brought up to the store's present state last time.
     pub refresh_failed: Cell<bool>,
     /// Held from before a change until it is published.
@@ -64,9 +67,25 @@ impl Desk {
         let before = self.trouble.swap(reason.clone().map(Arc::new));
         match (before, reason) {
             (None, Some(reason)) => {
-                tracing::warn!(reason, "the metadata store cannot be used; list operations go on from the catalog");
+                self.troubled_since.set(Some(Instant::now()));
+                if self.catalog.snapshot().is_some() {
+                    tracing::warn!(
+                        reason,
+                        "the metadata store cannot be used: changes of definitions are refused, and list operations go on \
+                         by the definitions that are known; it is tried all the time"
+                    );
+                } else {
+                    tracing::warn!(
+                        reason,
+                        "the metadata store cannot be used, and no definitions are known yet: list operations are refused \
+                         until it can; it is tried all the time"
+                    );
+                }
             }
-            (Some(_), None) => tracing::info!("the metadata store can be used again"),
+            (Some(_), None) => {
+                let after_secs = self.troubled_since.take().map(|since| since.elapsed().as_secs());
+                tracing::info!(after_secs, "the metadata store can be used again");
+            }
             _ => {}
         }
     }

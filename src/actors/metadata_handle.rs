@@ -84,7 +84,8 @@ async fn open_actor(arbiter: &Arbiter, parts: Parts) -> Result<Addr<MetadataActo
     arbiter.spawn(async move {
         let Parts { store, catalog, clock, trouble, refresher, stored } = parts;
         let (refresh_failed, changing) = (Cell::new(false), Mutex::new(()));
-        let desk = Desk { store, catalog, clock, trouble, refresh_failed, changing, refresher, stored };
+        let troubled_since = Cell::new(None);
+        let desk = Desk { store, catalog, clock, trouble, troubled_since, refresh_failed, changing, refresher, stored };
         // Fails only if the caller is gone, and then nobody needs the actor.
         let _ = ready.send(MetadataActor { desk: Rc::new(desk) }.start());
     });

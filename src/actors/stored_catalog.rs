@@ -106,11 +106,13 @@ impl StoredCatalog {
                 Ok(()) => {
                     written = Some((revision, synced_at));
                     self.synced_at.store(Some(Arc::new(synced_at)));
-                    fails = false;
+                    if std::mem::take(&mut fails) {
+                        tracing::info!(path = %self.options.file.path().display(), "the definitions are kept on disk again");
+                    }
                 }
                 Err(error) if !fails => {
                     fails = true;
-                    tracing::warn!(path = %self.options.file.path().display(), %error, "the definitions cannot be kept on disk");
+                    tracing::warn!(path = %self.options.file.path().display(), %error, "the definitions cannot be kept on disk: a start without the metadata store would go by older ones, or by none");
                 }
                 Err(_) => {}
             }

@@ -1,5 +1,7 @@
-//! Two real servers on one Postgres, and what callers of lists notice when that goes away: nothing.
+//! Real servers on a Postgres, and what callers of lists notice when that goes away, also before a server
+//! starts: nothing.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -84,4 +86,87 @@ fn lists_go_on_while_postgres_is_away() {
         let (status, log, _) = server.end(Signal::SIGTERM);
         assert_eq!(status, Some(0), "{log}");
     }
+}
+
+fn metric(address: &str, name: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    let line = metrics.lines().find(|line| line.starts_with(&format!("{name} ")));
+    line.and_then(|line| line.rsplit(' ').next()).unwrap_or_default().to_owned()
+}
+
+/// A pod that is moved while Postgres is away: its volume has the definitions, and its items.
+#[test]
+fn a_server_that_starts_without_postgres_serves_lists_by_its_copy_of_the_definitions() {
+    let postgres = postgres::Server::start();
+    let copies = tempfile::tempdir().unwrap();
+    let environment = [
+        ("LISTSTORE__METADATA__STORE", "postgres"),
+        ("LISTSTORE__METADATA__POSTGRES__URL", postgres.url.as_str()),
+        ("LISTSTORE__METADATA__SNAPSHOT_DIR", copies.path().to_str().unwrap()),
+    ];
+    let migrated = liststore(&["migrate"]).envs(environment).output().unwrap();
+    assert!(migrated.status.success(), "{migrated:?}");
+    let server = Server::start_with(&environment);
+    assert_eq!(create(server.address(), "seen").0, 201);
+    let item = r#"{"items":[{"timestamp":1767225600000000000,"value":"kept"}]}"#;
+    ask(server.address(), "POST", &path(0), item).expect(200);
+    let copy = copies.path().join("catalog.snapshot");
+    until("the copy has it", RECOVERY, || std::fs::read_to_string(&copy).is_ok_and(|text| text.contains("seen")));
+    let (status, log, dir) = server.end(Signal::SIGTERM);
+    assert_eq!(status, Some(0), "{log}");
+
+    postgres.stop();
+    let server = Server::start_in(dir, "127.0.0.1:0", &environment);
+    let address = server.address();
+    let page = ask(address, "GET", &path(0), "").expect(200);
+    assert_eq!(page["items"][0]["value"], "kept", "{page}");
+    ask(address, "POST", &path(1), item).expect(200);
+    let ready = ask(address, "GET", "/readyz", "").expect(200);
+    assert_eq!((&ready["status"], &ready["checks"]["catalog"]), (&"warn".into(), &"warn".into()), "{ready}");
+    assert!(ready["reasons"]["catalog"].as_str().unwrap().contains("kept on disk"), "{ready}");
+    until("it says why", RECOVERY, || {
+        let ready = ask(address, "GET", "/readyz", "").expect(200);
+        ready["reasons"]["metadata_store"].as_str().is_some_and(|reason| reason.contains("connection refused"))
+    });
+    assert_eq!(metric(address, "liststore_catalog_stored"), "1");
+    let unknown = ask(address, "GET", "/v1/lists/customer/elsewhere/c/items", "");
+    assert_eq!((unknown.status, &unknown.body["code"]), (503, &"metadata_unavailable".into()), "{}", unknown.body);
+    let (refused, why) = create(address, "new");
+    assert_eq!((refused, &why["code"]), (503, &"metadata_unavailable".into()), "{why}");
+
+    postgres.start_again();
+    until("all is well", RECOVERY, || ask(address, "GET", "/readyz", "").expect(200)["status"] == "pass");
+    assert_eq!(metric(address, "liststore_catalog_stored"), "0");
+    until("changes are taken again", RECOVERY, || create(address, "new").0 == 201);
+    ask(address, "GET", &path(1), "").expect(200);
+    let (status, log, dir) = server.end(Signal::SIGTERM);
+    assert_eq!(status, Some(0), "{log}");
+    assert!(log.contains("kept on disk") || log.contains("copy"), "the log says what it serves by: {log}");
+
+    // One that is not whole is not believed: the server lives, and is not ready.
+    postgres.stop();
+    let text = std::fs::read_to_string(&copy).unwrap();
+    std::fs::write(&copy, text.replacen("seen", "sean", 1)).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listen = format!("127.0.0.1:{port}");
+    let mut command = liststore(&["serve", "--listen", &listen, "--data-dir", "data"]);
+    command.envs(environment).current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = command.spawn().unwrap();
+    until("it listens", RECOVERY, || std::net::TcpStream::connect(&listen).is_ok());
+    until("it says why it is not ready", RECOVERY, || {
+        let ready = ask(&listen, "GET", "/readyz", "");
+        assert_eq!(ready.status, 503, "{}", ready.body);
+        ready.body["reasons"]["metadata_store"].as_str().is_some_and(|reason| reason.contains("connection refused"))
+    });
+    let lists = ask(&listen, "GET", &path(0), "");
+    assert_eq!((lists.status, &lists.body["code"]), (503, &"metadata_unavailable".into()), "{}", lists.body);
+    postgres.start_again();
+    until("it is ready", RECOVERY, || ask(&listen, "GET", "/readyz", "").status == 200);
+    assert_eq!(ask(&listen, "GET", &path(0), "").expect(200)["items"][0]["value"], "kept");
+    process.kill().unwrap();
+    process.wait().unwrap();
 }

@@ -210,6 +210,69 @@ fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
     });
 }
 
+/// The same the other way round: a server's deletion is made, and before it hears of that another has
+/// created the feature again.
+#[test]
+fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
+    run(async {
+        let database = Database::migrated().await;
+        let proxy = Proxy::start(address_of(&database.url)).await;
+        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let (late, other) = (Node::start(&url).await, Node::start(&database.url).await);
+        late.create("seen", 60).await.unwrap();
+        until("the other knows it", || other.known_ttl("seen").is_some()).await;
+        proxy.hold_next_commit();
+        let deletion = late.delete("seen");
+        let meanwhile = async {
+            proxy.until_commit_is_held().await;
+            other.create("seen", 70).await.unwrap();
+            until("the new one is known", || late.known_ttl("seen") == Some(70)).await;
+            proxy.release_commit();
+        };
+        let (deleted, ()) = tokio::join!(deletion, meanwhile);
+        deleted.unwrap();
+        assert_eq!(late.known_ttl("seen"), Some(70));
+        late.create("later", 60).await.unwrap();
+        until("the other follows", || other.known_ttl("later").is_some()).await;
+        assert_eq!((late.known_ttl("seen"), other.known_ttl("seen")), (Some(70), Some(70)));
+        late.stop().await;
+        other.stop().await;
+    });
+}
+
+/// Of changes whose connection ends between the COMMIT and its answer, a server follows what was made,
+/// without a poll and without news of others.
+#[test]
+fn a_connection_that_is_cut_at_its_commit_leaves_nothing_behind() {
+    run(async {
+        let database = Database::migrated().await;
+        let proxy = Proxy::start(address_of(&database.url)).await;
+        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let node = Node::start(&url).await;
+        node.create("seen", 60).await.unwrap();
+        for ttl in [61, 62] {
+            proxy.hold_next_commit();
+            let cut = async {
+                proxy.until_commit_is_held().await;
+                proxy.cut_commit();
+            };
+            let (changed, ()) = tokio::join!(node.set_ttl("seen", ttl), cut);
+            let error = changed.unwrap_err();
+            assert!(error.outcome_unknown(), "{error:?}");
+            until("it has found out", || node.known_ttl("seen") == Some(ttl)).await;
+        }
+        proxy.hold_next_commit();
+        let cut = async {
+            proxy.until_commit_is_held().await;
+            proxy.cut_commit();
+        };
+        let (deleted, ()) = tokio::join!(node.delete("seen"), cut);
+        assert!(deleted.unwrap_err().outcome_unknown());
+        until("it is gone from lists too", || node.known_ttl("seen").is_none()).await;
+        node.stop().await;
+    });
+}
+
 /// The tasks of an arbiter that ends are dropped outside of its runtime, wherever they are.
 #[test]
 fn connections_may_be_dropped_outside_of_their_runtime() {

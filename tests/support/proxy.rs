@@ -1,5 +1,5 @@
 //! A TCP proxy that can hang: connections stay open, and new ones are accepted, but no byte passes.
-//! In front of Postgres, it can also hold back the answer to one COMMIT.
+//! In front of Postgres, it can also hold back the answer to one COMMIT, or cut the connection in its place.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ enum Commit {
     /// A change is being made on the connection of this number.
     Changing(usize),
     Held,
+    /// The connection ends instead.
+    Cut,
 }
 
 /// What a server asks for in a change, and in nothing else.
@@ -86,6 +88,11 @@ impl Proxy {
         self.commit.send_replace(Commit::Passes);
     }
 
+    /// Ends the connection of the COMMIT whose answer is held; all else passes.
+    pub fn cut_commit(&self) {
+        self.commit.send_replace(Commit::Cut);
+    }
+
     /// Lets nothing pass until [`Self::go_on`] or [`Self::go_on_with_new`].
     pub fn hang(&self) {
         self.hang.send_replace(Hang::All);
@@ -126,7 +133,8 @@ async fn pass(
             commits.send_replace(Commit::Changing(number));
         } else if present == Commit::Changing(number) && holds(COMMITTED) {
             commits.send_replace(Commit::Held);
-            if commits.subscribe().wait_for(|commit| *commit == Commit::Passes).await.is_err() {
+            let decided = |commit: &Commit| matches!(commit, Commit::Passes | Commit::Cut);
+            if !commits.subscribe().wait_for(decided).await.is_ok_and(|commit| *commit == Commit::Passes) {
                 return;
             }
         }

@@ -103,7 +103,7 @@ impl Connections {
             }
             Ok(Err(error)) => {
                 self.suspect();
-                return Err(translate(&error));
+                return Err(self.hosts.of(self.present.load(Ordering::Acquire), translate(&error)));
             }
         };
         let mut lease = Lease { connection: Entered::new(connection), finished: false, _permit: permit };

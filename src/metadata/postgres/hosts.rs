@@ -53,12 +53,17 @@ impl Hosts {
             }
         }
         match problems.as_slice() {
-            [(_, error)] => Err(error.clone()),
+            [(host, error)] => Err(of_host(host, error.clone())),
             several => {
                 let told: Vec<_> = several.iter().map(|(host, error)| format!("{host}: {}", error.reason())).collect();
                 Err(unavailable(format!("no server takes writes: {}", told.join("; "))))
             }
         }
+    }
+
+    /// The same error, with the server of this number that it is of.
+    pub fn of(&self, number: usize, error: MetadataError) -> MetadataError {
+        of_host(&self.servers[number.min(self.servers.len() - 1)].0, error)
     }
 
     /// Refuses a server that is not what the URL asks for, or is so no longer.
@@ -72,6 +77,15 @@ impl Hosts {
             ("", _) | ("takes no writes", SessionKind::Primary) => Ok(()),
             (problem, _) => Err(unavailable(format!("postgres {problem}"))),
         }
+    }
+}
+
+fn of_host(host: &Host, error: MetadataError) -> MetadataError {
+    match error {
+        MetadataError::Unavailable { reason, outcome_unknown } => {
+            MetadataError::Unavailable { reason: format!("{reason} ({host})"), outcome_unknown }
+        }
+        other => other,
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) struct PostgresUrl {
     pub kind: SessionKind,
 }
 
-/// The values of the parameters, as they were given last.
+/// The values of the parameters, each of which may be given once.
 #[derive(Default)]
 struct Parameters(Vec<(&'static str, String)>);
 
@@ -116,13 +116,17 @@ impl Parameters {
             let (name, value) = pair.split_once('=').ok_or("has a parameter without a value: name=value")?;
             let name = decoded(name)?;
             let known = PARAMETERS.into_iter().find(|known| *known == name).ok_or_else(|| unknown(&name))?;
+            if found.get(known).is_some() {
+                // Whichever counted, the other may be the one that was meant.
+                return Err(format!("has the parameter {known} twice"));
+            }
             found.0.push((known, decoded(value)?));
         }
         Ok(found)
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
     fn owned(&self, name: &str) -> Option<String> {
@@ -279,6 +283,13 @@ mod tests {
         ] {
             assert_eq!(hosts(url), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn a_parameter_that_is_given_twice_is_refused() {
+        let told = refusal("postgres://h?sslmode=verify-full&sslmode=disable");
+        assert_eq!(told, "has the parameter sslmode twice");
+        assert_eq!(refusal("postgres://h?password=hush&password=hush"), "has the parameter password twice");
     }
 
     #[test]
