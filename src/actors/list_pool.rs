@@ -329,8 +329,9 @@ impl ListPool {
         }
     }
 
-    /// Takes no more operations, waits at most `grace` for those in flight, then stops the actors,
-    /// drops their sessions, and joins their arbiters. Returns whether nothing was cut off.
+    /// Takes no more operations, waits at most `grace` for those in flight and for what the store still
+    /// has at work for others, then stops the actors, drops their sessions, and joins their arbiters.
+    /// Returns whether nothing was cut off.
     pub async fn stop(&self, grace: Duration) -> bool {
         self.inner.draining.store(true, Ordering::Release);
         let all = u32::try_from(self.inner.options.permits_per_actor).unwrap_or(u32::MAX);
@@ -339,6 +340,9 @@ impl ListPool {
         for slot in &self.inner.slots {
             drained &= timeout_at(until, slot.permits.acquire_many(all)).await.is_ok();
             slot.permits.close();
+        }
+        drained &= timeout_at(until, self.inner.store.idle()).await.is_ok();
+        for slot in &self.inner.slots {
             slot.stop();
         }
         let keepers =

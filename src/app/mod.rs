@@ -183,7 +183,10 @@ impl Application {
         // While the data directory is still locked, so that it is not the next server's.
         drop(admin);
         if !lists.stop(grace.min(DRAIN_TIMEOUT)).await {
-            tracing::warn!("list operations were still in flight when the server stopped");
+            tracing::warn!(
+                "list operations, or requests of them to the item store, were still in flight when the server stopped: \
+                 what they were to write may be written or not"
+            );
         }
         if let Err(error) = items.close().await {
             tracing::error!(%error, "the item store did not close cleanly");

@@ -42,8 +42,11 @@ impl Stores {
         };
         let belonging =
             |part| data_dir.as_ref().map_or(Belonging::Any, |data_dir: &DataDir| data_dir.plan().belonging(part));
-        let metadata = open_metadata(settings, &registry, belonging(Part::Metadata)).await?;
-        let items = open_items(settings, clock, &registry, belonging(Part::Items)).await?;
+        // Beside each other: a database that is silent is waited for, and then the other would be as well.
+        let (metadata, items) = tokio::try_join!(
+            open_metadata(settings, &registry, belonging(Part::Metadata)),
+            open_items(settings, clock, &registry, belonging(Part::Items)),
+        )?;
         if let Some(data_dir) = &mut data_dir {
             data_dir.complete(&RealDisk)?;
         }

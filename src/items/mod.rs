@@ -155,6 +155,11 @@ pub trait ItemStore: Send + Sync + 'static {
         Err(StoreError::Unavailable { reason, outcome_unknown: false })
     }
 
+    /// Waits until nothing is at work for operations that have ended: a store may have sent what it cannot
+    /// take back, and whose caller has left. Asked for before sessions are dropped, and for as long as
+    /// stopping may take.
+    async fn idle(&self) {}
+
     /// What a store that bounds its own work has at work, and how many operations it has refused since it
     /// was opened. The list actors then bound operations only, whatever each of them needs.
     fn permits(&self) -> Option<(PermitCounts, u64)> {

@@ -20,6 +20,8 @@ pub struct Faults {
     clock_panics: AtomicBool,
     sessions_refused: AtomicBool,
     stalled: watch::Sender<Stall>,
+    busy: watch::Sender<bool>,
+    idle_awaited: AtomicBool,
     sessions_opened: AtomicUsize,
     sessions_alive: AtomicUsize,
     operations_begun: AtomicUsize,
@@ -42,6 +44,8 @@ impl Default for Faults {
             clock_panics: AtomicBool::default(),
             sessions_refused: AtomicBool::default(),
             stalled: watch::Sender::new(Stall::Nothing),
+            busy: watch::Sender::new(false),
+            idle_awaited: AtomicBool::default(),
             sessions_opened: AtomicUsize::default(),
             sessions_alive: AtomicUsize::default(),
             operations_begun: AtomicUsize::default(),
@@ -70,6 +74,16 @@ impl Faults {
 
     pub fn stall_only(&self, lists: &[ListKey]) {
         self.stalled.send_replace(Stall::Only(lists.to_vec()));
+    }
+
+    /// Whether the store is at work for callers who have left.
+    pub fn be_busy(&self, busy: bool) {
+        self.busy.send_replace(busy);
+    }
+
+    /// Whether somebody has begun to wait until it is not.
+    pub fn idle_awaited(&self) -> bool {
+        self.idle_awaited.load(SeqCst)
     }
 
     pub fn sessions_opened(&self) -> usize {
@@ -139,6 +153,11 @@ impl ItemStore for FaultyStore {
 
     async fn close(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    async fn idle(&self) {
+        self.faults.idle_awaited.store(true, SeqCst);
+        self.faults.busy.subscribe().wait_for(|busy| !busy).await.unwrap();
     }
 }
 

@@ -197,6 +197,27 @@ async fn stopping_says_when_work_was_cut_off() {
     assert_eq!(faults.sessions_alive(), 0);
 }
 
+/// A request that is with a cluster goes on when its caller has left: sessions outlast it, within bounds.
+#[actix::test]
+async fn stopping_waits_for_what_the_store_has_at_work_for_callers_who_left() {
+    let faults = Arc::new(Faults::default());
+    let pool = started(&faults, OPTIONS).await;
+    faults.be_busy(true);
+    let mut stopping = std::pin::pin!(pool.stop(Duration::from_secs(60)));
+    tokio::select! {
+        _ = &mut stopping => panic!("it did not wait"),
+        () = until("the store is waited for", || faults.idle_awaited()) => {}
+    }
+    assert_eq!(faults.sessions_alive(), 2);
+    faults.be_busy(false);
+    assert!(stopping.await);
+    assert_eq!(faults.sessions_alive(), 0);
+
+    let pool = started(&faults, OPTIONS).await;
+    faults.be_busy(true);
+    assert!(!pool.stop(Duration::from_millis(50)).await, "and no longer than it may");
+}
+
 #[actix::test]
 async fn a_stopped_pool_says_that_it_drains_and_drops_its_sessions() {
     let faults = Arc::new(Faults::default());

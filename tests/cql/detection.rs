@@ -20,18 +20,24 @@ const FORGED_RELEASE: &str = "SELECT (text)'2025.4.1' AS version FROM system.loc
 
 /// A node that gives itself out as a ScyllaDB of one shard.
 async fn disguised() -> (RunningProxy, CqlOptions) {
+    disguised_with("1", &[]).await
+}
+
+/// The same, of so many shards, with more to tell of itself.
+async fn disguised_with(shards: &str, more: &[(&str, String)]) -> (RunningProxy, CqlOptions) {
     let real: SocketAddr = cassandra::shared()[0].parse().unwrap();
     let free = std::net::TcpListener::bind((real.ip(), 0)).unwrap().local_addr().unwrap();
     let supported = [
         ("SCYLLA_SHARD", "0"),
-        ("SCYLLA_NR_SHARDS", "1"),
+        ("SCYLLA_NR_SHARDS", shards),
         ("SCYLLA_SHARDING_ALGORITHM", "biased-token-round-robin"),
         ("SCYLLA_SHARDING_IGNORE_MSB", "12"),
         ("SCYLLA_PARTITIONER", "org.apache.cassandra.dht.Murmur3Partitioner"),
         ("CQL_VERSION", "3.3.1"),
     ];
+    let more = more.iter().map(|(key, value)| (*key, value.as_str()));
     let supported: HashMap<String, Vec<String>> =
-        supported.into_iter().map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).collect();
+        supported.into_iter().chain(more).map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).collect();
     let forge = move |frame: RequestFrame| ResponseFrame::forged_supported(frame.params, &supported).unwrap();
     let rules = vec![
         RequestRule(Condition::RequestOpcode(RequestOpcode::Options), RequestReaction::forge_response(Arc::new(forge))),
@@ -104,4 +110,31 @@ async fn a_choice_overrides_what_nodes_say() {
     assert!(statements(&planned).iter().any(|text| text.ends_with("USING 'legacy_local_table'")));
     let plain = CqlOptions { keyspace: "Undisguised".into(), ..cassandra::options(cassandra::shared(), 1) };
     assert_eq!(migrate(&plain, true).await.unwrap().dialect, Dialect::Cassandra);
+}
+
+/// Behind a NAT, which changes the ports that it goes by, that port would lead to any shard.
+#[tokio::test]
+async fn the_shard_aware_port_is_connected_to_unless_that_is_disallowed() {
+    for disallowed in [false, true] {
+        let listener = tokio::net::TcpListener::bind((cassandra_ip(), 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let (_proxy, options) = disguised_with("2", &[("SCYLLA_SHARD_AWARE_PORT", port)]).await;
+        let options = CqlOptions { disallow_shard_aware_port: disallowed, ..options };
+        let inspecting = tokio::spawn(async move { inspect(&options).await.map(|found| found.nodes[0].shards) });
+        if disallowed {
+            // All connections are open by then.
+            assert_eq!(inspecting.await.unwrap().unwrap(), 2);
+            let connected = tokio::time::timeout(std::time::Duration::from_millis(200), listener.accept()).await;
+            assert!(connected.is_err(), "the port was connected to");
+        } else {
+            let connected = tokio::time::timeout(std::time::Duration::from_secs(30), listener.accept()).await;
+            assert!(connected.is_ok(), "the port was not connected to");
+            inspecting.abort();
+        }
+    }
+}
+
+fn cassandra_ip() -> std::net::IpAddr {
+    let node: SocketAddr = cassandra::shared()[0].parse().unwrap();
+    node.ip()
 }

@@ -41,6 +41,8 @@ pub struct ForgedCluster {
     topology: Arc<Mutex<Vec<Told>>>,
     /// Fed with each connection that a driver opened to a node, in the order of `nodes`.
     connected: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
+    /// Fed with each prepared statement that a node was sent, in the order of `nodes`; not those of the driver's own.
+    executed: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
     /// Fed with each look at the other nodes.
     looks: mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>,
     pub nodes: Vec<Told>,
@@ -68,10 +70,12 @@ impl ForgedCluster {
             .collect();
         let topology = Arc::new(Mutex::new(nodes[..known].to_vec()));
         let (looked, looks) = mpsc::unbounded_channel();
-        let (mut builder, mut connected) = (Proxy::builder(), Vec::new());
+        let (mut builder, mut connected, mut executed) = (Proxy::builder(), Vec::new(), Vec::new());
         for (n, told) in nodes.iter().enumerate() {
             let (connects, connections) = mpsc::unbounded_channel();
             connected.push(connections);
+            let (executes, executions) = mpsc::unbounded_channel();
+            executed.push(executions);
             let (local, peers) = (Arc::clone(&topology), Arc::clone(&topology));
             let (this, but_this) = (told.clone(), told.token);
             let forge_local = move |frame: RequestFrame| {
@@ -99,6 +103,11 @@ impl ForgedCluster {
                     Table::Peers.executes(),
                     RequestReaction::forge_response(Arc::new(forge_peers)).with_feedback_when_performed(looked.clone()),
                 ),
+                RequestRule(
+                    Condition::RequestOpcode(RequestOpcode::Execute)
+                        .and(Condition::not(Condition::ConnectionRegisteredAnyEvent)),
+                    RequestReaction::noop().with_feedback_when_performed(executes),
+                ),
             ];
             if datacenters[n] != SILENT {
                 let node = Node::builder().real_address(real).proxy_address(told.address);
@@ -107,7 +116,7 @@ impl ForgedCluster {
         }
         let proxy = builder.build().run().await.unwrap();
         let options = CqlOptions { contact_points: vec![nodes[0].address.to_string()], ..options };
-        Self { proxy, topology, connected, looks, nodes, options }
+        Self { proxy, topology, connected, executed, looks, nodes, options }
     }
 
     /// Tells of these nodes to whoever connects from now on.
@@ -132,6 +141,11 @@ impl ForgedCluster {
     /// How many connections drivers have opened to a node since this was asked last.
     pub fn connections_to(&mut self, node: usize) -> usize {
         std::iter::from_fn(|| self.connected[node].try_recv().ok()).count()
+    }
+
+    /// How many prepared statements each node was sent since this was asked last.
+    pub fn executions(&mut self) -> Vec<usize> {
+        self.executed.iter_mut().map(|node| std::iter::from_fn(|| node.try_recv().ok()).count()).collect()
     }
 }
 

@@ -12,9 +12,11 @@ mod forger;
 mod outage;
 mod permits;
 mod probe;
+mod readiness;
 mod rows;
 mod schema;
 mod servers;
+mod settings;
 mod tls;
 mod topology;
 

@@ -143,6 +143,43 @@ async fn without_any_node_operations_are_refused_at_once_until_one_is_back() {
     }
 }
 
+/// A node that was silent is seen to be well again although nobody asks for anything meanwhile, and no
+/// operation is delayed to find out.
+#[tokio::test]
+async fn a_silent_node_that_answers_again_is_found_without_any_operation() {
+    use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
+    let mut forger = crate::forger::Forger::start().await;
+    let server = Server { deadline: Duration::from_millis(600), ..Server::open(forger.options.clone()).await };
+    let list = fresh_list();
+    server.add(&list, &[(now(), b"v")]).await;
+    let statements = Condition::RequestOpcode(RequestOpcode::Execute);
+    forger.on_requests(vec![RequestRule(statements, RequestReaction::drop_frame())]);
+    eventually("it is found silent", async || {
+        let _ = server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await;
+        server.store.warning().filter(|warning| warning.contains("does not answer")).ok_or(())
+    })
+    .await;
+    eventually("operations are refused", async || {
+        match server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await {
+            Err(StoreError::Unavailable { .. }) => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    // None is let through to find out: all are refused, and at once.
+    let requests = server.metric("liststore_cql_request_duration_seconds", "");
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        let refused = server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable { outcome_unknown: false, .. })), "{refused:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.metric("liststore_cql_request_duration_seconds", ""), requests);
+    forger.heal();
+    eventually("it is well", async || server.store.warning().map_or(Ok(()), Err)).await;
+    assert_eq!(server.values(&list).await, [b"v"]);
+}
+
 #[tokio::test]
 async fn a_session_outlives_its_only_node() {
     let _turn = cassandra::turn().await;

@@ -92,6 +92,21 @@ async fn a_broken_connection_gives_its_permits_back() {
     forger.heal();
 }
 
+/// What stopping waits for.
+#[tokio::test]
+async fn a_store_is_idle_once_the_cluster_has_ended_what_callers_left_behind() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(few(&forger.options)).await;
+    server.store.idle().await;
+    forger.on_requests(vec![RequestRule(of(Sent::Read), RequestReaction::delay(HELD))]);
+    assert!(crowd(&server, Sent::Read).await.iter().all(Result::is_err));
+    let mut idle = std::pin::pin!(server.store.idle());
+    assert!(futures_util::poll!(&mut idle).is_pending(), "the node is at work");
+    idle.await;
+    assert_eq!(counts(&server).in_use, 0);
+    forger.heal();
+}
+
 /// A removal's deletes are requests as well, and go one after another where there are no more permits.
 #[tokio::test]
 async fn a_removal_takes_no_more_permits_than_there_are() {
@@ -108,6 +123,6 @@ async fn a_removal_takes_no_more_permits_than_there_are() {
 
 /// What the proxy tells that it has done.
 #[expect(clippy::disallowed_methods, reason = "the proxy asks for a channel without bound")]
-fn feedback<T>() -> (tokio::sync::mpsc::UnboundedSender<T>, tokio::sync::mpsc::UnboundedReceiver<T>) {
+pub fn feedback<T>() -> (tokio::sync::mpsc::UnboundedSender<T>, tokio::sync::mpsc::UnboundedReceiver<T>) {
     tokio::sync::mpsc::unbounded_channel()
 }

@@ -13,12 +13,12 @@ use crate::cassandra;
 use crate::probe::{Server, fresh_list, now};
 
 /// A keyspace of one test's own, dropped at its end.
-struct Keyspace {
-    options: CqlOptions,
+pub struct Keyspace {
+    pub options: CqlOptions,
 }
 
 impl Keyspace {
-    fn new() -> Self {
+    pub fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let keyspace = format!("Test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         Self { options: CqlOptions { keyspace, ..cassandra::options(cassandra::shared(), 1) } }

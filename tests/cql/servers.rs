@@ -41,7 +41,7 @@ fn start() -> Server {
     Server::start_with(&environment)
 }
 
-fn call(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
+pub fn call(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let mut stream = TcpStream::connect(server.address()).unwrap();
     write!(
@@ -57,9 +57,18 @@ fn call(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value)
 }
 
 #[track_caller]
-fn ok(server: &Server, method: &str, path: &str, body: &Value) -> Value {
+pub fn ok(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     let (status, answer) = call(server, method, path, body);
     assert!(status < 300, "{method} {path}: {status} {answer}");
+    answer
+}
+
+/// What a server answers that is not JSON.
+pub fn text(server: &Server, path: &str) -> String {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
     answer
 }
 
@@ -69,7 +78,7 @@ fn values(server: &Server, items: &str) -> Vec<String> {
 }
 
 /// Creates a feature of its own on each server; both have its first generation. Returns its name.
-fn feature_on(servers: &[&Server]) -> String {
+pub fn feature_on(servers: &[&Server]) -> String {
     let name = format!("f{}", uuid::Uuid::new_v4().simple());
     for server in servers {
         let body = json!({"entity_type": "user", "name": name, "value_type": "string", "ttl": "1h"});

@@ -62,7 +62,7 @@ impl Rows {
 
 pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
     check_size(list, items).map_err(StoreError::Refused)?;
-    let permit = core.permits.take(Some(op.deadline)).await?;
+    let permit = core.permit(op.deadline).await?;
     let rows = Arc::new(Rows::of(list, items, op, core.write_clock.next()));
     if rows.items.is_empty() {
         return Ok(());

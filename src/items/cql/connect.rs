@@ -13,7 +13,8 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::client::{PoolSize, SelfIdentity};
 use scylla::errors::{
-    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
+    BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionPoolError,
+    ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
 };
 use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
@@ -90,7 +91,7 @@ async fn build(
     translations: Translations,
     filter: Arc<NodeFilter>,
 ) -> Result<Session, StoreError> {
-    // No retries and no timeouts of the driver: see `retry.rs`.
+    // No retries and no timeouts of the driver: see `retry`.
     let profile = ExecutionProfile::builder()
         .load_balancing_policy(DefaultPolicy::builder().build())
         .retry_policy(Arc::new(FallthroughRetryPolicy))
@@ -161,12 +162,30 @@ fn why_no_session(error: &NewSessionError) -> String {
     }
 }
 
+/// Why a node cannot be connected to any more: how connections are made is not what is wrong, as likely.
+pub fn why_no_more(error: &ConnectionError) -> String {
+    match why_no_connection(error) {
+        setup if setup == BROKEN_SETUP => {
+            "nodes take connections and close them at once: do they start or stop, or want \
+                                           another login or TLS than before?"
+                .to_owned()
+        }
+        other => other,
+    }
+}
+
 /// Why a node cannot be connected to, in words of our own: those of others may hold what is secret.
 pub fn why_no_connection(error: &ConnectionError) -> String {
     match error {
-        ConnectionError::ConnectTimeout => "connecting to the cluster takes too long".to_owned(),
+        ConnectionError::ConnectTimeout => {
+            "a node takes too long to connect to: is its machine on, and does a firewall drop what is sent to it?"
+                .to_owned()
+        }
         ConnectionError::IoError(error) => why_io(error),
-        ConnectionError::BrokenConnection(_) => BROKEN_SETUP.to_owned(),
+        ConnectionError::BrokenConnection(error) => {
+            let closed = "a node closed its connections, or they were cut: was it stopped?";
+            why_broken(error).unwrap_or(closed).to_owned()
+        }
         ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
             ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
                 "the cluster refuses this login: check items.cql.username and items.cql.password".to_owned()
@@ -174,11 +193,23 @@ pub fn why_no_connection(error: &ConnectionError) -> String {
             ConnectionSetupRequestErrorKind::MissingAuthentication => {
                 "the cluster asks for a login: set items.cql.username and items.cql.password".to_owned()
             }
-            ConnectionSetupRequestErrorKind::BrokenConnection(_) => BROKEN_SETUP.to_owned(),
+            ConnectionSetupRequestErrorKind::BrokenConnection(error) => {
+                why_broken(error).unwrap_or(BROKEN_SETUP).to_owned()
+            }
             ConnectionSetupRequestErrorKind::DbError(..) => "a node refuses the connection".to_owned(),
             _ => NOT_CQL.to_owned(),
         },
         _ => "no connection to the cluster".to_owned(),
+    }
+}
+
+/// Why a connection ended, if its other end did not close it.
+fn why_broken(error: &BrokenConnectionError) -> Option<&'static str> {
+    match error.downcast_ref::<BrokenConnectionErrorKind>()? {
+        BrokenConnectionErrorKind::KeepaliveTimeout(_) | BrokenConnectionErrorKind::TooManyOrphanedStreamIds(_) => {
+            Some("a node takes connections and does not answer: is its process frozen, or the machine overloaded?")
+        }
+        _ => None,
     }
 }
 

@@ -2,8 +2,8 @@
 //! for half of its time, with a permit. A circuit breaker: it opens when there was nothing to connect to for a
 //! while, and closes when there is something again.
 //!
-//! The driver goes on connecting by itself. Where nodes are connected and none of them answers, one
-//! operation in a second goes through and finds out.
+//! The driver goes on connecting by itself, and `lookout.rs` asks nodes that are connected and silent
+//! whether they answer again: no operation has to find out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,6 @@ use crate::items::StoreError;
 /// How long nothing is reached before operations are refused: a connection that broke is replaced
 /// within less.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// What a session reaches at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// A node that is connected and answers, as far as is known.
-    Some,
-    /// Nodes that are connected and hang, of which one may be asked now.
-    Probe,
-    None,
-}
 
 /// Whether a session takes operations.
 #[derive(Debug, Default)]
@@ -58,7 +48,7 @@ impl Gate {
         shut
     }
 
-    /// Notes why nothing can be connected to.
+    /// Notes why nothing is reached.
     pub fn because(&self, why: String) {
         let mut state = self.state();
         if state.nothing_since.is_some() {
@@ -71,21 +61,27 @@ impl Gate {
     }
 
     /// Lets an operation through, or refuses it. What is reached is only looked at while the gate is shut.
-    pub fn admit(&self, reach: impl FnOnce() -> Reach) -> Result<(), StoreError> {
-        if !self.shut.load(Ordering::Relaxed) {
+    pub fn admit(&self, reaches_a_node: impl FnOnce() -> bool) -> Result<(), StoreError> {
+        if !self.is_shut() {
             return Ok(());
         }
-        match reach() {
-            Reach::Some => {
-                self.note(true, Instant::now());
-                Ok(())
-            }
-            Reach::Probe => Ok(()),
-            Reach::None => {
-                let why = self.why().unwrap_or_else(|| "they do not answer".to_owned());
-                Err(unavailable(format!("no node of the cluster is reached ({why}); they are tried all the time")))
-            }
+        if !reaches_a_node() {
+            return Err(self.refusal());
         }
+        self.note(true, Instant::now());
+        Ok(())
+    }
+
+    pub fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::Relaxed)
+    }
+
+    /// What an operation is told for which no node is there.
+    pub fn refusal(&self) -> StoreError {
+        let why = self.why().unwrap_or_else(|| "why is not known yet".to_owned());
+        unavailable(format!(
+            "no node of the cluster is reached ({why}): nothing was done; nodes are tried all the time"
+        ))
     }
 }
 
@@ -96,18 +92,17 @@ mod tests {
     #[test]
     fn it_shuts_after_a_while_and_opens_at_once() {
         let (gate, start) = (Gate::default(), Instant::now());
-        let admitted = |reach| gate.admit(|| reach).is_ok();
+        let admitted = |reached| gate.admit(|| reached).is_ok();
         assert!(!gate.note(false, start));
-        assert!(admitted(Reach::None), "a connection may be back in a moment");
+        assert!(admitted(false), "a connection may be back in a moment");
         assert!(gate.note(false, start + GRACE));
         gate.because("connection refused".to_owned());
-        let refused = gate.admit(|| Reach::None).unwrap_err();
+        let refused = gate.admit(|| false).unwrap_err();
         assert!(!refused.outcome_unknown());
         assert!(refused.to_string().contains("connection refused"), "{refused}");
-        assert!(admitted(Reach::Probe), "one finds out");
-        assert!(!admitted(Reach::None));
-        assert!(admitted(Reach::Some));
-        assert!(admitted(Reach::None), "it is open again, and must wait anew before it shuts");
+        assert!(!admitted(false) && gate.is_shut());
+        assert!(admitted(true) && !gate.is_shut());
+        assert!(admitted(false), "it is open again, and must wait anew before it shuts");
         assert_eq!(gate.why(), None);
     }
 

@@ -9,8 +9,11 @@ use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancing
 use super::connect::{self, Completeness, Tls};
 use super::datacenter::{LocalDatacenter, NoDatacenter};
 use super::dialect::Dialect;
+use super::found::Found;
 use super::options::{Consistency, CqlOptions};
-use super::schema::{self, Found, SchemaState, check_replicas, query, replicas_in};
+use super::query::query;
+use super::replicas::{cautions, check_replicas, replicas_in};
+use super::schema::SchemaState;
 use super::tls;
 use crate::items::StoreError;
 
@@ -78,7 +81,7 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
     if !schema.is_served() {
         problems.push(schema.to_string());
     }
-    let mut cautions = schema::cautions(options, &cluster, &datacenter);
+    let mut cautions = cautions(options, &cluster, &datacenter);
     if let SchemaState::NoIndex(trouble) = &schema {
         cautions.push(trouble.to_string());
     }

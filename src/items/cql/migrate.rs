@@ -11,9 +11,12 @@ use super::connect::{self, Completeness, Tls};
 use super::datacenter::LocalDatacenter;
 use super::dialect::{Dialect, racks_of};
 use super::error::Failure;
+use super::found::Found;
 use super::migrations::{self, Parameters};
 use super::options::CqlOptions;
-use super::schema::{Found, SchemaState, check_replicas, query, replicas_in, select};
+use super::query::{query, select};
+use super::replicas::{check_replicas, replicas_in};
+use super::schema::SchemaState;
 use super::{OpenError, tls};
 use crate::items::StoreError;
 

@@ -2,26 +2,48 @@
 //!
 //! `docs/cql.md` tells operators what is promised here and on what grounds. This module alone names
 //! the driver, and it must never hand the driver's or the database's words to a caller.
+//!
+//! | files | what they own |
+//! | --- | --- |
+//! | `store`, `session`, `options` | what sessions share; one session; what the store is opened with |
+//! | `get`, `add`, `remove`, `ttl`, `turns` | the operations; a row's TTL; removals of one list by turns |
+//! | `statements`, `dialect`, `query` | the texts; how the databases differ; queries outside of operations |
+//! | `coalesce` | gets of one query that share requests |
+//! | `retry`, `under_way`, `budget`, `route` | attempts, those that callers left, how many, on which nodes |
+//! | `permits`, `limit` | how much the cluster has to do at once |
+//! | `gate`, `lookout` | refusing while nothing is reached; finding out what is |
+//! | `watch`, `view`, `news` | what all sessions see, and what is said of it |
+//! | `connect`, `reach`, `datacenter`, `translate`, `tls` | the driver's sessions: to which nodes, and how |
+//! | `schema`, `found`, `replicas`, `inspect` | what stands in the cluster, and whether it will do |
+//! | `migrate`, `migrations` | making it |
+//! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
+//! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
 
 use std::path::PathBuf;
 
 mod add;
+mod budget;
 mod coalesce;
 mod connect;
 mod datacenter;
 mod dialect;
 mod error;
+mod found;
 mod gate;
 mod get;
 mod inspect;
 mod limit;
+mod lookout;
 mod metrics;
 mod migrate;
 mod migrations;
+mod news;
 mod options;
 mod permits;
+mod query;
 mod reach;
 mod remove;
+mod replicas;
 mod retry;
 mod route;
 mod schema;
@@ -33,6 +55,8 @@ mod tls;
 mod translate;
 mod ttl;
 mod turns;
+mod under_way;
+mod view;
 mod watch;
 mod write_clock;
 

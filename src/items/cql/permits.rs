@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::limit::{Ended, Limit};
@@ -22,6 +22,8 @@ pub struct Permits {
     wait: Duration,
     waiting: AtomicUsize,
     refused: Arc<AtomicU64>,
+    /// Rung when the last permit that was out has come back.
+    idle: Notify,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl Permits {
         let counted_out = limit.now();
         let free = Arc::new(Semaphore::new(counted_out));
         let state = Mutex::new(State { limit, counted_out, surplus: 0, in_use: 0 });
-        Arc::new(Self { free, state, wait, waiting: AtomicUsize::new(0), refused })
+        Arc::new(Self { free, state, wait, waiting: AtomicUsize::new(0), refused, idle: Notify::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -85,6 +87,20 @@ impl Permits {
     pub async fn take_another(self: Arc<Self>, deadline: Instant) -> Option<Permit> {
         let place = timeout_at(deadline, Arc::clone(&self.free).acquire_owned()).await;
         place.ok().and_then(Result::ok).map(|place| self.taken(place))
+    }
+
+    /// Waits until no permit is out.
+    async fn idle(&self) {
+        loop {
+            let rung = self.idle.notified();
+            tokio::pin!(rung);
+            // Before the look, so that none is missed.
+            rung.as_mut().enable();
+            if self.state().in_use == 0 {
+                return;
+            }
+            rung.await;
+        }
     }
 
     fn taken(self: &Arc<Self>, place: OwnedSemaphorePermit) -> Permit {
@@ -145,6 +161,9 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.permits.state();
         state.in_use -= 1;
+        if state.in_use == 0 {
+            self.permits.idle.notify_waiters();
+        }
         if let Some(place) = self.place.take()
             && state.surplus > 0
         {
@@ -173,6 +192,14 @@ impl PermitsOfAll {
         let permits = Permits::new(options.permits, options.permit_wait, Arc::clone(&self.refused));
         self.sessions().push(Arc::downgrade(&permits));
         permits
+    }
+
+    /// Waits until the cluster has ended all requests of all sessions.
+    pub async fn idle(&self) {
+        let sessions: Vec<_> = self.sessions().iter().filter_map(Weak::upgrade).collect();
+        for session in sessions {
+            session.idle().await;
+        }
     }
 
     /// The counts of all sessions together, and how many operations found no permit in time.
@@ -235,6 +262,22 @@ mod tests {
         });
         waited.unwrap();
         assert_eq!(permits.counts(), PermitCounts { bound: 2, limit: 2, in_use: 1, waiting: 0 });
+    }
+
+    #[tokio::test]
+    async fn all_are_idle_once_the_last_permit_is_back() {
+        let all = PermitsOfAll::default();
+        all.idle().await;
+        let options = CqlOptions { permits: 2, ..CqlOptions::default() };
+        let sessions = [all.of_a_session(&options), all.of_a_session(&options)];
+        let mut out: Vec<_> = sessions.iter().filter_map(|session| session.try_take()).collect();
+        out.extend(sessions[0].try_take());
+        let mut idle = std::pin::pin!(all.idle());
+        while !out.is_empty() {
+            assert!(futures_util::poll!(&mut idle).is_pending(), "{} are out", out.len());
+            out.pop();
+        }
+        idle.await;
     }
 
     /// Those that are out stay out; they are not given out again until the limit allows it.

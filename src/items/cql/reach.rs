@@ -5,7 +5,7 @@
 //! answers OPTIONS, which every node does before any login (CQL binary protocol, version 4, sections
 //! 2 and 4.1.3). One that is frozen takes connections and says nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -42,10 +42,10 @@ pub struct Reached {
 /// The addresses that answer, or why none does, in words for an operator.
 pub async fn ask_all(contact_points: &[String], tls: Option<&Tls>) -> Result<Reached, String> {
     let addresses = resolve(contact_points).await?;
-    let count = addresses.len();
+    let all_addresses = addresses.clone();
     let mut asked: FuturesUnordered<_> =
         addresses.into_iter().map(async |address| (address, ask(address, tls).await)).collect();
-    let (mut answering, mut why, mut until) = (BTreeSet::new(), None, Instant::now() + PATIENCE);
+    let (mut answering, mut failed, mut until) = (BTreeSet::new(), BTreeMap::new(), Instant::now() + PATIENCE);
     loop {
         tokio::select! {
             biased;
@@ -54,20 +54,37 @@ pub async fn ask_all(contact_points: &[String], tls: Option<&Tls>) -> Result<Rea
                     answering.insert(address);
                     until = until.min(Instant::now() + GRACE);
                 }
-                Some((_, Err(reason))) => why = Some(reason),
+                Some((address, Err(reason))) => {
+                    failed.insert(address, reason);
+                }
                 None => break,
             },
             () = sleep_until(until) => break,
         }
     }
     if answering.is_empty() {
-        return Err(why.unwrap_or_else(|| TOO_LONG.to_owned()));
+        for address in all_addresses {
+            failed.entry(address).or_insert_with(|| TOO_LONG.to_owned());
+        }
+        return Err(why_none(&failed));
     }
-    let all = answering.len() == count;
+    let all = answering == all_addresses;
     Ok(Reached { answering, all })
 }
 
-const TOO_LONG: &str = "connecting to the cluster takes too long: no contact point answers";
+const TOO_LONG: &str = "it does not answer: is its machine on, its process not frozen, and does a firewall drop what is \
+                        sent to it?";
+
+/// What is wrong with each contact point; those of which the same is wrong, together.
+fn why_none(failed: &BTreeMap<SocketAddr, String>) -> String {
+    let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (address, reason) in failed {
+        by_reason.entry(reason).or_default().push(address.to_string());
+    }
+    let reasons: Vec<String> =
+        by_reason.into_iter().map(|(reason, addresses)| format!("{}: {reason}", addresses.join(", "))).collect();
+    format!("no contact point of the cluster can be used; {}", reasons.join("; "))
+}
 
 /// All addresses of all contact points.
 async fn resolve(contact_points: &[String]) -> Result<BTreeSet<SocketAddr>, String> {
@@ -153,7 +170,11 @@ mod tests {
         let refused = ask_all(&[free], None).await.unwrap_err();
         assert!(refused.contains("connection refused"), "{refused}");
         let http = ask_all(&[answers_with(b"HTTP/1.1 400 Bad Request").await], None).await.unwrap_err();
-        assert_eq!(http, NOT_CQL);
+        assert!(http.ends_with(NOT_CQL), "{http}");
+        let (one, other) = (answers_with(b"HTTP/1.1 400").await, answers_with(b"SSH-2.0-OpenSSH").await);
+        let both = ask_all(&[one.clone(), other.clone()], None).await.unwrap_err();
+        assert!(both.contains(&one) && both.contains(&other), "{both}");
+        assert_eq!(both.matches(NOT_CQL).count(), 1, "what is wrong with both is said once: {both}");
         let nowhere = ask_all(&["no-such-host.invalid:9042".to_owned()], None).await.unwrap_err();
         assert!(nowhere.contains("items.cql.contact_points"), "{nowhere}");
     }

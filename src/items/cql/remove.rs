@@ -35,7 +35,7 @@ const FIND_ROWS: i32 = 1_000;
 pub async fn value(core: &Arc<Core>, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
     let turn = core.removals.at(list, op.deadline).await?;
     let find = core.find(op.deadline).await?;
-    let mut permit = core.permits.take(Some(op.deadline)).await?;
+    let mut permit = core.permit(op.deadline).await?;
     let own = core.write_clock.next();
     let digest = ValueDigest::of(value);
     let visible_from = op.ttl.visible_from(op.now);
@@ -157,7 +157,7 @@ async fn delete(
 /// Removes the partition. What was written with a larger write timestamp, by a server whose clock is
 /// further ahead than allowed, survives.
 pub async fn all(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-    let permit = core.permits.take(Some(op.deadline)).await?;
+    let permit = core.permit(op.deadline).await?;
     let timestamp = core.write_clock.next_for_all();
     let bind = |statement: PreparedStatement| {
         let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());

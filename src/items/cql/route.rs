@@ -6,8 +6,8 @@
 //! go on serving with the rest.
 //!
 //! A node whose process is frozen keeps its connections and answers nothing, so that the driver
-//! goes on choosing it. Three attempts in a row that were given up on make a node suspect: it is
-//! then asked once a second, until it answers.
+//! goes on choosing it. Three attempts in a row that were given up on make a node suspect: operations then
+//! ask it last, and `lookout.rs` asks it once a second, until it answers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -84,7 +84,7 @@ impl NodeHealth {
     }
 
     /// This node gave an answer, whichever.
-    fn answered(&self, host_id: Uuid) {
+    pub fn answered(&self, host_id: Uuid) {
         if self.struck.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -101,11 +101,13 @@ impl NodeHealth {
             && self.nodes().get(&host_id).is_some_and(|strikes| strikes.count >= STRIKES_MAX)
     }
 
-    /// Whether a suspect node may be asked all the same, so that one attempt finds out whether it
-    /// is well again.
+    /// Whether a node is suspect and it is time to find out whether it is well again.
     pub fn may_probe(&self, host_id: Uuid, now: Instant) -> bool {
+        if self.struck.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
         match self.nodes().get_mut(&host_id) {
-            Some(strikes) if now >= strikes.next_probe => {
+            Some(strikes) if strikes.count >= STRIKES_MAX && now >= strikes.next_probe => {
                 strikes.next_probe = now + PROBE_INTERVAL;
                 true
             }
@@ -176,7 +178,7 @@ impl LoadBalancingPolicy for AttemptRoute {
         let (node, shard) = self.plan.pick(request, cluster)?;
         let avoided = self.tried.contains(&node.host_id)
             || self.health.has_its_share(node.host_id, self.share)
-            || (self.health.is_suspect(node.host_id) && !self.health.may_probe(node.host_id, Instant::now()));
+            || self.health.is_suspect(node.host_id);
         if avoided {
             // The driver then asks for the whole plan.
             return None;
@@ -240,6 +242,7 @@ mod tests {
         let at = |millis| start + Duration::from_millis(millis);
         for strike in 0..STRIKES_MAX {
             assert!(!health.is_suspect(node), "after {strike} strikes");
+            assert!(!health.may_probe(node, at(5_000)), "it is not suspect");
             health.strike_at(node, at(0));
         }
         assert!(health.is_suspect(node) && !health.is_suspect(other));

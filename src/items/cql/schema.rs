@@ -1,31 +1,12 @@
-//! What stands in the cluster: reading the schema, and judging it against the one that this program
-//! knows. It must never change anything.
+//! Judges the schema in the cluster against the one that this program knows, in words for an operator.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::time::Duration;
 
-use scylla::client::session::Session;
-use scylla::cluster::ClusterState;
-use scylla::cluster::metadata::Strategy;
-use scylla::deserialize::row::DeserializeRow;
-use scylla::errors::ExecutionError;
-use scylla::serialize::row::SerializeRow;
-use scylla::statement::unprepared::Statement;
-
-use super::connect::unavailable;
 use super::dialect::Dialect;
-use super::error::{Failure, damaged_row};
-use super::options::{Consistency, CqlOptions};
-use crate::items::StoreError;
+use super::found::Found;
 
-/// How long a look at one of the schema's tables may take.
-const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-
-const TABLE: &str = "list_items";
-const RECORD: &str = "schema_migrations";
-const COMPATIBILITY: &str = "schema_compatibility";
-const INDEX: &str = "list_items_by_value";
+pub const TABLE: &str = "list_items";
+pub const INDEX: &str = "list_items_by_value";
 
 /// How the schema in the cluster relates to the one that this program knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,79 +103,6 @@ impl SchemaState {
     }
 }
 
-/// What was found in the keyspace.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
-    pub keyspace: bool,
-    /// `name kind position type order` of each column of the items' table, sorted; empty without.
-    pub columns: Vec<String>,
-    pub index: Option<FoundIndex>,
-    pub record: bool,
-    /// The numbers of the applied files, sorted.
-    pub applied: Vec<i32>,
-    /// Of each applied file that says so, the number that a program must know to serve what it made.
-    pub served_from: BTreeMap<i32, i32>,
-    pub default_ttl_secs: Option<i32>,
-}
-
-/// An index as `system_schema.indexes` describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundIndex {
-    pub kind: String,
-    pub options: HashMap<String, String>,
-}
-
-impl FoundIndex {
-    /// What is wrong with it, if something is.
-    ///
-    /// Cassandra writes the column's name as the target, and the class of an index that is not its own
-    /// "2i"; ScyllaDB writes the target of a local index as JSON of its partition key and the column.
-    fn trouble(&self, dialect: Dialect) -> Option<IndexTrouble> {
-        let target = self.options.get("target").map(String::as_str).unwrap_or_default();
-        let right = match dialect {
-            Dialect::Cassandra => {
-                target.trim_matches('"') == "value"
-                    && self.kind == "COMPOSITES"
-                    && !self.options.contains_key("class_name")
-            }
-            Dialect::Scylla => serde_json::from_str::<LocalTarget>(target)
-                .is_ok_and(|target| target.pk == ["feature_key", "entity_id"] && target.ck == ["value"]),
-        };
-        let class = self.options.get("class_name").map(|class| format!(", of the class {class}")).unwrap_or_default();
-        (!right).then(|| IndexTrouble::Wrong(format!("on {target}{class}")))
-    }
-}
-
-#[derive(serde::Deserialize)]
-struct LocalTarget {
-    pk: Vec<String>,
-    ck: Vec<String>,
-}
-
-/// Looks at the index of values alone.
-pub async fn index_trouble(
-    session: &Session,
-    keyspace: &str,
-    dialect: Dialect,
-) -> Result<Option<IndexTrouble>, StoreError> {
-    Ok(match read_index(session, keyspace).await? {
-        Some(found) => found.trouble(dialect),
-        None => Some(IndexTrouble::Missing),
-    })
-}
-
-async fn read_index(session: &Session, keyspace: &str) -> Result<Option<FoundIndex>, StoreError> {
-    let indexes: Vec<(String, String, HashMap<String, String>)> = select(
-        session,
-        "SELECT index_name, kind, options FROM system_schema.indexes WHERE keyspace_name = ? AND table_name = ?",
-        (keyspace, TABLE),
-        Consistency::One,
-    )
-    .await?;
-    let found = indexes.into_iter().find(|(name, ..)| name == INDEX);
-    Ok(found.map(|(_, kind, options)| FoundIndex { kind, options }))
-}
-
 /// The columns of the items' table as `system_schema.columns` describes them in both databases.
 const COLUMNS: [&str; 4] = [
     "entity_id partition_key 1 text none",
@@ -204,68 +112,6 @@ const COLUMNS: [&str; 4] = [
 ];
 
 impl Found {
-    /// Reads the schema, and the record of it at `consistency`.
-    pub async fn read(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Self, StoreError> {
-        let keyspaces: Vec<(String,)> = select(
-            session,
-            "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?",
-            (keyspace,),
-            Consistency::One,
-        )
-        .await?;
-        if keyspaces.is_empty() {
-            return Ok(Self::default());
-        }
-        let tables: Vec<(String, Option<i32>)> = select(
-            session,
-            "SELECT table_name, default_time_to_live FROM system_schema.tables WHERE keyspace_name = ?",
-            (keyspace,),
-            Consistency::One,
-        )
-        .await?;
-        let columns: Vec<(String, String, i32, String, String)> = select(
-            session,
-            "SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = \
-             ? AND table_name = ?",
-            (keyspace, TABLE),
-            Consistency::One,
-        )
-        .await?;
-        let index = read_index(session, keyspace).await?;
-        let record = tables.iter().any(|(name, _)| name == RECORD);
-        let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
-        let numbered = tables.iter().any(|(name, _)| name == COMPATIBILITY);
-        let served_from = if numbered {
-            let text = format!("SELECT version, served_from FROM \"{keyspace}\".{COMPATIBILITY}");
-            let rows: Vec<(i32, Option<i32>)> = select(session, &text, (), consistency).await?;
-            rows.into_iter().filter_map(|(version, from)| Some((version, from?))).collect()
-        } else {
-            BTreeMap::new()
-        };
-        let mut columns: Vec<String> = columns
-            .into_iter()
-            .map(|(name, kind, position, type_name, order)| format!("{name} {kind} {position} {type_name} {order}"))
-            .collect();
-        columns.sort_unstable();
-        Ok(Self {
-            keyspace: true,
-            columns,
-            index,
-            record,
-            applied,
-            served_from,
-            default_ttl_secs: tables.into_iter().find(|(name, _)| name == TABLE).and_then(|(_, ttl)| ttl),
-        })
-    }
-
-    async fn applied(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Vec<i32>, StoreError> {
-        let text = format!("SELECT version FROM \"{keyspace}\".{RECORD}");
-        let rows: Vec<(i32,)> = select(session, &text, (), consistency).await?;
-        let mut applied: Vec<i32> = rows.into_iter().map(|(version,)| version).collect();
-        applied.sort_unstable();
-        Ok(applied)
-    }
-
     /// Judges what was found against the files of a dialect.
     pub fn state(&self, dialect: Dialect) -> SchemaState {
         let known: Vec<i32> = dialect.migrations().iter().map(|migration| migration.version).collect();
@@ -312,117 +158,12 @@ impl Found {
     }
 }
 
-/// Replicas that the keyspace has in a datacenter; `None` where its strategy does not say.
-pub fn replicas_in(cluster: &ClusterState, keyspace: &str, datacenter: &str) -> Option<u32> {
-    let replicas = match &cluster.get_keyspace(keyspace)?.strategy {
-        Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
-            datacenter_repfactors.get(datacenter).copied().unwrap_or(0)
-        }
-        Strategy::SimpleStrategy { replication_factor } => *replication_factor,
-        _ => return None,
-    };
-    u32::try_from(replicas).ok()
-}
-
-/// Refuses replicas that can never be enough for the consistency levels, on the nodes that there
-/// are, up or down.
-pub fn check_replicas(
-    options: &CqlOptions,
-    cluster: &ClusterState,
-    datacenter: &str,
-    replicas: u32,
-) -> Result<(), StoreError> {
-    let nodes = cluster.get_nodes_info().iter().filter(|node| node.datacenter.as_deref() == Some(datacenter)).count();
-    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-    if replicas == 0 {
-        return Err(unavailable(format!(
-            "the keyspace {} has no replicas in the datacenter {datacenter}: add some with ALTER KEYSPACE, or set \
-             items.cql.datacenter to one that has",
-            options.keyspace
-        )));
-    }
-    for (setting, consistency) in
-        [("read_consistency", options.read_consistency), ("write_consistency", options.write_consistency)]
-    {
-        let needed = consistency.needs_of(replicas);
-        if needed > replicas.min(nodes) {
-            return Err(unavailable(format!(
-                "items.cql.{setting} {} needs {needed} of {replicas} replicas, and the datacenter {datacenter} has \
-                 {nodes} node(s): add nodes, or create the keyspace with items.cql.replication_factor = {}",
-                consistency.as_str(),
-                nodes.max(1)
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// What works and yet gives up something that operators count on: a sentence each.
-pub fn cautions(options: &CqlOptions, cluster: &ClusterState, datacenter: &str) -> Vec<String> {
-    let Some(keyspace) = cluster.get_keyspace(&options.keyspace) else { return Vec::new() };
-    let simple = matches!(keyspace.strategy, Strategy::SimpleStrategy { .. });
-    let replicas = replicas_in(cluster, &options.keyspace, datacenter);
-    replicas.map_or_else(Vec::new, |replicas| cautions_of(options, replicas, simple))
-}
-
-fn cautions_of(options: &CqlOptions, replicas: u32, simple_strategy: bool) -> Vec<String> {
-    let (keyspace, read, write) = (&options.keyspace, options.read_consistency, options.write_consistency);
-    let needed = read.needs_of(replicas).max(write.needs_of(replicas));
-    let mut cautions = Vec::new();
-    if simple_strategy {
-        cautions.push(format!(
-            "the keyspace {keyspace} has SimpleStrategy, which knows of no datacenters and racks: change it to \
-             NetworkTopologyStrategy with ALTER KEYSPACE, and repair"
-        ));
-    }
-    if replicas < 3 && needed == replicas {
-        cautions.push(format!(
-            "the keyspace {keyspace} has {replicas} replica(s): while one of its nodes is down, the lists there can be \
-             neither read nor written; have 3 (ALTER KEYSPACE, then a full repair)"
-        ));
-    }
-    let (reads, writes) = (read.needs_of(replicas), write.needs_of(replicas));
-    if reads + writes <= replicas {
-        cautions.push(format!(
-            "items.cql.read_consistency {} and write_consistency {} ask {reads} and {writes} of {replicas} replicas: a read \
-             may miss what was acknowledged before it, and a removal what it was to remove; LOCAL_QUORUM for both does not",
-            read.as_str(),
-            write.as_str(),
-        ));
-    }
-    cautions
-}
-
-/// All rows of a small query.
-pub async fn select<R>(
-    session: &Session,
-    text: &str,
-    values: impl SerializeRow,
-    consistency: Consistency,
-) -> Result<Vec<R>, StoreError>
-where
-    R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
-{
-    let result = session.query_unpaged(query(text, consistency), values).await.map_err(|error| failed(&error))?;
-    let rows = result.into_rows_result().map_err(|_| damaged_row())?;
-    rows.rows::<R>().map_err(|_| damaged_row())?.collect::<Result<_, _>>().map_err(|_| damaged_row())
-}
-
-fn failed(error: &ExecutionError) -> StoreError {
-    Failure::of(error, false).error
-}
-
-/// A query outside the list operations. It is bounded by itself, since it has no deadline.
-pub fn query(text: &str, consistency: Consistency) -> Statement {
-    let mut statement = Statement::new(text);
-    statement.set_consistency(consistency.of_driver());
-    statement.set_request_timeout(Some(QUERY_TIMEOUT));
-    statement
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, HashMap};
+
     use super::*;
+    use crate::items::cql::found::FoundIndex;
 
     fn index(target: &str, kind: &str) -> FoundIndex {
         FoundIndex { kind: kind.to_owned(), options: HashMap::from([("target".to_owned(), target.to_owned())]) }
@@ -483,24 +224,6 @@ mod tests {
         let mut other = whole();
         other.columns.push("weight regular -1 int none".to_owned());
         assert!(matches!(other.state(Dialect::Cassandra), SchemaState::Foreign { .. }), "nobody has added that");
-    }
-
-    #[test]
-    fn what_gives_up_a_promise_is_cautioned_of() {
-        let cautions = |read_consistency, write_consistency, replicas, simple| {
-            let options = CqlOptions { read_consistency, write_consistency, ..CqlOptions::default() };
-            cautions_of(&options, replicas, simple)
-        };
-        let quorum = Consistency::LocalQuorum;
-        assert_eq!(cautions(quorum, quorum, 3, false), Vec::<String>::new());
-        for replicas in [1, 2] {
-            let told = cautions(quorum, quorum, replicas, false);
-            assert!(told.len() == 1 && told[0].contains(&format!("{replicas} replica(s)")), "{told:?}");
-        }
-        let weak = cautions(Consistency::One, quorum, 3, false);
-        assert!(weak.len() == 1 && weak[0].contains("read_consistency ONE"), "{weak:?}");
-        assert_eq!(cautions(Consistency::One, Consistency::All, 3, false), Vec::<String>::new());
-        assert!(cautions(quorum, quorum, 3, true)[0].contains("SimpleStrategy"));
     }
 
     #[test]

@@ -6,39 +6,42 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use scylla::client::session::Session;
-use scylla::errors::{ConnectionPoolError, ExecutionError};
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
+use tokio::task::AbortHandle;
 
 use super::coalesce::{Query, Reads};
 use super::connect::Completeness;
 use super::dialect::Dialect;
 use super::error::NO_INDEX;
-use super::gate::{Gate, Reach};
+use super::found::{self, Found};
+use super::gate::Gate;
 use super::options::{Consistency, CqlOptions};
 use super::permits::{Permit, Permits};
+use super::replicas::{cautions, check_replicas, replicas_in};
 use super::retry::{Attempts, Request};
-use super::schema::{self, Found, IndexTrouble, SchemaState, check_replicas, query, replicas_in};
+use super::schema::{IndexTrouble, SchemaState};
 use super::statements::{Prepared, Statement};
 use super::store::Shared;
 use super::turns::Turns;
+use super::view::Contact;
 use super::watch::{Seen, Watch};
 use super::write_clock::WriteClock;
-use super::{add, connect, get, remove, statements};
+use super::{add, connect, get, lookout, remove, statements};
 use crate::domain::{ListKey, NewItem};
 use crate::items::{ItemPage, ItemSession, Operation, Range, StoreError};
 
 /// How often a session's reads look at write timestamps.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a session looks whether it reaches the cluster.
-const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a session looks at the index of values while something is wrong with it.
+const INDEX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a session that opens waits for its search by value.
 const FIND_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -54,16 +57,17 @@ pub struct Core {
     pub removals: Turns,
     pub reads: Arc<Reads>,
     find: OnceCell<PreparedStatement>,
+    index_looked_at: tokio::sync::Mutex<Option<Instant>>,
     options: CqlOptions,
     dialect: Dialect,
     datacenter: String,
-    gate: Gate,
-    watch: Arc<Watch>,
+    pub gate: Gate,
+    pub watch: Arc<Watch>,
 }
 
 impl Core {
     /// The search by value. While something is wrong with its index it is refused, and the index looked at
-    /// again each time.
+    /// again now and then, by one removal for all: such a look has no permit.
     pub async fn find(&self, deadline: tokio::time::Instant) -> Result<PreparedStatement, StoreError> {
         if self.watch.index_trouble().is_none()
             && let Some(find) = self.find.get()
@@ -71,7 +75,14 @@ impl Core {
             return Ok(find.clone());
         }
         let finding = async {
-            let trouble = schema::index_trouble(&self.driver, &self.options.keyspace, self.dialect).await?;
+            let mut looked_at = self.index_looked_at.lock().await;
+            match (self.watch.index_trouble(), *looked_at) {
+                (Some(trouble), Some(at)) if at.elapsed() < INDEX_LOOK_INTERVAL => {
+                    return Err(connect::unavailable(trouble));
+                }
+                _ => *looked_at = Some(Instant::now()),
+            }
+            let trouble = found::index_trouble(&self.driver, &self.options.keyspace, self.dialect).await?;
             let trouble = trouble.map(|trouble| trouble.to_string());
             self.watch.index_is(trouble.clone());
             if let Some(trouble) = trouble {
@@ -87,41 +98,38 @@ impl Core {
         }
     }
 
-    /// Refuses an operation for which no node is there.
+    /// Refuses an operation for which no node is there, before it takes anything.
     fn admit(&self) -> Result<(), StoreError> {
-        let admitted = self.gate.admit(|| self.reach());
+        let admitted = self.gate.admit(|| self.reaches_a_node());
         if admitted.is_err() {
             self.watch.refused();
         }
         admitted
     }
 
-    fn reach(&self) -> Reach {
-        let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
-        let mut reach = Reach::None;
-        for node in cluster.get_nodes_info().iter().filter(|node| node.is_connected()) {
-            if !health.is_suspect(node.host_id) {
-                return Reach::Some;
-            }
-            if health.may_probe(node.host_id, Instant::now()) {
-                reach = Reach::Probe;
-            }
+    /// A permit for an operation that was admitted. One that had to wait may find the cluster gone.
+    pub async fn permit(&self, deadline: tokio::time::Instant) -> Result<Permit, StoreError> {
+        if let Some(permit) = self.permits.try_take() {
+            return Ok(permit);
         }
-        reach
+        let permit = self.permits.take(Some(deadline)).await.map_err(|error| self.cause_of(error))?;
+        self.admit().map(|()| permit)
     }
 
-    /// Finds out why no node can be connected to. The driver has nowhere to send this, and says so at once.
-    async fn ask_why(&self) {
-        if self.driver.get_cluster_state().get_nodes_info().iter().any(|node| node.is_connected()) {
-            return;
+    /// That permits are all taken has a cause of its own where nodes hold them and do not answer.
+    fn cause_of(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Overloaded { .. } if self.gate.is_shut() => {
+                self.watch.refused();
+                self.gate.refusal()
+            }
+            other => other,
         }
-        let asked = self.driver.query_unpaged(query("SELECT key FROM system.local", Consistency::One), ());
-        if let Ok(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken {
-            last_connection_error, ..
-        }))) = tokio::time::timeout(WATCH_INTERVAL, asked).await
-        {
-            self.gate.because(connect::why_no_connection(&last_connection_error));
-        }
+    }
+
+    fn reaches_a_node(&self) -> bool {
+        let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
+        cluster.get_nodes_info().iter().any(|node| node.is_connected() && !health.is_suspect(node.host_id))
     }
 
     pub fn request(&self, statement: Statement, op: &Operation) -> Request {
@@ -130,13 +138,18 @@ impl Core {
 }
 
 impl Seen for Core {
-    fn nodes(&self) -> Vec<(SocketAddr, bool)> {
+    fn nodes(&self) -> Vec<(SocketAddr, Contact)> {
         let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
         let nodes = cluster.get_nodes_info().iter();
         let ours = nodes.filter(|node| node.datacenter.as_deref() == Some(&self.datacenter));
         ours.map(|node| {
             let address = SocketAddr::new(node.address.ip(), node.address.port());
-            (address, node.is_connected() && !health.is_suspect(node.host_id))
+            let contact = match (node.is_connected(), health.is_suspect(node.host_id)) {
+                (false, _) => Contact::Gone,
+                (true, true) => Contact::Silent,
+                (true, false) => Contact::Answers,
+            };
+            (address, contact)
         })
         .collect()
     }
@@ -150,23 +163,16 @@ impl Seen for Core {
     }
 }
 
-/// Looks all the time whether a session reaches the cluster, for as long as it is open.
-async fn keep_watch(core: Weak<Core>) {
-    loop {
-        tokio::time::sleep(WATCH_INTERVAL).await;
-        let Some(core) = core.upgrade() else { return };
-        let reached = core.nodes().iter().any(|(_, reached)| *reached);
-        core.gate.note(reached, Instant::now());
-        if !reached && core.gate.why().is_none() {
-            core.ask_why().await;
-        }
-        core.watch.look(Instant::now());
-    }
-}
-
 /// A session with the cluster.
 pub struct CqlSession {
     core: Arc<Core>,
+    lookout: AbortHandle,
+}
+
+impl Drop for CqlSession {
+    fn drop(&mut self) {
+        self.lookout.abort();
+    }
 }
 
 impl CqlSession {
@@ -178,7 +184,9 @@ impl CqlSession {
         let (datacenter, dialect, index_trouble) = check(&driver, shared).await?;
         let prepared = Prepared::prepare(&driver, options, dialect).await.map_err(|error| {
             tracing::debug!(%error, "cannot prepare the statements");
-            connect::unavailable("the cluster refuses to prepare the statements".to_owned())
+            let reason = "the cluster does not prepare the statements: may this login read and write the table \
+                          list_items, and does it answer?";
+            connect::unavailable(reason.to_owned())
         })?;
         shared.metrics.watch.index_is(index_trouble.map(|trouble| trouble.to_string()));
         let permits = shared.permits.of_a_session(options);
@@ -201,6 +209,7 @@ impl CqlSession {
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             permits,
             find: OnceCell::new(),
+            index_looked_at: tokio::sync::Mutex::default(),
             options: options.clone(),
             dialect,
             datacenter: datacenter.to_owned(),
@@ -210,10 +219,10 @@ impl CqlSession {
         let core = Arc::new(core);
         let seen: Arc<dyn Seen> = Arc::clone(&core) as _;
         core.watch.opened(Arc::downgrade(&seen));
-        tokio::spawn(keep_watch(Arc::downgrade(&core)));
+        let lookout = tokio::spawn(lookout::look_out(Arc::clone(&core))).abort_handle();
         // So that the first removal need not; what is wrong is known by now, and said.
         let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core })
+        Ok(Self { core, lookout })
     }
 
     /// Runs a write to its end, whether or not somebody still waits for it.
@@ -249,7 +258,7 @@ async fn check<'a>(
         state if state.is_served() => {
             if !shared.cautioned.swap(true, Ordering::Relaxed) {
                 let newer = matches!(state, SchemaState::NewerServed { .. }).then(|| state.to_string());
-                for caution in schema::cautions(options, &cluster, datacenter).into_iter().chain(newer) {
+                for caution in cautions(options, &cluster, datacenter).into_iter().chain(newer) {
                     tracing::warn!("{caution}");
                 }
             }
@@ -270,7 +279,7 @@ impl ItemSession for CqlSession {
             let core = Arc::clone(&core);
             async move { get::get(&core, &op, &query.list, &query.range, permit).await }
         };
-        self.core.reads.read(op, query, send).await
+        self.core.reads.read(op, query, send).await.map_err(|error| self.core.cause_of(error))
     }
 
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {

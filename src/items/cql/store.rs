@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use prometheus::Registry;
 use tokio::sync::Semaphore;
 
+use super::budget::RetryBudget;
 use super::connect::Tls;
 use super::datacenter::LocalDatacenter;
 use super::inspect::Fitness;
 use super::metrics::CqlMetrics;
 use super::options::CqlOptions;
 use super::permits::PermitsOfAll;
-use super::retry::RetryBudget;
 use super::schema::SchemaState;
 use super::session::CqlSession;
 use super::skew::SkewGauge;
@@ -98,14 +98,18 @@ impl ItemStore for CqlStore {
         Ok(())
     }
 
+    /// Attempts that nobody waits for any more are requests all the same.
+    async fn idle(&self) {
+        self.shared.permits.idle().await;
+    }
+
     fn permits(&self) -> Option<(PermitCounts, u64)> {
         Some(self.shared.permits.counts())
     }
 
     fn warning(&self) -> Option<String> {
-        let watch = &self.shared.metrics.watch;
         let warnings: Vec<_> =
-            [watch.view().warning(), watch.index_trouble(), self.skew_warning()].into_iter().flatten().collect();
+            [self.shared.metrics.watch.warning(), self.skew_warning()].into_iter().flatten().collect();
         (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 }

@@ -1,0 +1,64 @@
+//! What reads of one query have in common, and what each of them is given of one answer.
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::domain::{ListKey, Timestamp, Ttl};
+use crate::items::{ItemPage, Operation, Range, StoreError};
+
+/// What identical reads have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Query {
+    pub list: ListKey,
+    pub ttl: Ttl,
+    pub range: Range,
+}
+
+/// What a request found.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub page: ItemPage,
+    /// The timestamp of the item because of which `page.more` is set.
+    pub next: Option<Timestamp>,
+}
+
+impl Answer {
+    /// The answer for a caller to whom older items are not visible.
+    fn visible_from(mut self, oldest: Timestamp) -> ItemPage {
+        let items = &mut self.page.items;
+        if items.last().is_some_and(|last| last.timestamp < oldest) {
+            items.truncate(items.partition_point(|item| item.timestamp >= oldest));
+        }
+        self.page.more &= self.next.is_some_and(|next| next >= oldest);
+        self.page
+    }
+}
+
+/// A read that waits for its answer.
+#[derive(Debug)]
+pub struct Member {
+    pub now: Timestamp,
+    pub deadline: Instant,
+    pub answer: oneshot::Sender<Result<ItemPage, StoreError>>,
+}
+
+/// The operation that serves all of these: as early as the earliest, and until the last deadline.
+pub fn joint(members: &[Member], ttl: Ttl) -> Option<Operation> {
+    let now = members.iter().map(|member| member.now).min()?;
+    let deadline = members.iter().map(|member| member.deadline).max()?;
+    Some(Operation { now, ttl, deadline })
+}
+
+/// Gives each what it may see; the last one without a copy.
+pub fn deliver(mut members: Vec<Member>, ttl: Ttl, outcome: Result<Answer, StoreError>) {
+    let Some(last) = members.pop() else {
+        return;
+    };
+    let give = |member: Member, outcome: Result<Answer, StoreError>| {
+        let oldest = ttl.visible_from(member.now);
+        // One that has given up needs no answer.
+        let _ = member.answer.send(outcome.map(|answer| answer.visible_from(oldest)));
+    };
+    members.into_iter().for_each(|member| give(member, outcome.clone()));
+    give(last, outcome);
+}

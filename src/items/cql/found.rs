@@ -1,0 +1,152 @@
+//! What stands in the keyspace, read from the cluster's own tables and our record. It must never change
+//! anything; `schema.rs` judges it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use scylla::client::session::Session;
+
+use super::dialect::Dialect;
+use super::options::Consistency;
+use super::query::select;
+use super::schema::{INDEX, IndexTrouble, TABLE};
+use crate::items::StoreError;
+
+const RECORD: &str = "schema_migrations";
+const COMPATIBILITY: &str = "schema_compatibility";
+
+/// What was found in the keyspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    pub keyspace: bool,
+    /// `name kind position type order` of each column of the items' table, sorted; empty without.
+    pub columns: Vec<String>,
+    pub index: Option<FoundIndex>,
+    pub record: bool,
+    /// The numbers of the applied files, sorted.
+    pub applied: Vec<i32>,
+    /// Of each applied file that says so, the number that a program must know to serve what it made.
+    pub served_from: BTreeMap<i32, i32>,
+    pub default_ttl_secs: Option<i32>,
+}
+
+/// An index as `system_schema.indexes` describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundIndex {
+    pub kind: String,
+    pub options: HashMap<String, String>,
+}
+
+impl FoundIndex {
+    /// What is wrong with it, if something is.
+    ///
+    /// Cassandra writes the column's name as the target, and the class of an index that is not its own
+    /// "2i"; ScyllaDB writes the target of a local index as JSON of its partition key and the column.
+    pub fn trouble(&self, dialect: Dialect) -> Option<IndexTrouble> {
+        let target = self.options.get("target").map(String::as_str).unwrap_or_default();
+        let right = match dialect {
+            Dialect::Cassandra => {
+                target.trim_matches('"') == "value"
+                    && self.kind == "COMPOSITES"
+                    && !self.options.contains_key("class_name")
+            }
+            Dialect::Scylla => serde_json::from_str::<LocalTarget>(target)
+                .is_ok_and(|target| target.pk == ["feature_key", "entity_id"] && target.ck == ["value"]),
+        };
+        let class = self.options.get("class_name").map(|class| format!(", of the class {class}")).unwrap_or_default();
+        (!right).then(|| IndexTrouble::Wrong(format!("on {target}{class}")))
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct LocalTarget {
+    pk: Vec<String>,
+    ck: Vec<String>,
+}
+
+/// Looks at the index of values alone.
+pub async fn index_trouble(
+    session: &Session,
+    keyspace: &str,
+    dialect: Dialect,
+) -> Result<Option<IndexTrouble>, StoreError> {
+    Ok(match read_index(session, keyspace).await? {
+        Some(found) => found.trouble(dialect),
+        None => Some(IndexTrouble::Missing),
+    })
+}
+
+async fn read_index(session: &Session, keyspace: &str) -> Result<Option<FoundIndex>, StoreError> {
+    let indexes: Vec<(String, String, HashMap<String, String>)> = select(
+        session,
+        "SELECT index_name, kind, options FROM system_schema.indexes WHERE keyspace_name = ? AND table_name = ?",
+        (keyspace, TABLE),
+        Consistency::One,
+    )
+    .await?;
+    let found = indexes.into_iter().find(|(name, ..)| name == INDEX);
+    Ok(found.map(|(_, kind, options)| FoundIndex { kind, options }))
+}
+
+impl Found {
+    /// Reads the schema, and the record of it at `consistency`.
+    pub async fn read(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Self, StoreError> {
+        let keyspaces: Vec<(String,)> = select(
+            session,
+            "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?",
+            (keyspace,),
+            Consistency::One,
+        )
+        .await?;
+        if keyspaces.is_empty() {
+            return Ok(Self::default());
+        }
+        let tables: Vec<(String, Option<i32>)> = select(
+            session,
+            "SELECT table_name, default_time_to_live FROM system_schema.tables WHERE keyspace_name = ?",
+            (keyspace,),
+            Consistency::One,
+        )
+        .await?;
+        let columns: Vec<(String, String, i32, String, String)> = select(
+            session,
+            "SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = \
+             ? AND table_name = ?",
+            (keyspace, TABLE),
+            Consistency::One,
+        )
+        .await?;
+        let index = read_index(session, keyspace).await?;
+        let record = tables.iter().any(|(name, _)| name == RECORD);
+        let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
+        let numbered = tables.iter().any(|(name, _)| name == COMPATIBILITY);
+        let served_from = if numbered {
+            let text = format!("SELECT version, served_from FROM \"{keyspace}\".{COMPATIBILITY}");
+            let rows: Vec<(i32, Option<i32>)> = select(session, &text, (), consistency).await?;
+            rows.into_iter().filter_map(|(version, from)| Some((version, from?))).collect()
+        } else {
+            BTreeMap::new()
+        };
+        let mut columns: Vec<String> = columns
+            .into_iter()
+            .map(|(name, kind, position, type_name, order)| format!("{name} {kind} {position} {type_name} {order}"))
+            .collect();
+        columns.sort_unstable();
+        Ok(Self {
+            keyspace: true,
+            columns,
+            index,
+            record,
+            applied,
+            served_from,
+            default_ttl_secs: tables.into_iter().find(|(name, _)| name == TABLE).and_then(|(_, ttl)| ttl),
+        })
+    }
+
+    async fn applied(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Vec<i32>, StoreError> {
+        let text = format!("SELECT version FROM \"{keyspace}\".{RECORD}");
+        let rows: Vec<(i32,)> = select(session, &text, (), consistency).await?;
+        let mut applied: Vec<i32> = rows.into_iter().map(|(version,)| version).collect();
+        applied.sort_unstable();
+        Ok(applied)
+    }
+}
