@@ -15,5 +15,6 @@ mod million;
 mod opening;
 mod operations;
 mod overlap;
+mod reading;
 mod sim_disk;
 mod ties;

@@ -76,6 +76,9 @@ struct State {
     write_fault: Option<(Vec<u8>, WriteFault)>,
     writes_fail: bool,
     data_files_held: bool,
+    data_reads_held: bool,
+    /// Reads of data files, but for those of merges.
+    data_reads: u64,
     syncs_held: bool,
     links_fail: bool,
     locked: BTreeSet<PathBuf>,
@@ -204,6 +207,8 @@ impl SimDisk {
             write_fault: None,
             writes_fail: false,
             data_files_held: false,
+            data_reads_held: false,
+            data_reads: 0,
             syncs_held: false,
             locked: BTreeSet::new(),
             ..state
@@ -320,6 +325,17 @@ impl SimDisk {
         self.1.notify_all();
     }
 
+    /// Lets nothing be read from data files until it is told otherwise: whoever tries waits.
+    pub fn hold_data_reads(&self, held: bool) {
+        self.state().data_reads_held = held;
+        self.1.notify_all();
+    }
+
+    /// How often data files were read, but for merges.
+    pub fn data_reads(&self) -> u64 {
+        self.state().data_reads
+    }
+
     /// Lets no sync of a file return until what this returns is dropped.
     pub fn hold_syncs(&self) -> HeldSyncs {
         self.state().syncs_held = true;
@@ -366,6 +382,11 @@ impl SimDisk {
 struct SimFile {
     disk: SimDisk,
     inode: u64,
+    is_data_file: bool,
+}
+
+fn is_data_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "items")
 }
 
 fn not_found() -> io::Error {
@@ -395,7 +416,7 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.state();
-        while state.data_files_held && path.extension().is_some_and(|extension| extension == "items") {
+        while state.data_files_held && is_data_file(path) {
             state = self.1.wait(state).unwrap();
         }
         state.need_dir(path.parent().unwrap())?;
@@ -407,12 +428,12 @@ impl Disk for SimDisk {
         state.next_inode += 1;
         state.inodes.insert(inode, Inode::default());
         state.change_name(NameChange::Set(path.to_owned(), Node::File(inode)));
-        Ok(Arc::new(SimFile { disk: self.clone(), inode }))
+        Ok(Arc::new(SimFile { disk: self.clone(), inode, is_data_file: is_data_file(path) }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let inode = self.state().file(path)?;
-        Ok(Arc::new(SimFile { disk: self.clone(), inode }))
+        Ok(Arc::new(SimFile { disk: self.clone(), inode, is_data_file: is_data_file(path) }))
     }
 
     fn open_read_only(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -478,7 +499,13 @@ impl Disk for SimDisk {
 
 impl DiskFile for SimFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let state = self.disk.state();
+        let mut state = self.disk.state();
+        if self.is_data_file && std::thread::current().name() != Some("items-compact") {
+            while state.data_reads_held {
+                state = self.disk.1.wait(state).unwrap();
+            }
+            state.data_reads += 1;
+        }
         let offset = usize::try_from(offset).unwrap();
         let bytes = state.inodes[&self.inode].present.get(offset..offset + buffer.len());
         buffer.copy_from_slice(bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?);

@@ -17,8 +17,8 @@ use crate::domain::{Belonging, StoreId};
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_PREFIX: &str = "liststore items ";
-/// Since 2 there is a store that the items belong to.
-const FORMAT_NUMBER: u32 = 2;
+/// Since 2 there is a store that the items belong to, since 3 data files have filters.
+const FORMAT_NUMBER: u32 = 3;
 /// Used segments that are kept at a start.
 const SPARES_MAX: usize = 3;
 
@@ -70,14 +70,14 @@ impl Directory {
         Ok((lock, Self { dir: dir.to_owned(), names, format, manifest }))
     }
 
-    /// Takes the items into a store, if it is not theirs yet. The next segment of the log, and the next
-    /// data file, say so.
+    /// Notes the present format, and takes the items into a store, if it is not theirs yet. The next
+    /// segment of the log, and the next data file, say so.
     pub fn join(&mut self, disk: &dyn Disk, store: Option<StoreId>, next_segment: u32) -> Result<(), OpenError> {
-        let (Some(id), None) = (store, self.manifest.owner) else { return Ok(()) };
-        // A release that knows no stores refuses it from here on.
+        // A release that knows no stores, or no filters, refuses it from here on.
         if self.format < FORMAT_NUMBER {
             write_format(disk, &self.dir).map_err(cannot_write(&self.dir))?;
         }
+        let (Some(id), None) = (store, self.manifest.owner) else { return Ok(()) };
         self.manifest.owner = Some(Owner { id, from_segment: next_segment, from_file: self.manifest.next_file });
         self.manifest.store(disk, &self.dir).map_err(cannot_write(&self.dir))
     }

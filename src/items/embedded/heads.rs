@@ -21,6 +21,7 @@ use super::list_id::{BorrowedListId, ListId};
 use super::merge::{MemorySource, Merge, Source};
 use super::page;
 use super::pending::Change;
+use super::read::Turn;
 use super::row::{self, RowBuilder};
 use crate::domain::{Timestamp, Ttl};
 use crate::items::{ItemPage, Operation, Peeked, Provenance, Range, RenderedPage};
@@ -185,13 +186,27 @@ impl Heads {
     }
 }
 
-impl Head {
-    /// Takes the first items that a merge of the whole list yields.
-    pub fn read(merge: &mut Merge<'_>, wanted: usize) -> Result<Self, ReadError> {
-        let mut builder = RowBuilder::default();
+/// Reads a list's head from a merge of the whole list: its first items.
+pub struct HeadReader {
+    merge: Merge<'static>,
+    builder: RowBuilder,
+    wanted: usize,
+}
+
+impl HeadReader {
+    pub fn new(merge: Merge<'static>, wanted: usize) -> Self {
+        Self { merge, builder: RowBuilder::default(), wanted }
+    }
+
+    /// Goes on until the head is read, or the turn is over: then `None`.
+    pub fn turn(&mut self, turn: &mut Turn) -> Result<Option<Head>, ReadError> {
+        let Self { merge, builder, wanted } = self;
         while let Some((entry, source)) = merge.current() {
+            if !turn.goes_on(source.value()) {
+                return Ok(None);
+            }
             if !entry.deleted {
-                if is_full(&builder, wanted, source.value().len()) {
+                if is_full(builder, *wanted, source.value().len()) {
                     break;
                 }
                 builder.push(entry.timestamp, entry.expires_at, false, source.value());
@@ -200,9 +215,11 @@ impl Head {
         }
         let complete = merge.current().is_none();
         let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
-        Ok(Self { row: builder.finish(), count, wanted, complete, kept: None })
+        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, complete, kept: None }))
     }
+}
 
+impl Head {
     /// The page that was asked for, if it is all in here.
     pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
         page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
@@ -292,7 +309,8 @@ mod tests {
 
     fn head(times: &[u64]) -> Head {
         let source: Box<dyn Source> = Box::new(MemorySource::new(row(times)).unwrap());
-        Head::read(&mut Merge::new(vec![source]), ITEMS_MIN).unwrap()
+        let mut reader = HeadReader::new(Merge::new(vec![source]), ITEMS_MIN);
+        reader.turn(&mut Turn::new()).unwrap().unwrap()
     }
 
     /// The timestamps that a get sees, if the list's head is known.

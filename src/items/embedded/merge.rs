@@ -10,8 +10,8 @@ use super::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 use super::seek::{HeldRow, Start};
 
 /// Items of one list in the list's order: newest first, equal timestamps by the digest's text,
-/// descending.
-pub trait Source {
+/// descending. A read that takes turns goes on on another thread.
+pub trait Source: Send {
     /// The row that the source stands in; one at its end past the source's end.
     fn row(&self) -> &RowCursor;
 

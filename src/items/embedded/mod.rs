@@ -35,6 +35,7 @@ mod page;
 mod pending;
 mod pool;
 mod queue;
+mod read;
 mod row;
 mod seek;
 mod session;

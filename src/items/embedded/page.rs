@@ -6,6 +6,7 @@ use crate::items::{ItemPage, Operation, Range};
 
 use super::error::ReadError;
 use super::merge::Merge;
+use super::read::Turn;
 use super::row::{Entry, RowCursor};
 use super::seek::Start;
 
@@ -24,9 +25,9 @@ pub fn is_visible(op: &Operation, entry: &Entry) -> bool {
 }
 
 /// Collects a page from items that are offered in the list's order.
-pub struct PageBuilder<'a> {
-    op: &'a Operation,
-    range: &'a Range,
+pub struct PageBuilder {
+    op: Operation,
+    range: Range,
     floor: u64,
     start: Start,
     value_bytes: usize,
@@ -35,12 +36,12 @@ pub struct PageBuilder<'a> {
     holds_until: u64,
 }
 
-impl<'a> PageBuilder<'a> {
-    pub fn new(op: &'a Operation, range: &'a Range) -> Self {
+impl PageBuilder {
+    pub fn new(op: &Operation, range: &Range) -> Self {
         let floor = op.ttl.visible_from(op.now).max(range.min_timestamp).as_nanos();
         Self {
-            op,
-            range,
+            op: *op,
+            range: *range,
             floor,
             start: Start::of(range),
             value_bytes: 0,
@@ -54,7 +55,7 @@ impl<'a> PageBuilder<'a> {
         if entry.timestamp < self.floor {
             return Next::Done;
         }
-        if self.start.is_behind(row) || !is_visible(self.op, entry) {
+        if self.start.is_behind(row) || !is_visible(&self.op, entry) {
             return Next::Wanted;
         }
         let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp) else { return Next::Wanted };
@@ -73,21 +74,24 @@ impl<'a> PageBuilder<'a> {
         Next::Wanted
     }
 
-    pub fn finish(self) -> ItemPage {
-        self.page
+    /// The page, once it is whole.
+    pub fn take(&mut self) -> ItemPage {
+        std::mem::take(&mut self.page)
     }
 }
 
-/// Reads a page from all that is stored of a list.
-pub fn from_merge(op: &Operation, range: &Range, mut merge: Merge<'_>) -> Result<ItemPage, ReadError> {
-    let mut builder = PageBuilder::new(op, range);
+/// Adds to a page from all that is stored of a list, until it is whole or the turn is over.
+pub fn add_from(merge: &mut Merge<'_>, builder: &mut PageBuilder, turn: &mut Turn) -> Result<Next, ReadError> {
     while let Some((entry, source)) = merge.current() {
+        if !turn.goes_on(source.value()) {
+            return Ok(Next::Wanted);
+        }
         if builder.offer(entry, source.row()) == Next::Done {
             break;
         }
         merge.advance()?;
     }
-    Ok(builder.finish())
+    Ok(Next::Done)
 }
 
 /// Reads a page from one row, and tells until when it holds if nothing is written. `None` if the row

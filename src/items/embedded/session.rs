@@ -6,16 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::engine::Engine;
-use super::error::ReadError;
 use super::gate::Gate;
-use super::heads::{self, Head};
+use super::heads;
 use super::list_id::{BorrowedListId, ListId};
-use super::page;
 use super::pending::Change;
 use super::queue::Part;
-use super::row::{self, RowBuilder};
+use super::read::{Found, PageRead, ValueSearch};
+use super::row;
 use super::seek::Start;
-use super::tables::{InMemory, View};
 use crate::domain::{ListKey, NewItem};
 use crate::items::{Done, ItemPage, ItemSession, Operation, Range, StoreError, ToAwait};
 
@@ -76,15 +74,23 @@ impl ItemSession for EmbeddedSession {
             (view, in_memory)
         });
         let inline = in_memory.bytes <= INLINE_BYTES_MAX && (in_memory.hides_files || !view.has_files_for(&list));
-        let (op, range, shared) = (*op, *range, engine.clone());
-        let read = move || {
-            let (page, head) = read_page(&view, &in_memory, &list, &op, &range)?;
-            if let Some(head) = head {
-                shared.heads.fill(&list, seen, head);
-            }
-            Ok::<_, ReadError>(page)
+        let mut read = PageRead::new(view, in_memory, list.clone(), *op, *range);
+        let shared = engine.clone();
+        let mut turn = move || {
+            let read = read.turn().transpose()?;
+            Some(read.map(|(page, head)| {
+                head.into_iter().for_each(|head| shared.heads.fill(&list, seen, head));
+                page
+            }))
         };
-        Ok(if inline { read()? } else { engine.pool.run(op.deadline, read).await?? })
+        if inline {
+            loop {
+                if let Some(page) = turn() {
+                    return Ok(page?);
+                }
+            }
+        }
+        Ok(engine.pool.run(op.deadline, turn).await??)
     }
 
     async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
@@ -113,9 +119,8 @@ impl ItemSession for EmbeddedSession {
         let _pass = self.gate.alone(&list, op.deadline).await?;
         // What passed the gate before may still be queued.
         queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
-        let (view, operation, value, scanned) = (self.engine.tables.view(), *op, value.to_vec(), list.clone());
-        let find = move || find_value(&view, &scanned, &operation, &value);
-        let found = self.engine.pool.run(op.deadline, find).await??;
+        let mut search = ValueSearch::new(self.engine.tables.view(), list.clone(), *op, value.to_vec());
+        let found = self.engine.pool.run(op.deadline, move || search.turn().transpose()).await??;
         if found.deleted.count() == 0 {
             return Ok(0);
         }
@@ -134,46 +139,4 @@ impl ItemSession for EmbeddedSession {
 
 fn oldest_of(items: &[NewItem]) -> u64 {
     items.iter().map(|item| item.timestamp.as_nanos()).min().unwrap_or(0)
-}
-
-/// Reads a page, and the list's head if the page begins at the newest item.
-fn read_page(
-    view: &View,
-    in_memory: &InMemory,
-    list: &ListId,
-    op: &Operation,
-    range: &Range,
-) -> Result<(ItemPage, Option<Head>), ReadError> {
-    let mut head = None;
-    if let Some(wanted) = heads::wanted_for(range, op) {
-        let mut merge = view.merge(list, &Start::NEWEST, in_memory)?;
-        let read = Head::read(&mut merge, wanted)?;
-        if let Some(page) = read.page(op, range) {
-            return Ok((page, Some(read)));
-        }
-        head = Some(read);
-    }
-    let merge = view.merge(list, &Start::of(range), in_memory)?;
-    Ok((page::from_merge(op, range, merge)?, head))
-}
-
-/// The items of a value: a row that deletes them.
-struct Found {
-    deleted: RowBuilder,
-    visible: u64,
-    oldest: u64,
-}
-
-fn find_value(view: &View, list: &ListId, op: &Operation, value: &[u8]) -> Result<Found, ReadError> {
-    let mut found = Found { deleted: RowBuilder::default(), visible: 0, oldest: 0 };
-    let mut merge = view.merge(list, &Start::NEWEST, &view.in_memory(list, u64::MAX))?;
-    while let Some((entry, source)) = merge.current() {
-        if !entry.deleted && source.value() == value {
-            found.deleted.push(entry.timestamp, 0, true, value);
-            found.visible += u64::from(page::is_visible(op, entry));
-            found.oldest = entry.timestamp;
-        }
-        merge.advance()?;
-    }
-    Ok(found)
 }

@@ -423,7 +423,7 @@ mod tests {
         let holding = std::thread::spawn(move || {
             let hold = move || {
                 busy.send(()).unwrap();
-                held.recv()
+                Some(held.recv())
             };
             block_on(engine.pool.run(Instant::now() + Duration::from_secs(60), hold)).unwrap()
         });

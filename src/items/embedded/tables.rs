@@ -82,8 +82,9 @@ impl View {
         found
     }
 
+    /// Whether files may hold anything of a list.
     pub fn has_files_for(&self, list: &ListId) -> bool {
-        !self.files.partition(partition_of(list.hash())).is_empty()
+        self.files.partition(partition_of(list.hash())).iter().any(|file| file.index.may_hold(list.hash()))
     }
 
     /// All that is stored of a list from `start` on.
@@ -265,8 +266,9 @@ mod tests {
     use super::super::disk::RealDisk;
     use super::super::file::{FileWriter, Pace};
     use super::super::options::ListHash;
-    use super::super::page;
+    use super::super::page::{self, Next, PageBuilder};
     use super::super::pending::Change;
+    use super::super::read::Turn;
     use super::super::row::{self, work};
     use super::super::seek::HeldRow;
     use super::*;
@@ -307,8 +309,10 @@ mod tests {
         let walk = || {
             loop {
                 let start = Start::of(&range);
-                let merge = view.merge(list, &start, &view.in_memory(list, start.ceiling)).unwrap();
-                let page = page::from_merge(&op, &range, merge).unwrap();
+                let mut merge = view.merge(list, &start, &view.in_memory(list, start.ceiling)).unwrap();
+                let mut read = PageBuilder::new(&op, &range);
+                while page::add_from(&mut merge, &mut read, &mut Turn::new()).unwrap() == Next::Wanted {}
+                let page = read.take();
                 met += page.items.len() as u64;
                 if !page.more {
                     return;

@@ -112,6 +112,9 @@ fn data_file(
         if partition_of(list.hash()) != partition || before.is_some_and(|before| before >= list) {
             return Err(wrong("a list stands where it should not").into());
         }
+        if !file.index.may_hold(list.hash()) {
+            return Err(wrong("its filter does not know a list that it holds").into());
+        }
         let mut source = ScanSource::new(&mut scan)?;
         while source.entry().is_some() {
             items += 1;

@@ -1,11 +1,12 @@
 //! The sparse index of a data file: for each block, its first list's hash, its first item's
-//! timestamp, and its place. Also the file's last bytes, which tell where the index is.
+//! timestamp, and its place; and the filter. Also the file's last bytes, which tell where the index is.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::super::codec::{u32_at, u64_at};
-use super::{FORMAT, FileId, MAGIC, Summary, TRAILER_LEN};
+use super::filter::Filter;
+use super::{FORMAT, FORMAT_WITHOUT_FILTER, FileId, MAGIC, Summary, TAIL_LEN, TRAILER_LEN};
 
 /// Bytes of a place in the index.
 const PLACE_LEN: usize = 24;
@@ -20,24 +21,58 @@ fn partition_point(end: usize, holds: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Index {
     hashes: Vec<u64>,
     newest: Vec<u64>,
     offsets: Vec<u64>,
     /// Where the last block ends.
     end: u64,
+    /// Older files have none.
+    filter: Option<Filter>,
 }
 
 impl Index {
+    /// Of a file without blocks.
+    pub fn new() -> Self {
+        let (hashes, newest, offsets) = Default::default();
+        Self { hashes, newest, offsets, end: 0, filter: Some(Filter::default()) }
+    }
+
+    /// Begins a block.
     pub fn push(&mut self, hash: u64, newest: u64, offset: u64) {
         self.hashes.push(hash);
         self.newest.push(newest);
         self.offsets.push(offset);
+        self.filter.iter_mut().for_each(Filter::begin_block);
     }
 
-    pub fn set_end(&mut self, end: u64) {
+    /// Notes a list that begins in the present block behind the block's first one.
+    pub fn push_list(&mut self, hash: u64) {
+        self.filter.iter_mut().for_each(|filter| filter.push(hash));
+    }
+
+    /// Notes where the last block ends.
+    pub fn finish(&mut self, end: u64) {
         self.end = end;
+        for numbers in [&mut self.hashes, &mut self.newest, &mut self.offsets] {
+            numbers.shrink_to_fit();
+        }
+        self.filter.iter_mut().for_each(Filter::shrink);
+    }
+
+    /// Whether the file may hold anything of a list of this hash. `false` is certain; `true` is wrong for
+    /// one list of some hundreds, or always where there is no filter.
+    pub fn may_hold(&self, hash: u64) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let block = partition_point(self.blocks(), |block| self.hashes[block] < hash);
+        let begins_a_block = self.hash(block) == Some(hash);
+        begins_a_block || block.checked_sub(1).is_some_and(|before| filter.may_begin_in(before, hash))
+    }
+
+    #[cfg(test)]
+    pub fn drop_filter(&mut self) {
+        self.filter = None;
     }
 
     pub fn blocks(&self) -> usize {
@@ -46,7 +81,7 @@ impl Index {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
-        (self.blocks() * PLACE_LEN) as u64
+        (self.blocks() * PLACE_LEN) as u64 + self.filter.as_ref().map_or(0, Filter::bytes)
     }
 
     /// Where a block begins and ends.
@@ -85,6 +120,13 @@ impl Index {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
         }
+        let mut format = FORMAT_WITHOUT_FILTER;
+        if let Some(filter) = &self.filter {
+            format = FORMAT;
+            filter.encode(&mut bytes);
+            let filter_len = (bytes.len() - self.blocks() * PLACE_LEN) as u64;
+            bytes.extend_from_slice(&filter_len.to_le_bytes());
+        }
         let Summary { partition, items, deleted, half_expired_at, collisions } = summary;
         let numbers = [self.end, self.blocks() as u64, id, *items, *deleted, *half_expired_at];
         for number in numbers {
@@ -92,7 +134,7 @@ impl Index {
         }
         bytes.extend_from_slice(&(*partition as u32).to_le_bytes());
         bytes.extend_from_slice(&u32::from(*collisions).to_le_bytes());
-        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&format.to_le_bytes());
         bytes.extend_from_slice(&tag.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
@@ -100,37 +142,42 @@ impl Index {
         bytes
     }
 
-    /// Where the index begins, according to the trailer of a file of so many bytes.
-    pub fn offset_of(trailer: &[u8], file_len: u64) -> Option<u64> {
-        let start = trailer.len().checked_sub(TRAILER_LEN)?;
-        let trailer = &trailer[start..];
+    /// Where the index begins, according to the last [`TAIL_LEN`] bytes of a file of so many bytes.
+    pub fn offset_of(tail: &[u8], file_len: u64) -> Option<u64> {
+        let trailer = tail.get(TAIL_LEN - TRAILER_LEN..)?;
         let (end, blocks) = (u64_at(trailer, 0)?, u64_at(trailer, 8)?);
-        let index_len = blocks.checked_mul(PLACE_LEN as u64)?;
+        let mut index_len = blocks.checked_mul(PLACE_LEN as u64)?;
+        if format_of(trailer)? != FORMAT_WITHOUT_FILTER {
+            index_len = index_len.checked_add(u64_at(tail, 0)?)?.checked_add(8)?;
+        }
         let sound = trailer.ends_with(&MAGIC[..4])
             && end.checked_add(index_len)?.checked_add(TRAILER_LEN as u64)? == file_len
             && end >= MAGIC.len() as u64;
         sound.then_some(end)
     }
 
-    /// The short form of the store that the file belongs to, from its trailer.
-    pub fn tag_of(trailer: &[u8]) -> Option<u32> {
-        u32_at(trailer, 60)
+    /// The short form of the store that the file belongs to, from its last bytes.
+    pub fn tag_of(tail: &[u8]) -> Option<u32> {
+        u32_at(tail, TAIL_LEN - TRAILER_LEN + 60)
     }
 
-    /// Reads index and trailer back.
+    /// Reads index, filter and trailer back.
     pub fn decode(bytes: &[u8], id: FileId) -> Option<(Self, Summary)> {
-        let (places, trailer) = bytes.split_at_checked(bytes.len().checked_sub(TRAILER_LEN)?)?;
+        let (rest, trailer) = bytes.split_at_checked(bytes.len().checked_sub(TRAILER_LEN)?)?;
         let checksum_at = bytes.len() - 8;
-        if u32_at(bytes, checksum_at)? != crc32c::crc32c(&bytes[..checksum_at])
-            || u64_at(trailer, 16)? != id
-            || u32_at(trailer, 56)? != FORMAT
-        {
+        if u32_at(bytes, checksum_at)? != crc32c::crc32c(&bytes[..checksum_at]) || u64_at(trailer, 16)? != id {
             return None;
         }
-        let mut index = Self { end: u64_at(trailer, 0)?, ..Self::default() };
-        for place in places.chunks_exact(PLACE_LEN) {
-            index.push(u64_at(place, 0)?, u64_at(place, 8)?, u64_at(place, 16)?);
-        }
+        let blocks = usize::try_from(u64_at(trailer, 8)?).ok()?;
+        let (places, rest) = rest.split_at_checked(blocks.checked_mul(PLACE_LEN)?)?;
+        let filter = match format_of(trailer)? {
+            FORMAT => Some(Filter::decode(rest.strip_suffix(rest.last_chunk::<8>()?)?, blocks)?),
+            FORMAT_WITHOUT_FILTER => None,
+            _ => return None,
+        };
+        let column = |at: usize| places.chunks_exact(PLACE_LEN).map(|place| u64_at(place, at)).collect::<Option<_>>();
+        let (hashes, newest): (Vec<u64>, Vec<u64>) = (column(0)?, column(8)?);
+        let index = Self { hashes, newest, offsets: column(16)?, end: u64_at(trailer, 0)?, filter };
         let in_order = index.offsets.is_sorted() && index.offsets.last().is_none_or(|last| *last < index.end);
         let summary = Summary {
             items: u64_at(trailer, 24)?,
@@ -141,4 +188,8 @@ impl Index {
         };
         (in_order && summary.partition < super::PARTITIONS).then_some((index, summary))
     }
+}
+
+fn format_of(trailer: &[u8]) -> Option<u32> {
+    u32_at(trailer, 56)
 }

@@ -1,12 +1,13 @@
 //! Data files: sorted, never changed once written, replaced by merging.
 //!
-//! A file is `magic, blocks, index, trailer`. A block is `entries, checksum`; an entry is a list (or
+//! A file is `magic, blocks, index, filter, trailer`. A block is `entries, checksum`; an entry is a list (or
 //! a mark that it is the same list as before), flags, and one row. Lists stand in the order of their
 //! hash, then of their bytes; the rows of a list newest first. The index has one place for every
-//! block and is held in memory.
+//! block, the filter two bytes for each list, and both are held in memory.
 
 use std::path::{Path, PathBuf};
 
+mod filter;
 mod index;
 mod reader;
 mod scan;
@@ -18,8 +19,11 @@ pub use scan::{Scan, ScanSource};
 pub use writer::{FileWriter, Pace};
 
 pub const MAGIC: [u8; 8] = *b"LISTITEM";
-pub const FORMAT: u32 = 1;
-pub const TRAILER_LEN: usize = 72;
+pub const FORMAT: u32 = 2;
+const FORMAT_WITHOUT_FILTER: u32 = 1;
+const TRAILER_LEN: usize = 72;
+/// The trailer, and the length of the filter in front of it.
+const TAIL_LEN: usize = TRAILER_LEN + 8;
 const CHECKSUM_LEN: usize = 4;
 /// A block ends before it grows beyond this, unless a single row is larger.
 const BLOCK_BYTES: usize = 4096;

@@ -13,7 +13,7 @@ use super::super::manifest::Owner;
 use super::super::merge::Source;
 use super::super::row::RowCursor;
 use super::super::seek::Start;
-use super::{CHECKSUM_LEN, FLAG_CLEARED, FileId, Index, MAGIC, Summary, TRAILER_LEN, block_checksum, file_path};
+use super::{CHECKSUM_LEN, FLAG_CLEARED, FileId, Index, MAGIC, Summary, TAIL_LEN, block_checksum, file_path};
 
 /// An open data file.
 pub struct DataFile {
@@ -58,16 +58,15 @@ impl DataFile {
             let mut buffer = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
             file.read_exact_at(&mut buffer, offset).map_err(OpenError::io("read", &path)).map(|()| buffer)
         };
-        if len < (MAGIC.len() + TRAILER_LEN) as u64 || read(0, MAGIC.len() as u64)? != MAGIC {
+        if len < TAIL_LEN as u64 || read(0, MAGIC.len() as u64)? != MAGIC {
             return Err(damaged(0, "it does not begin as a data file does"));
         }
-        let trailer_at = len - TRAILER_LEN as u64;
-        let trailer = read(trailer_at, TRAILER_LEN as u64)?;
-        let index_at =
-            Index::offset_of(&trailer, len).ok_or_else(|| damaged(trailer_at, "its last bytes make no sense"))?;
+        let tail_at = len - TAIL_LEN as u64;
+        let tail = read(tail_at, TAIL_LEN as u64)?;
+        let index_at = Index::offset_of(&tail, len).ok_or_else(|| damaged(tail_at, "its last bytes make no sense"))?;
         let (index, summary) = Index::decode(&read(index_at, len - index_at)?, id)
             .ok_or_else(|| damaged(index_at, "the checksum of its index does not hold"))?;
-        Ok(Self { id, summary, bytes, index, tag: Index::tag_of(&trailer).unwrap_or(0), path, file })
+        Ok(Self { id, summary, bytes, index, tag: Index::tag_of(&tail).unwrap_or(0), path, file })
     }
 
     /// Refuses a file that comes from another store, or that says of no store that it is of it although
@@ -168,6 +167,9 @@ pub struct ListCursor {
 impl ListCursor {
     /// Stands on the first item that is wanted. `None` if the list is not in the file.
     pub fn open(file: &Arc<DataFile>, list: &ListId, start: &Start) -> Result<Option<Self>, ReadError> {
+        if !file.index.may_hold(list.hash()) {
+            return Ok(None);
+        }
         let mut number = first_block(file, list, start)?;
         while number < file.index.blocks() {
             let block = file.block(number)?;

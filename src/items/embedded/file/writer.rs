@@ -62,7 +62,7 @@ impl FileWriter {
             file,
             path,
             summary,
-            index: Index::default(),
+            index: Index::new(),
             buffer: MAGIC.to_vec(),
             written: 0,
             synced: 0,
@@ -183,6 +183,8 @@ impl FileWriter {
         }
         if self.buffer.len() == self.block_start {
             self.index.push(list.hash(), self.row_newest, self.written + self.block_start as u64);
+        } else if self.list_rows == 0 {
+            self.index.push_list(list.hash());
         }
         if self.list_in_block {
             self.buffer.push(0);
@@ -244,7 +246,7 @@ impl FileWriter {
     /// Completes the file and makes it durable; its name is not yet.
     pub fn finish(mut self, pace: &mut dyn Pace) -> Result<DataFile, WriteError> {
         self.end_block(pace)?;
-        self.index.set_end(self.written + self.buffer.len() as u64);
+        self.index.finish(self.written + self.buffer.len() as u64);
         if !self.samples.is_empty() {
             let middle = self.samples.len() / 2;
             self.summary.half_expired_at = *self.samples.select_nth_unstable(middle).1;
@@ -260,9 +262,10 @@ impl FileWriter {
 mod tests {
     use super::super::super::disk::RealDisk;
     use super::super::super::merge::Source;
-    use super::super::super::options::ListHash;
+    use super::super::super::options::{EmbeddedOptions, ListHash};
     use super::super::super::row;
-    use super::super::{Scan, ScanSource};
+    use super::super::super::seek::Start;
+    use super::super::{ListCursor, Scan, ScanSource};
     use super::*;
 
     const HASH: ListHash = |bytes| bytes.len() as u64;
@@ -361,5 +364,52 @@ mod tests {
             source.advance().unwrap();
         }
         assert_eq!(source.value(), b"another");
+    }
+    /// Lists of every size, from many in a block to many blocks.
+    #[test]
+    fn lists_are_found_with_a_filter_and_in_older_files_without_and_others_are_not_looked_for() {
+        let hash = EmbeddedOptions::new("/data").list_hash;
+        let name = |n: u64| ListId::from_bytes(format!("list-{n}").as_bytes(), hash);
+        let mut lists: Vec<_> = (0..3_000).map(|n| (name(n), n % 300 * u64::from(n % 100 == 0) + 1)).collect();
+        lists.sort();
+        let dir = tempfile::tempdir().unwrap();
+        let mut bytes = Vec::new();
+        for (id, has_filter) in [(1, true), (2, false)] {
+            let mut writer = FileWriter::create(&RealDisk, dir.path(), id, 0).unwrap();
+            if !has_filter {
+                writer.index.drop_filter();
+            }
+            for (list, items) in &lists {
+                writer.begin_list(list, false);
+                for n in 0..*items {
+                    let item = RowCursor::new(row_of(1_000 - n)).unwrap();
+                    writer.push(item.entry().unwrap(), item.value(), &mut AtOnce).unwrap();
+                }
+                writer.end_list(&mut AtOnce).unwrap();
+            }
+            let written = writer.finish(&mut AtOnce).unwrap();
+            let file = Arc::new(DataFile::open(&RealDisk, dir.path(), id, written.bytes).unwrap());
+            assert_eq!(file.index, written.index);
+            for (list, items) in &lists {
+                let mut cursor = ListCursor::open(&file, list, &Start::NEWEST).unwrap().unwrap();
+                let mut found = 0;
+                while cursor.entry().is_some() {
+                    found += 1;
+                    cursor.advance().unwrap();
+                }
+                assert_eq!(found, *items);
+            }
+            let looked_for = (3_000..13_000).filter(|n| file.index.may_hold(name(*n).hash())).count();
+            assert!(if has_filter { looked_for < 40 } else { looked_for == 10_000 }, "{looked_for}");
+            bytes.push(file.index.bytes());
+        }
+        let blocks = bytes[1] / 24;
+        assert!(bytes[0] <= bytes[1] + 2 * 3_000 + 8 * blocks, "{bytes:?}");
+    }
+
+    fn row_of(timestamp: u64) -> Bytes {
+        let mut row = RowBuilder::default();
+        row.push(timestamp, u64::MAX, false, &[b'v'; 60]);
+        row.finish()
     }
 }
