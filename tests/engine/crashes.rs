@@ -269,7 +269,8 @@ fn what_a_failed_fsync_left_in_the_kernels_memory_alone_is_written_again_by_a_st
             for stopped_after in (0..40).chain([u64::MAX - 1_000_000]) {
                 let disk = SimDisk::default();
                 let opened = open(&disk, small_options(fsync)).await;
-                let mut expected = 0..25;
+                // The last segment is less than half full: none is being made ready when syncs fail.
+                let mut expected = 0..24;
                 for n in expected.clone() {
                     assert!(add(&opened, n).await);
                 }

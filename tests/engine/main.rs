@@ -1,6 +1,7 @@
 //! The embedded engine against a model of it: random operations, crashes, damage and faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod ahead;
 mod backups;
 mod crashes;
 mod damage;

@@ -122,6 +122,9 @@ impl Committer {
         self.sealed = false;
         let appended = self.log.append(&mut self.frame);
         self.note(appended)?;
+        if self.log.ask_for_next() {
+            self.engine.bell.ring();
+        }
         if self.sync_each_group && !self.sync() {
             let reason = self.engine.health.read_only().unwrap_or_default();
             return Err(StoreError::Unavailable { reason: format!("read-only: {reason}"), outcome_unknown: true });

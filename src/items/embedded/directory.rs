@@ -9,6 +9,7 @@ use super::file::{DataFile, id_of};
 use super::log::frame::{SEGMENT_HEADER_LEN, SegmentHeader, frame_at, new_salt};
 use super::log::known;
 use super::log::replay::Expected;
+use super::log::writer::SPARES_MAX;
 use super::log::{segment_of, segment_path, spare_of, spare_path};
 use super::manifest::{self, Manifest, Owner};
 use super::tables::no_files;
@@ -19,8 +20,6 @@ const FORMAT: &str = "FORMAT";
 const FORMAT_PREFIX: &str = "liststore items ";
 /// Since 2 there is a store that the items belong to, since 3 data files have filters.
 const FORMAT_NUMBER: u32 = 3;
-/// Used segments that are kept at a start.
-const SPARES_MAX: usize = 3;
 
 pub struct Directory {
     dir: PathBuf,

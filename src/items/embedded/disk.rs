@@ -3,9 +3,12 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::Advice;
 
 use super::error::WriteError;
 
@@ -43,6 +46,9 @@ pub trait DiskFile: Send + Sync {
     /// Makes the content survive a loss of power. After an error nothing is known of what was
     /// written since the last success.
     fn sync(&self) -> io::Result<()>;
+    /// Lets what was written at a place begin its way to the disk, without a wait and without a promise:
+    /// the next sync is then short.
+    fn begin_sync(&self, _offset: u64, _len: u64) {}
     /// Bytes.
     fn size(&self) -> io::Result<u64>;
 }
@@ -172,6 +178,12 @@ impl DiskFile for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn begin_sync(&self, offset: u64, len: u64) {
+        // What is not needed in memory any more Linux begins to write; only what is written is forgotten
+        // by this, and just after it was changed none of it is.
+        let _only_an_advice = rustix::fs::fadvise(&self.0, offset, NonZeroU64::new(len), Advice::DontNeed);
     }
 
     fn size(&self) -> io::Result<u64> {

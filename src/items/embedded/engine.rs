@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::bell::Bell;
 use super::disk::Disk;
@@ -18,6 +18,9 @@ use super::pool::Pool;
 use super::queue::CommitQueue;
 use super::tables::Tables;
 use crate::domain::Clock;
+
+/// A segment that could not be made ready is tried again after this.
+const RETRY: Duration = Duration::from_secs(1);
 
 pub struct Engine {
     pub options: EmbeddedOptions,
@@ -54,14 +57,21 @@ impl Engine {
         synced.is_ok()
     }
 
-    /// Makes the log's next segment ready. If that fails now, the log's thread will try it again.
+    /// Makes the log's next segment ready whenever it is asked for, until the store stops.
     pub fn prepare_log(&self) {
-        if self.health.read_only().is_some() || self.bell.is_stopping() {
-            return;
-        }
-        if let Err(WriteError::Unknown(error)) = self.progress.prepare(&*self.disk, self.options.log_segment_bytes) {
-            self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
-            self.bell.ring();
+        let wanted = || self.progress.is_next_wanted() && self.health.read_only().is_none();
+        while self.bell.wait_until(None, wanted) && !self.bell.is_stopping() {
+            match self.progress.prepare(&*self.disk, self.options.log_segment_bytes) {
+                Ok(()) => {}
+                // The log's thread may have to do it by itself, and then tells of the error.
+                Err(WriteError::NotWritten(_)) => {
+                    self.bell.wait_until(Some(RETRY), || false);
+                }
+                Err(WriteError::Unknown(error)) => {
+                    self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
+                    self.bell.ring();
+                }
+            }
         }
     }
 

@@ -132,6 +132,7 @@ impl EmbeddedStore {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let committer = Committer::new(self.engine.clone(), log);
         running.committer = Some(spawn("items-log", move || committer.run())?);
+        running.others.push(self.spawn_writer("items-ahead", |engine| engine.prepare_log())?);
         running.others.push(self.spawn_writer("items-flush", flush::run)?);
         running.others.push(self.spawn_writer("items-compact", compaction::run)?);
         for _ in 0..self.engine.options.read_threads.max(1) {
@@ -142,7 +143,6 @@ impl EmbeddedStore {
             running.others.push(self.spawn_writer("items-fsync", move |engine| {
                 while !engine.bell.is_stopping() {
                     engine.bell.wait_until(Some(interval), || false);
-                    engine.prepare_log();
                     if !engine.progress.is_durable() && !engine.health.has_failed() {
                         engine.sync_log();
                     }

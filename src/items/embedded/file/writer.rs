@@ -221,6 +221,8 @@ impl FileWriter {
         if self.written - self.synced >= SYNC_BYTES {
             self.file.sync().map_err(WriteError::Unknown)?;
             self.synced = self.written;
+        } else {
+            self.file.begin_sync(self.written - self.buffer.len() as u64, self.buffer.len() as u64);
         }
         pace.wrote(self.buffer.len());
         self.buffer.clear();

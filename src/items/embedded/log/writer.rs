@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::disk::{Disk, DiskFile};
@@ -14,8 +14,9 @@ use crate::domain::StoreId;
 
 /// A new segment grows by so many zeros at a time, so that most syncs have no size to record.
 const GROWTH_BYTES: u64 = 1 << 20;
-/// Used segments that are kept to be used again; more are removed.
-const SPARES_MAX: usize = 3;
+/// Used segments that are kept to be used again; more are removed. A flush frees as many as pending items
+/// may spread over: then none has to be made anew, which syncs would have to wait for.
+pub const SPARES_MAX: usize = 4;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// How far the log has come, for the threads that do not write it.
@@ -31,6 +32,8 @@ pub struct Progress {
     /// Segments that may be used again, by the number they last had.
     spares: Mutex<Vec<u32>>,
     ahead: Mutex<Ahead>,
+    /// Whether the next segment should be made ready.
+    next_wanted: AtomicBool,
 }
 
 /// Which segments are not to be touched.
@@ -67,6 +70,7 @@ impl Progress {
             in_use: Mutex::new(InUse { first: first_segment, pinned: false }),
             spares: Mutex::new(spares),
             ahead: Mutex::default(),
+            next_wanted: AtomicBool::new(false),
         }
     }
 
@@ -100,12 +104,18 @@ impl Progress {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn is_next_wanted(&self) -> bool {
+        self.next_wanted.load(Ordering::Acquire)
+    }
+
     /// Makes the next segment ready, so that the log's thread need not wait for the syncs of that.
     pub fn prepare(&self, disk: &dyn Disk, segment_bytes: u64) -> Result<(), WriteError> {
         let mut ahead = self.ahead();
-        if ahead.prepared.is_none() {
+        // The log's thread may have come to the next one in between.
+        if self.is_next_wanted() && ahead.prepared.is_none() {
             ahead.prepared = Some(begin_segment(disk, self, ahead.present + 1, segment_bytes, 0)?);
         }
+        self.next_wanted.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -213,6 +223,8 @@ pub struct LogWriter {
     segment_bytes: u64,
     progress: Arc<Progress>,
     current: Segment,
+    /// The last segment whose successor was asked for.
+    asked_in: u32,
 }
 
 impl LogWriter {
@@ -226,7 +238,7 @@ impl LogWriter {
         let current = begin_segment(&*disk, &progress, segment, segment_bytes, 0)?;
         progress.wrote(&current.file, current.position());
         progress.ahead().present = segment;
-        Ok(Self { disk, segment_bytes, progress, current })
+        Ok(Self { disk, segment_bytes, progress, current, asked_in: 0 })
     }
 
     /// Where the next frame goes.
@@ -246,6 +258,18 @@ impl LogWriter {
     /// Whether a small frame fits without beginning a segment.
     pub fn has_room_for_seal(&self) -> bool {
         self.current.has_room_for(END_LEN as u64)
+    }
+
+    /// Asks for the next segment once half of the present one is used: then whoever makes it ready has time
+    /// for that. Tells whether it has asked just now.
+    pub fn ask_for_next(&mut self) -> bool {
+        let Segment { number, offset, limit, .. } = self.current;
+        let asks = self.asked_in != number && offset > limit / 2;
+        if asks {
+            self.asked_in = number;
+            self.progress.next_wanted.store(true, Ordering::Release);
+        }
+        asks
     }
 
     fn write(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
@@ -287,6 +311,7 @@ impl LogWriter {
             return Err(error);
         }
         ahead.present = number;
+        self.progress.next_wanted.store(false, Ordering::Release);
         let ended = std::mem::replace(&mut self.current, next);
         // The end is never told by itself: whoever reads up to what was told finds the next segment.
         progress.wrote(&ended.file, self.position());
