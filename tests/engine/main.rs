@@ -11,6 +11,7 @@ mod heads;
 mod joining;
 mod kept;
 mod lists;
+mod memory;
 mod merging;
 mod million;
 mod opening;
@@ -19,3 +20,7 @@ mod overlap;
 mod reading;
 mod sim_disk;
 mod ties;
+
+/// The server's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -90,7 +90,8 @@ impl Engine {
     pub fn memory(&self) -> Memory {
         let view = self.tables.view();
         let frozen = view.frozen.as_ref().map_or(0, |frozen| frozen.bytes());
-        Memory { pending_bytes: (view.active.bytes() + frozen) as u64, head_bytes: self.heads.weight() }
+        let pending_bytes = (view.active.bytes() + frozen) as u64;
+        Memory { pending_bytes, head_bytes: self.heads.weight(), index_bytes: view.files.index_bytes() }
     }
 
     /// To be called when the set of files has changed.

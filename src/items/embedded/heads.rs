@@ -32,8 +32,11 @@ const BYTES_MAX: usize = 64 << 10;
 const ITEMS_MIN: usize = 64;
 /// Pages above this are not answered from heads.
 const LIMIT_MAX: usize = 512;
-/// What a head costs in memory beside its row: an estimate.
-const OVERHEAD: usize = 192;
+/// What a head, and a page kept beside it, costs in memory beside its bytes: an estimate.
+const OVERHEAD: usize = 320;
+const KEPT_OVERHEAD: usize = 192;
+/// The allocator rounds bytes up by such a part of them, on average.
+const ROUNDED_UP: usize = 8;
 const STRIPES: usize = 1024;
 
 /// The newest items of one list.
@@ -45,7 +48,7 @@ pub struct Head {
     wanted: usize,
     /// Whether the list has no other items than these.
     complete: bool,
-    kept: Option<Kept>,
+    kept: Option<Box<Kept>>,
 }
 
 /// A page of a head as it was rendered for callers, and for which gets it is the answer.
@@ -70,8 +73,9 @@ struct ByBytes;
 
 impl Weighter<ListId, Arc<Head>> for ByBytes {
     fn weight(&self, list: &ListId, head: &Arc<Head>) -> u64 {
-        let kept = head.kept.as_ref().map_or(0, |kept| kept.rendered.text.len() + OVERHEAD);
-        (list.bytes().len() + head.row.len() + kept + OVERHEAD) as u64
+        let kept = head.kept.as_ref().map_or(0, |kept| kept.rendered.text.len() + KEPT_OVERHEAD);
+        let bytes = list.bytes().len() + head.row.len() + kept;
+        (bytes + bytes / ROUNDED_UP + OVERHEAD) as u64
     }
 }
 
@@ -148,7 +152,7 @@ impl Heads {
             until: from.holds_until,
             rendered: rendered.clone(),
         };
-        let head = Head { row: head.row.clone(), kept: Some(kept), ..*head };
+        let head = Head { row: head.row.clone(), kept: Some(Box::new(kept)), ..*head };
         let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
     }
 

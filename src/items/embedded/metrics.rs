@@ -58,12 +58,14 @@ fn keep<M: Collector + Clone + 'static>(registry: &Registry, metric: M) -> Resul
 pub struct Memory {
     pub pending_bytes: u64,
     pub head_bytes: u64,
+    pub index_bytes: u64,
 }
 
 /// Gauges that are read when somebody asks for them.
 struct MemoryGauges<F> {
     pending_bytes: IntGauge,
     head_bytes: IntGauge,
+    index_bytes: IntGauge,
     /// `None` once the store is gone.
     read: F,
 }
@@ -77,19 +79,27 @@ pub fn register_memory(
     registry.register(Box::new(MemoryGauges {
         pending_bytes: IntGauge::new("liststore_pending_bytes", pending_help)?,
         head_bytes: IntGauge::new("liststore_head_bytes", "Memory of list heads.")?,
+        index_bytes: IntGauge::new("liststore_index_bytes", "Memory of the indexes and filters of data files.")?,
         read,
     }))
 }
 
+impl<F> MemoryGauges<F> {
+    fn gauges(&self) -> [&IntGauge; 3] {
+        [&self.pending_bytes, &self.head_bytes, &self.index_bytes]
+    }
+}
+
 impl<F: Fn() -> Option<Memory> + Send + Sync> Collector for MemoryGauges<F> {
     fn desc(&self) -> Vec<&Desc> {
-        [self.pending_bytes.desc(), self.head_bytes.desc()].concat()
+        self.gauges().iter().flat_map(|gauge| gauge.desc()).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let Some(memory) = (self.read)() else { return Vec::new() };
-        self.pending_bytes.set(i64::try_from(memory.pending_bytes).unwrap_or(i64::MAX));
-        self.head_bytes.set(i64::try_from(memory.head_bytes).unwrap_or(i64::MAX));
-        [self.pending_bytes.collect(), self.head_bytes.collect()].concat()
+        for (gauge, bytes) in self.gauges().iter().zip([memory.pending_bytes, memory.head_bytes, memory.index_bytes]) {
+            gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
+        self.gauges().iter().flat_map(|gauge| gauge.collect()).collect()
     }
 }

@@ -26,7 +26,7 @@ pub struct EmbeddedOptions {
     /// The data directory. Items live in its folder `items`.
     pub dir: PathBuf,
     pub fsync: Fsync,
-    /// Heads, pending items, queued writes and file indexes together.
+    /// Heads, pending items, queued writes, and the indexes and filters of files together.
     pub cache_bytes: u64,
     /// Bytes of one log segment. A single larger write gets a larger segment of its own.
     pub log_segment_bytes: u64,
@@ -42,6 +42,8 @@ pub struct EmbeddedOptions {
 impl EmbeddedOptions {
     pub const CACHE_BYTES_MIN: u64 = 4 << 20;
     const PENDING_BYTES_MAX: u64 = 64 << 20;
+    /// What the allocator keeps ready in each thread for blocks of each size, and has not given back yet.
+    const ALLOCATOR_BYTES_MAX: u64 = 16 << 20;
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -71,9 +73,11 @@ impl EmbeddedOptions {
         to_usize((self.cache() / 16).min(16 << 20))
     }
 
-    /// What is left for heads once file indexes have taken their part; never less than an eighth.
+    /// What is left for heads once file indexes and the allocator have taken their part; never less than
+    /// an eighth.
     pub(super) fn heads_bytes(&self, index_bytes: u64) -> u64 {
-        let others = 3 * self.pending_bytes() as u64 + self.queue_bytes() as u64 + index_bytes;
+        let allocator = (self.cache() / 4).min(Self::ALLOCATOR_BYTES_MAX);
+        let others = 3 * self.pending_bytes() as u64 + self.queue_bytes() as u64 + index_bytes + allocator;
         self.cache().saturating_sub(others).max(self.cache() / 8)
     }
 }

@@ -23,7 +23,7 @@ const MERGED_BYTES_MAX: usize = 256 << 10;
 const SETTLED: u8 = u8::MAX;
 /// What a row, and what a list, costs in memory beside its bytes: an estimate.
 const ROW_OVERHEAD: usize = 96;
-const LIST_OVERHEAD: usize = 192;
+const LIST_OVERHEAD: usize = 320;
 
 /// One change to one list, as the log carries it.
 #[derive(Debug, Clone)]
