@@ -32,8 +32,6 @@ mod role {
     pub const SPARE: u8 = 2;
     /// Told to leave; its place is another's already.
     pub const LEAVING: u8 = 3;
-    /// Told to leave the reserve.
-    pub const LEAVING_SPARE: u8 = 4;
 }
 
 /// Each in a cache line of its own: workers write to theirs with every request.
@@ -114,8 +112,7 @@ impl Slots {
             (since > 0).then_some((since, cell))
         });
         let Some((_, cell)) = waiting.min_by_key(|(since, _)| *since) else { return false };
-        let leaving = if role == role::SPARE { role::LEAVING_SPARE } else { role::LEAVING };
-        cell.role.store(leaving, Ordering::Release);
+        cell.role.store(role::LEAVING, Ordering::Release);
         cell.waker.wake();
         true
     }
@@ -152,22 +149,27 @@ impl Slot {
         self.cell().waits_since.store(0, Ordering::Relaxed);
     }
 
-    /// Whether its place is another's, so that it must end once its request is answered.
+    /// Whether its place is another's, so that it must end.
     pub fn is_leaving(&self) -> bool {
-        matches!(self.cell().role.load(Ordering::Acquire), role::LEAVING | role::LEAVING_SPARE)
+        self.role() == role::LEAVING
     }
 
     pub(super) fn is_spare(&self) -> bool {
-        matches!(self.cell().role.load(Ordering::Acquire), role::SPARE | role::LEAVING_SPARE)
+        self.role() == role::SPARE
     }
 
-    /// Whether its request may ask for anything: one in the reserve may if there is room by now.
+    fn role(&self) -> u8 {
+        self.cell().role.load(Ordering::Acquire)
+    }
+
+    /// Whether its request may ask for anything. One in the reserve may if there is room by now, and so
+    /// may one whose request came as it was told to leave: it stays then.
     pub(super) fn admit(&self) -> bool {
-        if !self.is_spare() {
+        if self.role() == role::MEMBER {
             return true;
         }
         let mut state = self.slots.state();
-        let admitted = !self.is_leaving() && self.slots.make_member(&mut state);
+        let admitted = self.slots.make_member(&mut state);
         if admitted {
             self.cell().role.store(role::MEMBER, Ordering::Release);
         }
@@ -211,16 +213,19 @@ mod tests {
         let fourth = slots.try_enter().unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(|slot| slot.is_leaving()), [true, false, false, false]);
         assert!(!waits(&first, 4) && !fourth.is_spare());
-        drop(first);
         // Its place was taken when it was told to leave, not when it left.
-        second.works();
+        first.works();
         let fifth = slots.try_enter().unwrap();
         assert!(third.is_leaving() && !fifth.is_spare());
         let sixth = slots.try_enter().unwrap();
         assert!(sixth.is_spare() && !sixth.admit());
+        // Nor may one that was told to leave begin anything while all others are at work.
+        assert!(!first.admit() && first.is_leaving());
         drop(fifth);
         assert!(sixth.admit() && !sixth.is_spare());
-        drop((second, third, fourth, sixth));
+        drop(second);
+        assert!(first.admit() && !first.is_leaving());
+        drop((first, third, fourth, sixth));
         let state = slots.state();
         assert_eq!((state.members, state.free.len()), (0, 3 + EXTRA));
     }
