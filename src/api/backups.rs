@@ -7,7 +7,7 @@ use crate::service::{Operation, queries};
 use crate::wire::BackupInput;
 
 pub(super) async fn create_backup(mut call: Call<'_>) -> HandlerResult {
-    if call.peer != Peer::Local {
+    if call.client.peer != Peer::Local {
         let detail = "backups are made over the socket in the server's data directory: run `liststore backup` there";
         return Err(Problem::new(ErrorCode::LocalOnly, detail));
     }

@@ -8,10 +8,10 @@ use bytes::Bytes;
 
 use super::body::RequestBody;
 use super::problem::Problem;
-use super::request::Peer;
+use super::request::Client;
 use super::routes::Segments;
 use super::{ApiOptions, ApiState, headers, query, reply};
-use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
+use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
 use crate::service::{Caller, Descriptor, ListName, Operation};
 use crate::wire::parameters::{Parameter, USER};
 
@@ -24,7 +24,7 @@ pub(super) struct Call<'c> {
     pub segments: Segments<'c>,
     pub query: Option<&'c str>,
     pub headers: &'c HeaderMap,
-    pub peer: Peer,
+    pub client: &'c Client,
     pub body: &'c mut RequestBody,
 }
 
@@ -42,8 +42,14 @@ impl<'c> Call<'c> {
     /// Who asks, and how long they wait: as far as the operation has a use for it.
     pub fn caller(&self) -> Result<Caller, Problem> {
         let timeout = headers::asked_timeout(self.headers)?;
-        let author = if self.operation.takes_header(&USER) { headers::author(self.headers)? } else { None };
+        let author = if self.operation.takes_header(&USER) { self.author()? } else { None };
         Ok(Caller { author, timeout })
+    }
+
+    /// Who asks for a change: as they say, or as their certificate does.
+    fn author(&self) -> Result<Option<Author>, Problem> {
+        let shown = || self.client.certificate.as_ref()?.name().and_then(|name| Author::new(name).ok());
+        Ok(headers::author(self.headers)?.or_else(shown))
     }
 
     /// The entity that the path of a list names.

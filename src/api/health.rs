@@ -23,7 +23,7 @@ pub(super) fn livez(call: Call<'_>) -> HandlerResult {
 
 pub(super) fn readyz(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
-    let health = readiness(call.state, call.peer);
+    let health = readiness(call.state, call.client.peer);
     if health.status == Check::Fail {
         let mut response = HttpResponse::ServiceUnavailable();
         response.insert_header((RETRY_AFTER, "1"));

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 
 use actix_service::boxed::{self, BoxService};
@@ -15,17 +16,18 @@ use actix_web::dev::{AppConfig, Payload, Server, ServiceResponse};
 use actix_web::http::Version;
 use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, web};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tokio::time::Instant;
 
 use super::ApiState;
 use super::body::RequestBody;
 use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
-use super::request::{Peer, Request};
+use super::request::{Client, Peer, Request};
 use super::server;
+use super::tls::{self, Tls};
 
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
 const BACKLOG: u32 = 4_096;
 
-#[derive(Debug, Clone, Copy)]
 pub struct ListenOptions {
     /// Threads that serve connections. At least 1.
     pub workers: usize,
@@ -33,6 +35,8 @@ pub struct ListenOptions {
     pub connections_max: usize,
     /// How long open requests may take once the server is stopped.
     pub shutdown_grace: Duration,
+    /// Without it connections are plain.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// A server that listens. Connections are served while `server` is awaited.
@@ -50,7 +54,7 @@ pub fn listen(
     options: ListenOptions,
 ) -> io::Result<Listening> {
     let workers = options.workers.max(1);
-    let slots = Slots::new(options.connections_max);
+    let entrance = Arc::new(Entrance { slots: Slots::new(options.connections_max), tls: options.tls });
     // Connections that wait until they get a slot; more wait in the kernel's queue.
     let accepted_max = options.connections_max + 2 * http1::EXTRA_SLOTS;
     let mut builder = Server::build()
@@ -69,17 +73,19 @@ pub fn listen(
             }
         };
         address = address.or(Some(listener.local_addr()?));
-        let (state, slots, stopping) = (Arc::clone(&state), Arc::clone(&slots), builder.graceful_shutdown_signal());
+        let (state, entrance) = (Arc::clone(&state), Arc::clone(&entrance));
+        let stopping = builder.graceful_shutdown_signal();
         builder = builder.listen("http", listener, move || {
-            let (state, slots, stopping) = (Arc::clone(&state), Arc::clone(&slots), stopping.clone());
+            let (state, entrance, stopping) = (Arc::clone(&state), Arc::clone(&entrance), stopping.clone());
             fn_factory(move || {
-                let (state, slots, stopping) = (Arc::clone(&state), Arc::clone(&slots), stopping.clone());
+                let (state, entrance, stopping) = (Arc::clone(&state), Arc::clone(&entrance), stopping.clone());
                 async move {
                     let worker = Rc::new(Worker::start(state).await?);
                     Ok::<_, ()>(fn_service(move |stream: TcpStream| {
-                        let (worker, slots, stopping) = (Rc::clone(&worker), Arc::clone(&slots), stopping.clone());
+                        let (worker, entrance) = (Rc::clone(&worker), Arc::clone(&entrance));
+                        let stopping = stopping.clone();
                         async move {
-                            worker.serve(stream, &slots, stopping.notified()).await;
+                            worker.serve(stream, &entrance, stopping.notified()).await;
                             Ok::<_, ()>(())
                         }
                     }))
@@ -119,6 +125,12 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     socket.listen(BACKLOG)?.into_std()
 }
 
+/// What every connection from the network goes through, whichever worker has it.
+struct Entrance {
+    slots: Arc<Slots>,
+    tls: Option<Arc<Tls>>,
+}
+
 /// What serves the connections of one worker.
 struct Worker {
     state: Arc<ApiState>,
@@ -138,8 +150,9 @@ impl Worker {
             async move {
                 let (uri, body) = (request.uri(), RequestBody::Handed(payload.into_inner()));
                 let (method, headers) = (request.method(), request.headers());
-                let peer = request.extensions().get().copied().unwrap_or(Peer::Network(None));
-                let request = Request { method, path: uri.path(), query: uri.query(), headers, peer, body };
+                let client = request.extensions().get::<Client>().cloned();
+                let client = client.unwrap_or(Client { peer: Peer::Network(None), certificate: None });
+                let request = Request { method, path: uri.path(), query: uri.query(), headers, client: &client, body };
                 server::serve(&state, request).await
             }
         };
@@ -151,21 +164,35 @@ impl Worker {
         Ok(Self { shared, state, framework })
     }
 
-    async fn serve(&self, stream: TcpStream, slots: &Arc<Slots>, stopping: impl Future<Output = ()>) {
+    async fn serve(&self, stream: TcpStream, entrance: &Entrance, stopping: impl Future<Output = ()>) {
         let _open = self.state.metrics.connection();
-        let Some(slot) = slots.enter().await else { return };
+        let Some(slot) = entrance.slots.enter().await else { return };
+        let began = Instant::now();
         // Answers are written whole: nothing is gained by waiting to fill a packet. Where this fails the
         // client has gone, as reading will tell.
         let _ = stream.set_nodelay(true);
-        let peer = Peer::Network(stream.peer_addr().ok());
-        http1::serve(stream, peer, self, &self.shared, Some(&slot), stopping).await;
+        let mut client = Client { peer: Peer::Network(stream.peer_addr().ok()), certificate: None };
+        match &entrance.tls {
+            None => http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await,
+            Some(tls) => {
+                let serving = async {
+                    let told_to_leave = |context: &Context<'_>| slot.poll_leave(began, context);
+                    let Some(stream) = tls.accept(stream, told_to_leave).await else { return };
+                    client.certificate = tls::client_certificate(&stream);
+                    http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await;
+                };
+                // On the heap, so that plain connections have no room for it in their tasks.
+                Box::pin(serving).await;
+            }
+        }
         if slot.is_leaving() {
             self.state.metrics.evicted();
         }
     }
 
     async fn serve_local(&self, stream: UnixStream, stopping: impl Future<Output = ()>) {
-        http1::serve(stream, Peer::Local, self, &self.shared, None, stopping).await;
+        let client = Client { peer: Peer::Local, certificate: None };
+        http1::serve(stream, &client, self, &self.shared, None, stopping).await;
     }
 
     /// Answers by way of the framework.
@@ -185,10 +212,10 @@ impl Worker {
         head.method = request.method.clone();
         head.version = Version::HTTP_11;
         head.headers = request.headers.clone();
-        if let Peer::Network(address) = request.peer {
+        if let Peer::Network(address) = request.client.peer {
             head.peer_addr = address;
         }
-        dispatched.extensions_mut().insert(request.peer);
+        dispatched.extensions_mut().insert(request.client.clone());
         match self.framework.call(dispatched).await {
             Ok(answered) => answered.into_parts().1,
             Err(error) => error.error_response(),

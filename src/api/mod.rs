@@ -30,6 +30,7 @@ use render::JsonPages;
 mod backups;
 mod body;
 mod call;
+mod certificate;
 mod features;
 mod headers;
 mod health;
@@ -48,10 +49,12 @@ mod request;
 mod request_log;
 mod routes;
 mod server;
+mod tls;
 mod versions;
 
 pub use health::is_ready;
 pub use listen::{ListenOptions, Listening, listen};
+pub use tls::{ClientTls, Tls, TlsError, TlsOptions};
 
 #[derive(Debug, Clone)]
 pub struct ApiOptions {

@@ -1,11 +1,13 @@
 //! A request as it was received, whatever carried it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use actix_web::http::Method;
 use actix_web::http::header::HeaderMap;
 
 use super::body::RequestBody;
+use super::certificate::ClientCertificate;
 
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,12 +18,20 @@ pub(super) enum Peer {
     Local,
 }
 
+/// What a connection says of whoever asks over it.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    pub peer: Peer,
+    /// What it showed in the TLS handshake, checked.
+    pub certificate: Option<Arc<ClientCertificate>>,
+}
+
 pub(super) struct Request<'r> {
     pub method: &'r Method,
     /// As it was sent, still encoded.
     pub path: &'r str,
     pub query: Option<&'r str>,
     pub headers: &'r HeaderMap,
-    pub peer: Peer,
+    pub client: &'r Client,
     pub body: RequestBody,
 }

@@ -18,7 +18,7 @@ use crate::service::OperationId;
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
     let started = Instant::now();
-    let Request { method, path, query, headers, peer, mut body } = request;
+    let Request { method, path, query, headers, client, mut body } = request;
     let request_id = state.request_ids.of(headers);
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
@@ -28,7 +28,7 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
                 Some(problem) => (Some(id), Err(problem)),
                 None => {
                     let operation = id.descriptor();
-                    let call = Call { state, operation, segments, query, headers, peer, body: &mut body };
+                    let call = Call { state, operation, segments, query, headers, client, body: &mut body };
                     (Some(id), handle(id, call).await)
                 }
             }

@@ -1,5 +1,6 @@
 //! Why the server did not start: each in one line that says what to do.
 
+use crate::api::TlsError;
 use crate::data_dir::DataDirError;
 
 #[derive(Debug, thiserror::Error)]
@@ -8,6 +9,8 @@ pub enum StartError {
     Bind { address: String, source: std::io::Error },
     #[error("cannot listen on the socket {}: {source}", path.display())]
     AdminSocket { path: std::path::PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("cannot open the data directory: {0}")]
     DataDir(#[from] DataDirError),
     #[error("cannot open the item store: {0}")]

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
-use crate::api::{self, ApiOptions, ApiState, Handles, ListenOptions, Listening};
+use crate::api::{self, ApiOptions, ApiState, Handles, ListenOptions, Listening, Tls};
 use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
@@ -81,6 +81,7 @@ pub fn run_with(
 
 /// A server that listens.
 pub struct Application {
+    scheme: &'static str,
     address: SocketAddr,
     server: actix_web::dev::Server,
     lists: ListPool,
@@ -117,6 +118,7 @@ impl Application {
             .map_err(|error| StartError::Metadata(error.to_string()))?;
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
+        let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;
         let draining = Arc::new(AtomicBool::new(false));
         let state = Arc::new(
             ApiState::new(
@@ -142,18 +144,20 @@ impl Application {
             workers: settings.http.workers,
             connections_max: settings.http.connections_max,
             shutdown_grace: grace,
+            tls: tls.map(Arc::new),
         };
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
         let (admin, admin_listener) = open_admin_socket(settings)?.unzip();
         let listen = settings.http.listen.to_string();
         let Listening { server, address } = api::listen(state, &listen, admin_listener, options)
             .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
-        Ok(Self { address, server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir })
+        Ok(Self { scheme, address, server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir })
     }
 
     /// What it says of itself once it is ready.
     pub fn about(&self) -> Ready {
-        Ready { url: format!("http://{}", self.address), stopper: self.stopper.clone() }
+        Ready { url: format!("{}://{}", self.scheme, self.address), stopper: self.stopper.clone() }
     }
 
     /// Serves until a signal or the stopper ends it, then stops in order: readiness off, a backup that

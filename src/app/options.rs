@@ -3,14 +3,23 @@
 use std::time::Duration;
 
 use crate::actors::{MetadataOptions, StoredCatalogOptions};
+use crate::api::{ClientTls, TlsOptions};
 use crate::config::{
-    Compression, Consistency, Dialect, EmbeddedSettings, Fsync, ItemsSettings, MetadataSettings, MetadataStoreKind,
-    Secret, Tablets,
+    ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings, ItemsSettings,
+    MetadataSettings, MetadataStoreKind, Secret, Tablets,
 };
 use crate::items::cql::{self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
 use crate::items::embedded::{self, EmbeddedOptions};
 use crate::metadata::postgres::{self, PostgresOptions};
 use crate::metadata::snapshot_file::SnapshotFile;
+
+/// `None` without TLS.
+pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
+    let required = settings.client_auth == ClientAuth::Required;
+    let clients = settings.client_ca_file.clone().map(|ca_file| ClientTls { ca_file, required });
+    let files = settings.certificate_file.clone().zip(settings.key_file.clone());
+    files.map(|(certificate_file, key_file)| TlsOptions { certificate_file, key_file, clients })
+}
 
 pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
     let fsync = match settings.fsync {

@@ -123,3 +123,13 @@ choice! {
         Json = "json",
     }
 }
+
+choice! {
+    /// Whether clients show certificates of their own.
+    ClientAuth {
+        None = "none",
+        /// They may; one that is shown must be good.
+        Optional = "optional",
+        Required = "required",
+    }
+}

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use choices::{Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind, Tablets};
+pub use choices::{
+    ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind, Tablets,
+};
 pub use layers::{Flag, Layers};
 pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
 
@@ -47,6 +49,16 @@ pub struct HttpSettings {
     /// Such as `https://lists.example.org`, in lower case and without the scheme's own port.
     pub allowed_origins: Vec<String>,
     pub shutdown_grace_secs: u64,
+    pub tls: HttpTlsSettings,
+}
+
+/// TLS is used if and only if `certificate_file` is set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HttpTlsSettings {
+    pub certificate_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+    pub client_ca_file: Option<PathBuf>,
+    pub client_auth: ClientAuth,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -142,6 +154,12 @@ impl Default for HttpSettings {
             body_timeout_secs: 30,
             allowed_origins: Vec::new(),
             shutdown_grace_secs: 20,
+            tls: HttpTlsSettings {
+                certificate_file: None,
+                key_file: None,
+                client_ca_file: None,
+                client_auth: ClientAuth::None,
+            },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::reader::{Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, some, text};
 use super::{
-    AddressTranslation, Consistency, CqlSettings, Dialect, HttpSettings, ItemStoreKind, ItemsSettings,
+    AddressTranslation, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings, ItemStoreKind, ItemsSettings,
     MetadataStoreKind, Replicas, Settings,
 };
 
@@ -46,6 +46,11 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.body_timeout_secs", &mut http.body_timeout_secs, number(1..=3_600));
     reader.read("http.allowed_origins", &mut http.allowed_origins, list(origin));
     reader.read("http.shutdown_grace_secs", &mut http.shutdown_grace_secs, number(1..=3_600));
+    let tls = &mut http.tls;
+    reader.read("http.tls.certificate_file", &mut tls.certificate_file, some(path));
+    reader.read("http.tls.key_file", &mut tls.key_file, some(path));
+    reader.read("http.tls.client_ca_file", &mut tls.client_ca_file, some(path));
+    reader.read("http.tls.client_auth", &mut tls.client_auth, choice);
 }
 
 /// `https://lists.example.org`, as browsers write it: without what they leave out.
@@ -142,9 +147,7 @@ fn keyspace(name: String) -> Result<String, String> {
     Err(format!("must be 1 to {KEYSPACE_CHARS_MAX} characters of A-Z a-z 0-9 _, a letter first, not {name:?}"))
 }
 
-/// Blames settings that do not go together.
-pub(super) fn check(settings: &Settings, reader: &mut Reader) {
-    let http = &settings.http;
+fn check_http(http: &HttpSettings, reader: &mut Reader) {
     let largest = http.body_bytes_max.max(http.response_bytes_max);
     if http.buffered_bytes_max / 2 < largest {
         let problem = format!(
@@ -152,6 +155,29 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         );
         reader.blame("http.buffered_bytes_max", problem);
     }
+    let tls = &http.tls;
+    match (&tls.certificate_file, &tls.key_file) {
+        (Some(_), None) => reader.blame("http.tls.key_file", "is needed beside http.tls.certificate_file"),
+        (None, Some(_)) => reader.blame("http.tls.certificate_file", "is needed beside http.tls.key_file"),
+        _ => {}
+    }
+    match (tls.client_auth, &tls.client_ca_file) {
+        (ClientAuth::None, Some(_)) => {
+            reader.blame("http.tls.client_auth", "must be optional or required beside http.tls.client_ca_file");
+        }
+        (ClientAuth::Optional | ClientAuth::Required, None) => {
+            reader.blame("http.tls.client_ca_file", "is needed, since http.tls.client_auth asks for certificates");
+        }
+        (_, Some(_)) if tls.certificate_file.is_none() => {
+            reader.blame("http.tls.certificate_file", "is needed beside http.tls.client_ca_file: it turns TLS on");
+        }
+        _ => {}
+    }
+}
+
+/// Blames settings that do not go together.
+pub(super) fn check(settings: &Settings, reader: &mut Reader) {
+    check_http(&settings.http, reader);
     let cql = &settings.items.cql;
     if settings.items.store == ItemStoreKind::Cql && cql.contact_points.is_empty() {
         reader.blame("items.cql.contact_points", "is needed, since items.store is cql: host:port,…");

@@ -24,5 +24,6 @@ mod removals;
 mod stopping;
 #[path = "../support/server.rs"]
 mod support;
+mod tls;
 mod values;
 mod versions;

@@ -22,7 +22,7 @@ use super::{
     READ_BYTES, Refusal, SPARE_TIMEOUT, Shared, TURN_REQUESTS, answer,
 };
 use crate::api::body::RequestBody;
-use crate::api::request::{Peer, Request};
+use crate::api::request::{Client, Request};
 
 /// A body that is read grows by what there is of it, but by no less and no more than this.
 const BODY_STEP_BYTES: (usize, usize) = (OWN_BYTES / 2, 256 << 10);
@@ -59,7 +59,7 @@ enum Waited {
 
 pub(super) struct Connection<'h, S, H> {
     stream: S,
-    peer: Peer,
+    client: &'h Client,
     handler: &'h H,
     shared: &'h Shared,
     slot: Option<&'h Slot>,
@@ -84,11 +84,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     H: Handler,
 {
-    pub fn new(stream: S, peer: Peer, handler: &'h H, shared: &'h Shared, slot: Option<&'h Slot>) -> Self {
+    pub fn new(stream: S, client: &'h Client, handler: &'h H, shared: &'h Shared, slot: Option<&'h Slot>) -> Self {
         let waits_since = Instant::now();
         Self {
             stream,
-            peer,
+            client,
             handler,
             shared,
             slot,
@@ -230,7 +230,7 @@ where
             self.flush().await?;
         }
         let request =
-            |body| Request { method: &head.method, path, query, headers: &head.headers, peer: self.peer, body };
+            |body| Request { method: &head.method, path, query, headers: &head.headers, client: self.client, body };
         let (first, again) = (request(body), request(RequestBody::NotTaken(NO_ROOM_FOR_ANSWER)));
         let mut response = self.unless_gone(self.handler.answer(first)).await?;
         if !self.has_room(&response, &head.method) {

@@ -28,7 +28,7 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::request::{Peer, Request};
+use super::request::{Client, Request};
 use crate::domain::Clock;
 use answer::Dates;
 pub(super) use budget::Budget;
@@ -145,7 +145,7 @@ impl Shared {
 /// idle connections are to end.
 pub(super) async fn serve<S, H>(
     stream: S,
-    peer: Peer,
+    client: &Client,
     handler: &H,
     shared: &Shared,
     slot: Option<&Slot>,
@@ -154,5 +154,5 @@ pub(super) async fn serve<S, H>(
     S: AsyncRead + AsyncWrite + Unpin,
     H: Handler,
 {
-    Connection::new(stream, peer, handler, shared, slot).serve(pin!(stopping)).await;
+    Connection::new(stream, client, handler, shared, slot).serve(pin!(stopping)).await;
 }

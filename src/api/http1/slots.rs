@@ -136,7 +136,7 @@ impl Slot {
 
     /// Says that the connection waits for a request, or for the rest of its head, since then. Ready
     /// once it is told to leave.
-    pub(super) fn poll_leave(&self, since: Instant, context: &Context<'_>) -> Poll<()> {
+    pub fn poll_leave(&self, since: Instant, context: &Context<'_>) -> Poll<()> {
         let cell = self.cell();
         let since = since.saturating_duration_since(self.slots.began).as_millis() as u64 + 1;
         cell.waker.register(context.waker());
@@ -145,7 +145,7 @@ impl Slot {
     }
 
     /// Says that the connection has a request, and must not be told to leave.
-    pub(super) fn works(&self) {
+    pub fn works(&self) {
         self.cell().waits_since.store(0, Ordering::Relaxed);
     }
 

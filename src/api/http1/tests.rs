@@ -18,8 +18,10 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::*;
 use crate::api::body::RequestBody;
+use crate::api::request::Peer;
 use crate::domain::SystemClock;
 
+const CLIENT: Client = Client { peer: Peer::Local, certificate: None };
 const BODY_BYTES_MAX: usize = 10_000;
 const BUDGET_BYTES: usize = 16 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,7 +105,7 @@ fn with_ours_over<T, F: Future<Output = T>>(
     let recorder = Rc::new(Recorder::default());
     let (near, far) = duplex(buffer_bytes);
     let shared = shared();
-    let serving = serve(far, Peer::Local, &*recorder, &shared, None, pending());
+    let serving = serve(far, &CLIENT, &*recorder, &shared, None, pending());
     let told = block_on(async { tokio::join!(client(near, Rc::clone(&recorder)), serving).0 });
     (told, recorder)
 }
@@ -439,8 +441,8 @@ fn one_who_asks_without_end_leaves_others_their_turn() {
             pipelining.seen.borrow().len()
         };
         tokio::select! {
-            () = serve(many_far, Peer::Local, &pipelining, &shared, None, pending()) => unreachable!("it is not closed"),
-            () = serve(one_far, Peer::Local, &other, &shared, None, pending()) => unreachable!("it is not closed"),
+            () = serve(many_far, &CLIENT, &pipelining, &shared, None, pending()) => unreachable!("it is not closed"),
+            () = serve(one_far, &CLIENT, &other, &shared, None, pending()) => unreachable!("it is not closed"),
             turn = turn => turn,
         }
     });
@@ -479,7 +481,7 @@ fn a_worker_that_is_behind_refuses_some_but_no_health() {
     runtime.block_on(async {
         let (near, far): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| duplex(4 << 10)).unzip();
         let clients = near.into_iter().enumerate().map(|(number, stream)| asking(stream, number));
-        let serving = far.into_iter().map(|stream| serve(stream, Peer::Local, &recorder, &shared, None, pending()));
+        let serving = far.into_iter().map(|stream| serve(stream, &CLIENT, &recorder, &shared, None, pending()));
         let serving = futures_util::future::join_all(serving);
         let all = async { tokio::join!(futures_util::future::join_all(clients), serving) };
         tokio::select! {
@@ -503,9 +505,8 @@ fn a_body_or_an_answer_without_room_is_refused_and_small_ones_go_on() {
     let text =
         [&b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n"[..], GET, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n", GET].concat();
     let pieces = [&text[..]];
-    let (answers, ()) = block_on(async {
-        tokio::join!(send(near, &pieces), serve(far, Peer::Local, &recorder, &shared, None, pending()))
-    });
+    let (answers, ()) =
+        block_on(async { tokio::join!(send(near, &pieces), serve(far, &CLIENT, &recorder, &shared, None, pending())) });
     let answers = String::from_utf8_lossy(&answers).into_owned();
     let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
     assert_eq!(statuses, ["413", "200", "413", "200"], "{answers}");

@@ -1,0 +1,224 @@
+//! TLS on the server: who is let in, and what becomes of files that change while it runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::client::Answer;
+use super::support::{TestServer, settings, spawn_server};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SPIFFE_ID: &str = "spiffe://example.org/feeds";
+
+fn openssl(dir: &Path, arguments: &str) {
+    let output = Command::new("openssl").args(arguments.split(' ')).current_dir(dir).stdin(Stdio::null()).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+const NEW_KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+
+/// An authority of this name.
+fn authority(dir: &Path, name: &str) {
+    openssl(dir, &format!("req -x509 {NEW_KEY} -subj /CN={name} -days 2 -keyout {name}-key.pem -out {name}.pem"));
+}
+
+/// A certificate of this name that an authority signed, for these alternative names.
+fn certificate(dir: &Path, authority: &str, name: &str, alternatives: &str) {
+    openssl(dir, &format!("req {NEW_KEY} -subj /O=example/CN={name} -keyout {name}-key.pem -out {name}.csr"));
+    fs::write(dir.join("names"), format!("subjectAltName={alternatives}")).unwrap();
+    openssl(
+        dir,
+        &format!(
+            "x509 -req -in {name}.csr -CA {authority}.pem -CAkey {authority}-key.pem -CAcreateserial -days 2 -extfile \
+             names -out {name}.pem"
+        ),
+    );
+}
+
+fn certificates(dir: &Path) {
+    authority(dir, "ca");
+    authority(dir, "other");
+    certificate(dir, "ca", "server", "IP:127.0.0.1");
+    certificate(dir, "ca", "feeds", &format!("URI:{SPIFFE_ID},DNS:feeds.example.org"));
+    certificate(dir, "other", "stranger", "DNS:feeds.example.org");
+}
+
+async fn server(dir: &TempDir, client_auth: &str, given: &[(&'static str, &str)]) -> TestServer {
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (certificate, key, ca) = (path("server.pem"), path("server-key.pem"), path("ca.pem"));
+    let mut all = vec![("http.tls.certificate_file", certificate.as_str()), ("http.tls.key_file", &key)];
+    if client_auth != "none" {
+        all.extend([("http.tls.client_auth", client_auth), ("http.tls.client_ca_file", &ca)]);
+    }
+    all.extend(given);
+    spawn_server(settings(&all)).await
+}
+
+/// How to connect, with the certificate of this name.
+fn connector(dir: &TempDir, name: Option<&str>, versions: &[&'static SupportedProtocolVersion]) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(dir.path().join("ca.pem")).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
+    let config = config.with_root_certificates(roots);
+    let config = match name {
+        Some(name) => {
+            let chain = vec![CertificateDer::from_pem_file(dir.path().join(format!("{name}.pem"))).unwrap()];
+            let key = PrivateKeyDer::from_pem_file(dir.path().join(format!("{name}-key.pem"))).unwrap();
+            config.with_client_auth_cert(chain, key).unwrap()
+        }
+        None => config.with_no_client_auth(),
+    };
+    TlsConnector::from(Arc::new(config))
+}
+
+fn address(server: &TestServer) -> &str {
+    server.url.strip_prefix("https://").expect("the URL says that TLS is spoken")
+}
+
+async fn connect(server: &TestServer, connector: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address(server)).await?;
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    timeout(PATIENCE, connector.connect(name, stream)).await.expect("the handshake ends")
+}
+
+async fn ask(stream: &mut TlsStream<TcpStream>, method: &str, path: &str, body: &str) -> std::io::Result<Answer> {
+    let length = body.len();
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).await?;
+    let mut first = [0; 1];
+    // With TLS 1.3 a client learns only here that its certificate was refused.
+    stream.read_exact(&mut first).await?;
+    let mut all = std::io::Cursor::new(first).chain(stream);
+    Ok(timeout(PATIENCE, Answer::read(&mut all, false)).await.expect("an answer"))
+}
+
+/// Asks for health over a connection of its own.
+async fn health(server: &TestServer, connector: &TlsConnector) -> std::io::Result<u16> {
+    let mut stream = connect(server, connector).await?;
+    Ok(ask(&mut stream, "GET", "/livez", "").await?.status)
+}
+
+async fn metric(server: &TestServer, connector: &TlsConnector, name: &str) -> f64 {
+    let mut stream = connect(server, connector).await.unwrap();
+    let text = ask(&mut stream, "GET", "/metrics", "").await.unwrap().text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("there is no {name}")).parse().unwrap()
+}
+
+const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
+
+#[tokio::test]
+async fn what_is_asked_over_tls_is_answered_and_nothing_else_is() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let server = server(&dir, "none", &[("http.connections_max", "8")]).await;
+    for version in BOTH {
+        assert_eq!(health(&server, &connector(&dir, None, &[*version])).await.unwrap(), 200);
+    }
+    let connector = connector(&dir, None, BOTH);
+    let mut plain = TcpStream::connect(address(&server)).await.unwrap();
+    plain.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut told = Vec::new();
+    let _ = timeout(PATIENCE, plain.read_to_end(&mut told)).await.expect("the server ends the connection");
+    assert!(!told.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&told));
+    assert!(metric(&server, &connector, "liststore_http_tls_handshakes_failed_total").await >= 1.0);
+    // Handshakes that do not come keep nobody out.
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(address(&server)).await.unwrap();
+        stream.write_all(&[0x16, 3, 1, 2]).await.unwrap();
+        silent.push(stream);
+    }
+    assert_eq!(health(&server, &connector).await.unwrap(), 200);
+    // A large body and a large answer, several on a connection.
+    let mut stream = connect(&server, &connector).await.unwrap();
+    let feature = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d"});
+    ask(&mut stream, "POST", "/v1/features", &feature.to_string()).await.unwrap().expect(201);
+    let now = super::client::ago(100);
+    let values: Vec<_> = (0..30).map(|n| json!({"timestamp": now + n, "value": "x".repeat(60_000)})).collect();
+    let list = "/v1/lists/user/seen/u/items";
+    ask(&mut stream, "POST", list, &json!({ "items": values }).to_string()).await.unwrap().expect(200);
+    assert_eq!(ask(&mut stream, "GET", list, "").await.unwrap().values().len(), 30);
+}
+
+#[tokio::test]
+async fn clients_show_certificates_of_the_authority_that_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    for (client_auth, without) in [("required", false), ("optional", true), ("none", true)] {
+        let server = server(&dir, client_auth, &[]).await;
+        for version in BOTH {
+            let told = async |name| health(&server, &connector(&dir, name, &[*version])).await;
+            assert_eq!(told(None).await.is_ok(), without, "{client_auth}");
+            assert_eq!(told(Some("feeds")).await.unwrap(), 200, "{client_auth}");
+            assert_eq!(told(Some("stranger")).await.is_ok(), client_auth == "none", "{client_auth}");
+        }
+    }
+}
+
+/// Whoever shows a certificate is known by it.
+#[tokio::test]
+async fn changes_are_noted_under_the_name_of_the_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    certificate(dir.path(), "ca", "plain", "DNS:plain.example.org");
+    let server = server(&dir, "optional", &[]).await;
+    for (name, noted) in [(Some("feeds"), SPIFFE_ID), (Some("plain"), "plain"), (None, "anonymous")] {
+        let mut stream = connect(&server, &connector(&dir, name, BOTH)).await.unwrap();
+        let feature = name.unwrap_or("nobody");
+        let body = json!({"entity_type": "user", "name": feature, "value_type": "string", "ttl": "30d"});
+        ask(&mut stream, "POST", "/v1/features", &body.to_string()).await.unwrap().expect(201);
+        let history = ask(&mut stream, "GET", &format!("/v1/features/user/{feature}/history"), "").await.unwrap();
+        assert_eq!(history.expect(200)["history"][0]["by"], noted);
+    }
+}
+
+#[tokio::test]
+async fn files_that_change_are_used_if_they_can_be() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let server = server(&dir, "none", &[]).await;
+    let connector = connector(&dir, None, BOTH);
+    let shown = async || {
+        let stream = connect(&server, &connector).await.unwrap();
+        stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+    };
+    let mut kept = connect(&server, &connector).await.unwrap();
+    let first = shown().await;
+    certificate(dir.path(), "ca", "server", "IP:127.0.0.1");
+    // The files are looked at once a second.
+    let changed = async {
+        while shown().await == first {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, changed).await.expect("the new certificate is used");
+    let second = shown().await;
+    for garbage in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        fs::write(dir.path().join("server.pem"), garbage).unwrap();
+        let noted = async { while metric(&server, &connector, "liststore_http_tls_files_unusable").await < 1.0 {} };
+        timeout(PATIENCE, noted).await.expect("that it cannot be used is told");
+        assert_eq!(shown().await, second);
+    }
+    certificate(dir.path(), "ca", "server", "IP:127.0.0.1");
+    let mended = async { while metric(&server, &connector, "liststore_http_tls_files_unusable").await > 0.0 {} };
+    timeout(PATIENCE, mended).await.expect("the mended files are used");
+    assert_ne!(shown().await, second);
+    // Connections from before go on.
+    assert_eq!(ask(&mut kept, "GET", "/livez", "").await.unwrap().status, 200);
+}
