@@ -355,3 +355,41 @@ async fn what_the_cluster_finds_invalid_is_explained() {
         other => panic!("{other:?}"),
     }
 }
+
+/// A removal has several requests. One that is refused for certain says nothing of those before it.
+#[tokio::test]
+async fn a_removal_that_fails_after_it_began_has_an_unknown_outcome() {
+    let passes = |sent| RequestRule(of(sent).and(Condition::TrueForLimitedTimes(1)), RequestReaction::noop());
+    let refused = |sent| RequestRule(of(sent), RequestReaction::forge_with_error(DbError::Unauthorized));
+    // More rows than one search finds, and more than one delete has.
+    for (case, rows, rules) in [
+        ("the next search", 1_001, vec![passes(Sent::Read), refused(Sent::Read)]),
+        ("another delete", 30, vec![passes(Sent::Delete), refused(Sent::Delete)]),
+    ] {
+        let mut forger = Forger::start().await;
+        let (server, list, base) = (Server::open(forger.options.clone()).await, fresh_list(), now().as_nanos());
+        let at = |n| liststore::domain::Timestamp::from_nanos(base - n).unwrap();
+        let items: Vec<_> = (0..rows).map(|n| (at(n), b"v".as_slice())).collect();
+        for part in items.chunks(1_000) {
+            server.add(&list, part).await;
+        }
+        forger.on_requests(rules);
+        let failed = server.session.remove_value(&server.op(), &list, b"v").await.unwrap_err();
+        forger.heal();
+        assert_eq!((kind(&failed), failed.outcome_unknown()), (Kind::Unavailable, true), "{case}: {failed:?}");
+        assert!(server.values(&list).await.len() < items.len(), "{case}: something is gone");
+    }
+}
+
+#[tokio::test]
+async fn batches_have_the_consistency_level_of_writes() {
+    let mut forger = Forger::start().await;
+    let write_consistency = liststore::items::cql::Consistency::Quorum;
+    let server = Server::open(CqlOptions { write_consistency, ..forger.options.clone() }).await;
+    let level = Condition::RequestConsistency(scylla::statement::Consistency::Quorum, Default::default());
+    let (arrived, mut arrivals) = crate::permits::feedback();
+    let batch = Condition::RequestOpcode(RequestOpcode::Batch).and(level);
+    forger.on_requests(vec![RequestRule(batch, RequestReaction::noop().with_feedback_when_performed(arrived))]);
+    server.add(&fresh_list(), &[(now(), b"v")]).await;
+    assert!(arrivals.try_recv().is_ok(), "it had another");
+}

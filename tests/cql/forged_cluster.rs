@@ -138,6 +138,17 @@ impl ForgedCluster {
         }
     }
 
+    /// Has a node answer no prepared statement from now on; its connections live.
+    #[expect(clippy::disallowed_methods, reason = "as above")]
+    pub fn silence(&mut self, node: usize) {
+        let (executes, executions) = mpsc::unbounded_channel();
+        self.executed[node] = executions;
+        let dropped = RequestReaction::drop_frame().with_feedback_when_performed(executes);
+        let executes = Condition::RequestOpcode(RequestOpcode::Execute);
+        let rule = RequestRule(executes.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)), dropped);
+        self.proxy.running_nodes[node].change_request_rules(Some(vec![rule]));
+    }
+
     /// How many connections drivers have opened to a node since this was asked last.
     pub fn connections_to(&mut self, node: usize) -> usize {
         std::iter::from_fn(|| self.connected[node].try_recv().ok()).count()

@@ -31,6 +31,16 @@ async fn a_row_has_the_key_the_ttl_and_the_write_timestamp_of_its_item() {
     }
 }
 
+/// One that a shorter TTL hides goes with the others, and is nobody's to count.
+#[tokio::test]
+async fn a_removal_counts_visible_items_alone() {
+    let (server, list, base) = (Server::open(shared_options()).await, fresh_list(), now());
+    server.add(&list, &[(base, b"v"), (earlier(base, 600), b"v"), (earlier(base, 900), b"v")]).await;
+    let removed = server.session.remove_value(&server.op_with(ttl(300)), &list, b"v").await.unwrap();
+    assert_eq!(removed, 1);
+    assert!(server.values(&list).await.is_empty(), "hidden ones are removed as well");
+}
+
 #[tokio::test]
 async fn write_timestamps_of_a_process_only_grow() {
     let options = shared_options();

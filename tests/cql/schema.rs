@@ -221,6 +221,33 @@ async fn without_the_index_only_removals_by_value_are_refused_and_migrate_builds
     assert_eq!(before.store.warning(), None);
 }
 
+/// A look has no permit, so that there must not be one for each removal that is refused.
+#[tokio::test]
+async fn a_crowd_of_removals_without_the_index_looks_for_it_once_in_a_while() {
+    use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let mut forger = crate::forger::Forger::before(keyspace.options.clone()).await;
+    let server = Server::open(forger.options.clone()).await;
+    keyspace.execute("DROP INDEX KS.list_items_by_value").await;
+    let refused = server.session.remove_value(&server.op(), &fresh_list(), b"v").await;
+    assert!(why(refused.map(|_| ())).contains("liststore migrate"));
+    let (looked, mut looks) = crate::permits::feedback();
+    let text = Condition::BodyContainsCaseSensitive(b"system_schema.indexes".to_vec().into_boxed_slice());
+    let look = Condition::RequestOpcode(RequestOpcode::Prepare).and(text);
+    forger.on_requests(vec![RequestRule(look, RequestReaction::noop().with_feedback_when_performed(looked))]);
+    let began = std::time::Instant::now();
+    let removals = (0..100).map(|_| async {
+        let refused = server.session.remove_value(&server.op(), &fresh_list(), b"v").await;
+        assert!(why(refused.map(|_| ())).contains("removed by value"));
+    });
+    futures_util::future::join_all(removals).await;
+    let count = std::iter::from_fn(|| looks.try_recv().ok()).count();
+    // One in half a second, on each connection.
+    let allowed = 2 * (2 + began.elapsed().as_millis() as usize / 500);
+    assert!(count <= allowed, "{count} looks");
+}
+
 #[tokio::test]
 async fn a_table_that_was_dropped_is_not_replaced_by_an_empty_one() {
     let keyspace = Keyspace::new();

@@ -28,10 +28,15 @@ fn openssl(dir: &Path, arguments: &str) {
 
 /// `ca.pem`, and `node.pem` with `node-key.pem` that it signed, which names [`NAME`] alone.
 fn make_certificates(dir: &Path) {
+    make_certificates_for(dir, &format!("DNS:{NAME}"));
+}
+
+/// The same, with another name in place of it.
+fn make_certificates_for(dir: &Path, name: &str) {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     openssl(dir, &format!("req -x509 {key} -subj /CN=authority -days 2 -keyout ca-key.pem -out ca.pem"));
     openssl(dir, &format!("req {key} -subj /CN=node -keyout node-key.pem -out node.csr"));
-    std::fs::write(dir.join("names"), format!("subjectAltName=DNS:{NAME}")).unwrap();
+    std::fs::write(dir.join("names"), format!("subjectAltName={name}")).unwrap();
     openssl(
         dir,
         "x509 -req -in node.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names -out node.pem",
@@ -94,6 +99,18 @@ async fn a_certificate_may_name_what_the_settings_say() {
         let accepted = why(&store(&address, dir.path(), names)).await;
         assert!(!accepted.contains("certificate is not accepted"), "{accepted}");
     }
+}
+
+/// Where names are set they alone count: a certificate of the address is not enough.
+#[tokio::test]
+async fn with_names_set_a_certificate_of_the_address_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    make_certificates_for(dir.path(), "IP:127.0.0.1");
+    let address = node(dir.path()).await;
+    let unnamed = why(&store(&address, dir.path(), &[])).await;
+    assert!(!unnamed.contains(REFUSED), "{unnamed}");
+    let named = why(&store(&address, dir.path(), &[NAME])).await;
+    assert!(named.contains(REFUSED), "{named}");
 }
 
 #[tokio::test]

@@ -105,3 +105,32 @@ async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_t
     assert_eq!(server.values(&list).await, [b"v"]);
     assert!(cluster.connections_to(0) > 0 && cluster.connections_to(1) > 0);
 }
+
+/// One of two nodes answers nothing. Once that is known, operations go to the other at once, and the silent one
+/// is asked by nobody but those who look whether it is well again.
+#[tokio::test]
+async fn a_silent_node_is_asked_by_no_operation() {
+    let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
+    let server = Server { deadline: Duration::from_millis(900), ..Server::open(cluster.options.clone()).await };
+    let patience = Instant::now() + Duration::from_secs(60);
+    while server.metric("liststore_cql_nodes_reached", "") < 2.0 {
+        assert!(Instant::now() < patience, "not both nodes are connected to");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    cluster.silence(1);
+    let get = async || {
+        let _ = server.session.get(&server.op(), &fresh_list(), &crate::probe::EVERYTHING).await;
+    };
+    while !server.store.warning().is_some_and(|warning| warning.contains("does not answer")) {
+        assert!(Instant::now() < patience, "nobody notices");
+        join_all((0..8).map(|_| get())).await;
+    }
+    cluster.executions();
+    let asked_before = server.metric("liststore_cql_request_duration_seconds", "");
+    for _ in 0..60 {
+        get().await;
+    }
+    assert_eq!(server.metric("liststore_cql_request_duration_seconds", "") - asked_before, 60.0);
+    let executions = cluster.executions();
+    assert!(executions[0] >= 60 && executions[1] < 15, "{executions:?}");
+}

@@ -130,7 +130,7 @@ async fn an_attempt_beside_another_has_a_permit_of_its_own_until_it_ends() {
 }
 
 /// Where all permits are taken, others wait for them too: what hangs must not be passed over for ever.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_attempt_beside_another_waits_its_turn_for_a_permit() {
     let attempts = Attempts {
         permits: Permits::new(2, Duration::from_secs(10), Arc::default()),
