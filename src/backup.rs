@@ -125,7 +125,7 @@ impl Backups {
 impl Shared {
     fn make(&self, dir: &Path) -> Result<Backup, BackupError> {
         let began = Instant::now();
-        let place = Place::prepare(dir, &self.scope.data_dir)?;
+        let place = TargetDir::prepare(dir, &self.scope.data_dir)?;
         let made = self.fill(&place.partial).and_then(|items| place.complete().map(|()| items));
         let items = match made {
             Ok(items) => items,
@@ -161,13 +161,13 @@ impl Shared {
 }
 
 /// Where a backup is made, and where it goes once it is whole.
-struct Place {
+struct TargetDir {
     dir: PathBuf,
     parent: PathBuf,
     partial: PathBuf,
 }
 
-impl Place {
+impl TargetDir {
     fn prepare(dir: &Path, data_dir: &Path) -> Result<Self, BackupError> {
         let failed = |what: &str, path: &Path, error: &io::Error| {
             BackupError::Failed(format!("cannot {what} {}: {error}", path.display()))
@@ -240,7 +240,7 @@ impl Place {
 
     fn discard(&self) {
         if let Err(error) = fs::remove_dir_all(&self.partial) {
-            tracing::warn!(dir = %self.partial.display(), %error, "cannot remove what there is of a backup");
+            tracing::warn!(dir = %self.partial.display(), %error, "cannot remove an incomplete backup");
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::ListError;
 use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
+use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, Value};
 use crate::items::{Done, ItemPage, ItemSession, Operation};
 
@@ -23,7 +24,7 @@ pub(super) struct ListActor {
 
 impl ListActor {
     pub(super) fn new(session: Rc<dyn ItemSession>, clock: Arc<dyn Clock>, permits: usize) -> Self {
-        Self { session, clock, mailbox_capacity: permits }
+        Self { session: TurnTaking::around(session), clock, mailbox_capacity: permits }
     }
 
     /// Carries out one operation, and gives its permit back when the store has finished.

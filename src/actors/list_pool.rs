@@ -19,7 +19,9 @@ use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
 pub use super::slot::SlotState;
 use super::slot::{Openings, Slot};
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
-use crate::items::{ItemPage, ItemStore, Operation, Peeked, PermitCounts, Range, RenderedPage, StoreError};
+use crate::items::{
+    ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, StateToken, StoreError, Validity,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
@@ -114,6 +116,13 @@ struct Inner {
     keepers: std::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
 }
 
+/// Whether an operation that was cut off may have changed something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Read,
+    Write,
+}
+
 /// The pool of list actors. Cheap to clone; all clones are the same pool.
 #[derive(Clone)]
 pub struct ListPool {
@@ -196,33 +205,27 @@ impl ListPool {
         PermitCounts { bound, limit: bound, in_use, waiting: waiting.load(Ordering::Relaxed) }
     }
 
-    /// Get List Items: from memory if the store can, else through the list's actor. `render` makes the
-    /// answer of a page. If it is `reusable`, it is an answer to anyone with the same range, and kept
-    /// for the next one.
-    pub async fn get<E: From<ListError>>(
+    /// The state that a list is in, if its store can tell it at once.
+    pub fn state(&self, list: &ListKey) -> Option<StateToken> {
+        self.inner.store.state(list)
+    }
+
+    /// Get List Items: from memory if the store can, else through the list's actor. Tells for how long the
+    /// page is the answer, if that is known.
+    pub async fn get(
         &self,
         list: &ListKey,
         ttl: Ttl,
         range: Range,
         deadline: Instant,
-        reusable: bool,
-        render: impl FnOnce(&ItemPage) -> Result<RenderedPage, E>,
-    ) -> Result<RenderedPage, E> {
-        let (store, op) = (&self.inner.store, Operation { now: self.inner.clock.now(), ttl, deadline });
-        match store.peek(&op, list, &range, reusable) {
-            Some(Peeked::Rendered(rendered)) => Ok(rendered),
-            Some(Peeked::Page(page, from)) => {
-                let rendered = render(&page)?;
-                if reusable {
-                    store.keep(&op, list, &range, from, &rendered);
-                }
-                Ok(rendered)
-            }
-            None => {
-                let message = |envelope| Get { envelope, range };
-                render(&self.send(list.clone(), ttl, deadline, false, message).await?)
-            }
+    ) -> Result<(ItemPage, Option<Validity>), ListError> {
+        let op = Operation { now: self.inner.clock.now(), ttl, deadline };
+        if let Some(PageInMemory { page, validity }) = self.inner.store.get_from_memory(&op, list, &range) {
+            return Ok((page, validity));
         }
+        let message = |envelope| Get { envelope, range };
+        let page = self.send(list.clone(), ttl, deadline, Effect::Read, message).await?;
+        Ok((page, None))
     }
 
     /// Add List Items: all or none.
@@ -258,12 +261,12 @@ impl ListPool {
         value: Value,
         deadline: Instant,
     ) -> Result<u64, ListError> {
-        self.send(list, ttl, deadline, true, |envelope| RemoveValue { envelope, value }).await
+        self.send(list, ttl, deadline, Effect::Write, |envelope| RemoveValue { envelope, value }).await
     }
 
     /// Remove All List Items.
     pub async fn remove_all(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<(), ListError> {
-        self.send(list, ttl, deadline, true, |envelope| RemoveAll { envelope }).await
+        self.send(list, ttl, deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
     }
 
     async fn send<M, T>(
@@ -271,7 +274,7 @@ impl ListPool {
         list: ListKey,
         ttl: Ttl,
         deadline: Instant,
-        writes: bool,
+        effect: Effect,
         message: impl FnOnce(Envelope) -> M,
     ) -> Result<T, ListError>
     where
@@ -286,9 +289,9 @@ impl ListPool {
             Ok(Err(MailboxError::Closed | MailboxError::Timeout)) => {
                 // The operation's future panicked; the actor itself may live on.
                 slot.look();
-                Err(ListError::Panicked { outcome_unknown: writes })
+                Err(ListError::Panicked { outcome_unknown: effect == Effect::Write })
             }
-            Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: writes }),
+            Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: effect == Effect::Write }),
         }
     }
 

@@ -12,13 +12,13 @@ use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler,
 use arc_swap::ArcSwapOption;
 use futures_util::future::{LocalBoxFuture, select_all};
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::refresher::Refresher;
 use super::stored_catalog::StoredCatalog;
-use crate::domain::{Clock, Feature, FeatureId, Revision, Timestamp};
+use crate::domain::{Author, Clock, Feature, FeatureId, Revision, Timestamp};
 use crate::metadata::catalog::Published;
-use crate::metadata::{Catalog, MetadataError, MetadataStore};
+use crate::metadata::{Applied, Catalog, Change, ChangeContext, MetadataError, MetadataStore};
 
 /// What the actor works with.
 pub(super) struct Desk {
@@ -39,6 +39,18 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// Makes a change, alone: from before the store is asked until the catalog shows it.
+    async fn apply(&self, change: Change, by: Author, deadline: Instant) -> Result<Applied, MetadataError> {
+        let late = |_| MetadataError::Unavailable {
+            reason: "the changes before it took too long".to_owned(),
+            outcome_unknown: false,
+        };
+        let _changing = timeout_at(deadline, self.changing.lock()).await.map_err(late)?;
+        let applied = self.store.apply(change, ChangeContext { by, at: self.clock.now() }).await?;
+        self.publish(applied.revision, &applied.id, applied.after.as_ref());
+        Ok(applied)
+    }
+
     /// Publishes a change that the store has made.
     pub fn publish(&self, revision: Revision, id: &FeatureId, feature: Option<&Feature>) {
         if self.catalog.publish_change(revision, id, feature, self.clock.now()) == Published::Withheld {
@@ -133,7 +145,7 @@ impl Actor for MetadataActor {
         let refresher = &self.desk.refresher;
         let mut tasks = vec![
             actix::spawn(Arc::clone(refresher).run(Rc::clone(&self.desk))),
-            actix::spawn(Arc::clone(refresher).hear(Rc::clone(&self.desk))),
+            actix::spawn(Arc::clone(refresher).follow_news(Rc::clone(&self.desk))),
         ];
         if let Some(stored) = &self.desk.stored {
             tasks.push(actix::spawn(Arc::clone(stored).keep(self.desk.catalog.clone())));
@@ -159,28 +171,56 @@ impl Handler<Close> for MetadataActor {
     }
 }
 
-/// A future that is made, and carried through, on the actor's arbiter.
-type Work<T> = dyn FnOnce(Rc<Desk>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send;
+/// Asks the actor to make a change.
+pub(super) struct Apply {
+    pub change: Change,
+    pub by: Author,
+    /// A change that could not begin by then is not made.
+    pub deadline: Instant,
+    /// Given back when the change is made, not when the caller leaves.
+    pub permit: OwnedSemaphorePermit,
+}
 
-/// What the handle asks the actor to do.
-pub(super) struct Job<T> {
-    pub work: Box<Work<T>>,
+impl Message for Apply {
+    type Result = Result<Applied, MetadataError>;
+}
+
+impl Handler<Apply> for MetadataActor {
+    type Result = ResponseFuture<Result<Applied, MetadataError>>;
+
+    fn handle(&mut self, Apply { change, by, deadline, permit }: Apply, _: &mut Self::Context) -> Self::Result {
+        let desk = Rc::clone(&self.desk);
+        Box::pin(async move {
+            let _permit = permit;
+            let result = desk.apply(change, by, deadline).await;
+            desk.note(&result);
+            result
+        })
+    }
+}
+
+/// A reading that is begun, and carried through, on the actor's arbiter.
+type Reading<T> = dyn FnOnce(Arc<dyn MetadataStore>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send;
+
+/// Asks the actor to read from the store.
+pub(super) struct Read<T> {
+    pub work: Box<Reading<T>>,
     /// Given back when the work is done, not when the caller leaves.
     pub permit: OwnedSemaphorePermit,
 }
 
-impl<T: Send + 'static> Message for Job<T> {
+impl<T: Send + 'static> Message for Read<T> {
     type Result = Result<T, MetadataError>;
 }
 
-impl<T: Send + 'static> Handler<Job<T>> for MetadataActor {
+impl<T: Send + 'static> Handler<Read<T>> for MetadataActor {
     type Result = ResponseFuture<Result<T, MetadataError>>;
 
-    fn handle(&mut self, Job { work, permit }: Job<T>, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, Read { work, permit }: Read<T>, _: &mut Self::Context) -> Self::Result {
         let desk = Rc::clone(&self.desk);
         Box::pin(async move {
             let _permit = permit;
-            let result = work(Rc::clone(&desk)).await;
+            let result = work(Arc::clone(&desk.store)).await;
             desk.note(&result);
             result
         })

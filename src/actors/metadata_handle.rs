@@ -5,22 +5,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Addr, Arbiter, MailboxError};
+use actix::dev::ToEnvelope;
+use actix::{Actor, Addr, Arbiter, Handler, MailboxError, Message};
 use arc_swap::ArcSwapOption;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
-use super::metadata_actor::{Close, Desk, Job, MetadataActor};
-use super::refresher::Refresher;
+use super::metadata_actor::{Apply, Close, Desk, MetadataActor, Read};
+use super::refresher::{RefreshOptions, Refresher};
 use super::slot::{Slot, SlotState};
 use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
-use crate::domain::{Author, Clock, Feature, FeatureId, FeatureVersion, Limit, Revision, Timestamp, Ttl, VersionLabel};
+use crate::domain::{Author, Clock, Feature, FeatureId, Limit, Revision, Timestamp};
 use crate::metadata::catalog::{CatalogVersion, Missing};
-use crate::metadata::{
-    Catalog, ChangeContext, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore, NewFeature,
-    NewVersion, Page, Precondition, VersionPatch,
-};
+use crate::metadata::{Applied, Catalog, Change, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page};
 
 const RESTARTING: &str = "the metadata actor died: a fresh one is being started";
 /// How long stopping waits for the actor's keeper.
@@ -32,14 +30,9 @@ pub struct MetadataOptions {
     pub permits: usize,
     /// How long a call may take, its waiting included.
     pub timeout: Duration,
+    pub refresh: RefreshOptions,
     /// Where the catalog is kept for a start without the store, if it is to be.
     pub stored: Option<StoredCatalogOptions>,
-}
-
-impl Default for MetadataOptions {
-    fn default() -> Self {
-        Self { permits: 64, timeout: Duration::from_millis(2_800), stored: None }
-    }
 }
 
 /// Why there is no feature version to work with.
@@ -52,6 +45,13 @@ pub enum ResolveError {
     /// It is not known here, and whether it exists cannot be told now.
     #[error("the metadata store cannot be asked: {reason}")]
     Unavailable { reason: String },
+}
+
+/// What a call that was cut off may have done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Nothing,
+    Change,
 }
 
 /// The handle of the metadata actor. Cheap to clone.
@@ -101,7 +101,7 @@ impl MetadataHandle {
         options: MetadataOptions,
     ) -> Result<Self, MetadataError> {
         let (catalog, trouble) = (Catalog::default(), Arc::new(ArcSwapOption::empty()));
-        let (refresher, stored) = (Refresher::new(), options.stored.clone().map(StoredCatalog::new));
+        let (refresher, stored) = (Refresher::new(options.refresh), options.stored.clone().map(StoredCatalog::new));
         let parts = Parts {
             store: Arc::clone(&store),
             catalog: catalog.clone(),
@@ -182,93 +182,15 @@ impl MetadataHandle {
         })
     }
 
-    pub async fn create_feature(&self, new: NewFeature, by: Author) -> Result<Feature, MetadataError> {
-        self.change(by, async move |desk, context| {
-            let feature = desk.store.create_feature(new, context).await?;
-            desk.publish(feature.revision, &feature.id, Some(&feature));
-            Ok(feature)
-        })
-        .await
-    }
-
-    pub async fn update_feature(
-        &self,
-        id: FeatureId,
-        patch: FeaturePatch,
-        condition: Precondition,
-        by: Author,
-    ) -> Result<Feature, MetadataError> {
-        self.change(by, async move |desk, context| {
-            let feature = desk.store.update_feature(&id, patch, condition, context).await?;
-            desk.publish(feature.revision, &id, Some(&feature));
-            Ok(feature)
-        })
-        .await
-    }
-
-    /// Returns the longest TTL that the feature ever had.
-    pub async fn delete_feature(
-        &self,
-        id: FeatureId,
-        condition: Precondition,
-        by: Author,
-    ) -> Result<Ttl, MetadataError> {
-        self.change(by, async move |desk, context| {
-            let deleted = desk.store.delete_feature(&id, condition, context).await?;
-            desk.publish(deleted.revision, &id, None);
-            Ok(deleted.ttl_max)
-        })
-        .await
-    }
-
-    pub async fn create_version(
-        &self,
-        id: FeatureId,
-        new: NewVersion,
-        by: Author,
-    ) -> Result<FeatureVersion, MetadataError> {
-        self.change(by, async move |desk, context| {
-            let changed = desk.store.create_version(&id, new, context).await?;
-            desk.publish(changed.feature.revision, &id, Some(&changed.feature));
-            Ok(changed.version)
-        })
-        .await
-    }
-
-    pub async fn update_version(
-        &self,
-        id: FeatureId,
-        version: VersionLabel,
-        patch: VersionPatch,
-        condition: Precondition,
-        by: Author,
-    ) -> Result<FeatureVersion, MetadataError> {
-        self.change(by, async move |desk, context| {
-            let changed = desk.store.update_version(&id, &version, patch, condition, context).await?;
-            desk.publish(changed.feature.revision, &id, Some(&changed.feature));
-            Ok(changed.version)
-        })
-        .await
-    }
-
-    /// Returns the longest TTL that the version ever had.
-    pub async fn delete_version(
-        &self,
-        id: FeatureId,
-        version: VersionLabel,
-        condition: Precondition,
-        by: Author,
-    ) -> Result<Ttl, MetadataError> {
-        self.change(by, async move |desk, context| {
-            let deleted = desk.store.delete_version(&id, &version, condition, context).await?;
-            desk.publish(deleted.revision, &id, deleted.remaining.as_ref());
-            Ok(deleted.ttl_max)
-        })
-        .await
+    /// Makes a change, alone, and answers once the catalog shows it. A change that could not begin before its
+    /// time is over is not made at all.
+    pub async fn apply(&self, change: Change, by: Author) -> Result<Applied, MetadataError> {
+        let deadline = Instant::now() + self.options.timeout;
+        self.send(Effect::Change, |permit| Apply { change, by, deadline, permit }).await
     }
 
     pub async fn feature(&self, id: FeatureId) -> Result<Option<Feature>, MetadataError> {
-        self.call(false, async move |desk| desk.store.feature(&id).await).await
+        self.read(async move |store| store.feature(&id).await).await
     }
 
     pub async fn features(
@@ -277,7 +199,7 @@ impl MetadataHandle {
         after: Option<FeatureId>,
         page_size: Limit,
     ) -> Result<Page<Feature>, MetadataError> {
-        self.call(false, async move |desk| desk.store.features(&filter, after.as_ref(), page_size).await).await
+        self.read(async move |store| store.features(&filter, after.as_ref(), page_size).await).await
     }
 
     pub async fn history(
@@ -286,33 +208,33 @@ impl MetadataHandle {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
-        self.call(false, async move |desk| desk.store.history(&id, before, page_size).await).await
+        self.read(async move |store| store.history(&id, before, page_size).await).await
     }
 
-    /// A call that changes definitions: alone, from before the store is asked until the catalog
-    /// shows the change.
-    async fn change<T: Send + 'static>(
+    /// Reads from the store, on the actor's arbiter.
+    async fn read<T: Send + 'static>(
         &self,
-        by: Author,
-        work: impl AsyncFnOnce(&Desk, ChangeContext) -> Result<T, MetadataError> + Send + 'static,
+        work: impl AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
-        let deadline = Instant::now() + self.options.timeout;
-        self.call(true, async move |desk| {
-            // A change that could not begin before its caller had to leave is not made at all.
-            let _changing = timeout_at(deadline, desk.changing.lock())
-                .await
-                .map_err(|_| away("the changes before it took too long"))?;
-            let context = ChangeContext { by, at: desk.clock.now() };
-            work(desk, context).await
-        })
-        .await
+        let read = |permit| Read::<T> {
+            work: Box::new(|store: Arc<dyn MetadataStore>| Box::pin(async move { work(&*store).await })),
+            permit,
+        };
+        self.send(Effect::Nothing, read).await
     }
 
-    async fn call<T: Send + 'static>(
+    async fn send<M, T>(
         &self,
-        changes: bool,
-        work: impl AsyncFnOnce(&Desk) -> Result<T, MetadataError> + Send + 'static,
-    ) -> Result<T, MetadataError> {
+        effect: Effect,
+        message: impl FnOnce(OwnedSemaphorePermit) -> M,
+    ) -> Result<T, MetadataError>
+    where
+        M: Message<Result = Result<T, MetadataError>> + Send + 'static,
+        T: Send + 'static,
+        MetadataActor: Handler<M>,
+        <MetadataActor as Actor>::Context: ToEnvelope<MetadataActor, M>,
+    {
+        let outcome_unknown = effect == Effect::Change;
         let asked = async {
             let permits = Arc::clone(&self.slot.permits);
             let permit = permits.acquire_owned().await.map_err(|_| away("the server is stopping"))?;
@@ -320,22 +242,20 @@ impl MetadataHandle {
                 self.slot.look();
                 return Err(away(RESTARTING));
             };
-            let job = Job { work: Box::new(|desk: Rc<Desk>| Box::pin(async move { work(&desk).await })), permit };
-            match address.send(job).await {
+            match address.send(message(permit)).await {
                 Ok(result) => result,
                 Err(MailboxError::Closed | MailboxError::Timeout) => {
                     self.slot.look();
-                    if changes {
+                    if outcome_unknown {
                         // It may have been made, and was not published.
                         self.refresher.read_everything();
                     }
-                    let reason = "the metadata actor failed".to_owned();
-                    Err(MetadataError::Internal { reason, outcome_unknown: changes })
+                    Err(MetadataError::Internal { reason: "the metadata actor failed".to_owned(), outcome_unknown })
                 }
             }
         };
         timeout(self.options.timeout, asked).await.unwrap_or_else(|_| {
-            Err(MetadataError::Unavailable { reason: "it did not answer in time".to_owned(), outcome_unknown: changes })
+            Err(MetadataError::Unavailable { reason: "it did not answer in time".to_owned(), outcome_unknown })
         })
     }
 
@@ -360,7 +280,7 @@ impl MetadataHandle {
         self.slot.stop();
         // A keeper waits for its arbiter by itself, bounded.
         if timeout(STOP_TIMEOUT, keeper).await.is_err() {
-            tracing::error!("the metadata actor does not end: left behind");
+            tracing::error!("the metadata actor did not stop in time and was left running");
         }
     }
 }

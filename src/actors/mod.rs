@@ -11,8 +11,11 @@ pub mod metadata_handle;
 mod refresher;
 mod slot;
 mod stored_catalog;
+mod turns;
 
 pub use list_pool::{ListError, ListPool, PoolOptions, SlotState};
 pub use messages::AddOutcome;
 pub use metadata_handle::{MetadataHandle, MetadataOptions, ResolveError};
+pub use refresher::RefreshOptions;
 pub use stored_catalog::StoredCatalogOptions;
+pub use turns::TurnTaking;

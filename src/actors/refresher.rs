@@ -15,17 +15,24 @@ use super::metadata_actor::Desk;
 use crate::metadata::{MetadataError, News};
 
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 /// After each reading, so that a storm of changes elsewhere is read in batches.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Look-ups for unknown features: this many at once after a quiet time, and then one an interval.
-const LOOK_UPS_MAX: u32 = 5;
-const LOOK_UP_INTERVAL: Duration = Duration::from_millis(200);
 /// How long an operation waits for a look-up, and how many may wait.
 const LOOK_UP_WAIT_MAX: Duration = Duration::from_millis(1_000);
 const WAITING_MAX: usize = 10_000;
 /// More operations than this do not wait until they may look up: they take the last answer.
 const CROWD: usize = 250;
+
+/// How often the store may be asked.
+#[derive(Debug, Clone, Copy)]
+pub struct RefreshOptions {
+    /// Between readings while they fail; the first ones follow sooner.
+    pub retry_delay_max: Duration,
+    /// Look-ups for unknown features: this many at once after a quiet time, and then one an interval. At
+    /// least 1.
+    pub look_ups_max: u32,
+    pub look_up_interval: Duration,
+}
 
 /// How a reading of the store ended.
 #[derive(Debug, Clone)]
@@ -36,7 +43,7 @@ struct Reading {
 }
 
 /// What is wanted of the refresher, and how often it may be asked.
-struct Wishes {
+struct ReadRequests {
     /// News were missed: changes alone will not do.
     everything: bool,
     /// A look-up that has not begun yet: whoever comes now may wait for it.
@@ -49,19 +56,21 @@ struct Wishes {
 
 /// What the refresher shares with those who wait for it.
 pub(super) struct Refresher {
-    wishes: Mutex<Wishes>,
+    options: RefreshOptions,
+    requests: Mutex<ReadRequests>,
     wake: Notify,
     last: watch::Sender<Option<Reading>>,
     waiting: Semaphore,
 }
 
 impl Refresher {
-    pub fn new() -> Arc<Self> {
+    pub fn new(options: RefreshOptions) -> Arc<Self> {
         Arc::new(Self {
-            wishes: Mutex::new(Wishes {
+            options,
+            requests: Mutex::new(ReadRequests {
                 everything: true,
                 look_up: false,
-                tokens: LOOK_UPS_MAX,
+                tokens: options.look_ups_max,
                 refilled: Instant::now(),
                 began: None,
             }),
@@ -71,22 +80,22 @@ impl Refresher {
         })
     }
 
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, ReadRequests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads whatever is to be read, for as long as the actor lives.
     pub async fn run(self: Arc<Self>, desk: Rc<Desk>) {
         let mut delay = RETRY_DELAY_MIN;
         // What one before it, which died, was about to read.
-        self.wishes().everything = true;
+        self.requests().everything = true;
         loop {
             let (began, everything) = {
-                let mut wishes = self.wishes();
-                wishes.look_up = false;
+                let mut requests = self.requests();
+                requests.look_up = false;
                 let began = Instant::now();
-                wishes.began = Some(began);
-                (began, std::mem::take(&mut wishes.everything))
+                requests.began = Some(began);
+                (began, std::mem::take(&mut requests.everything))
             };
             let result = desk.refresh(everything).await;
             let trouble = result.as_ref().err().map(MetadataError::reason);
@@ -98,17 +107,17 @@ impl Refresher {
                     self.wake.notified().await;
                 }
                 Err(_) => {
-                    self.wishes().everything |= everything;
+                    self.requests().everything |= everything;
                     // Whether it is time, or somebody asks: it is tried again.
                     let _ = timeout(delay, self.wake.notified()).await;
-                    delay = (delay * 2).min(RETRY_DELAY_MAX);
+                    delay = (delay * 2).min(self.options.retry_delay_max);
                 }
             }
         }
     }
 
     /// Passes the store's news on, for as long as the actor lives.
-    pub async fn hear(self: Arc<Self>, desk: Rc<Desk>) {
+    pub async fn follow_news(self: Arc<Self>, desk: Rc<Desk>) {
         loop {
             match desk.store.news().await {
                 News::Changed => self.wake.notify_one(),
@@ -119,12 +128,12 @@ impl Refresher {
 
     /// Has all definitions read, by a reading that begins after this was called.
     pub fn read_everything(&self) {
-        self.wishes().everything = true;
+        self.requests().everything = true;
         self.wake.notify_one();
     }
 
     /// Returns once the catalog shows the store as it was after this was called, or, if too many
-    /// look up to wait for that, at most [`LOOK_UP_INTERVAL`] before; or else says why it cannot.
+    /// look up to wait for that, at most an interval before; or else says why it cannot.
     pub async fn look_up(&self, deadline: Instant) -> Result<(), String> {
         let Ok(_place) = self.waiting.try_acquire() else {
             return Err("too many operations wait for the metadata store".to_owned());
@@ -134,10 +143,10 @@ impl Refresher {
         let crowded = WAITING_MAX - self.waiting.available_permits() > CROWD;
         let mut last = self.last.subscribe();
         let mut began_min = asked;
-        while let Err(not_before) = self.wish(asked) {
+        while let Err(not_before) = self.request_look_up(asked) {
             if crowded || not_before >= until {
                 // There is one: only a recent look-up can have used up what may be asked.
-                began_min = asked - LOOK_UP_INTERVAL;
+                began_min = asked - self.options.look_up_interval;
                 break;
             }
             if let Ok(reading) = timeout_at(not_before, since(&mut last, asked)).await {
@@ -151,24 +160,25 @@ impl Refresher {
 
     /// Sees to it that there is a reading that begins after `asked`; or says when that may be asked
     /// for again.
-    fn wish(&self, asked: Instant) -> Result<(), Instant> {
-        let mut wishes = self.wishes();
-        if wishes.look_up || wishes.began.is_some_and(|began| began >= asked) {
+    fn request_look_up(&self, asked: Instant) -> Result<(), Instant> {
+        let mut requests = self.requests();
+        if requests.look_up || requests.began.is_some_and(|began| began >= asked) {
             return Ok(());
         }
         let now = Instant::now();
-        while wishes.tokens < LOOK_UPS_MAX && wishes.refilled + LOOK_UP_INTERVAL <= now {
-            wishes.tokens += 1;
-            wishes.refilled += LOOK_UP_INTERVAL;
+        let RefreshOptions { look_ups_max, look_up_interval, .. } = self.options;
+        while requests.tokens < look_ups_max && requests.refilled + look_up_interval <= now {
+            requests.tokens += 1;
+            requests.refilled += look_up_interval;
         }
-        if wishes.tokens == 0 {
-            return Err(wishes.refilled + LOOK_UP_INTERVAL);
+        if requests.tokens == 0 {
+            return Err(requests.refilled + look_up_interval);
         }
-        if wishes.tokens == LOOK_UPS_MAX {
-            wishes.refilled = now;
+        if requests.tokens == look_ups_max {
+            requests.refilled = now;
         }
-        wishes.tokens -= 1;
-        wishes.look_up = true;
+        requests.tokens -= 1;
+        requests.look_up = true;
         self.wake.notify_one();
         Ok(())
     }

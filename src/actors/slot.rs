@@ -192,8 +192,8 @@ pub(super) async fn end(arbiter: Arbiter) {
     let joined = tokio::task::spawn_blocking(move || arbiter.join());
     match tokio::time::timeout(JOIN_TIMEOUT, joined).await {
         Ok(Ok(Ok(()))) => {}
-        Ok(_) => tracing::error!("an arbiter ended with a panic"),
-        Err(_) => tracing::error!("an arbiter does not end: left behind"),
+        Ok(_) => tracing::error!("a worker thread ended with a panic"),
+        Err(_) => tracing::error!("a worker thread did not stop in time and was left running"),
     }
 }
 

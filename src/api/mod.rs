@@ -103,8 +103,15 @@ impl ApiState {
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
         let Handles { lists, metadata, backups, clock } = handles;
-        let service =
-            Service::new(lists.clone(), metadata.clone(), backups, Arc::clone(&clock), JsonPages, service_options);
+        let service = Service::new(
+            lists.clone(),
+            metadata.clone(),
+            backups,
+            Arc::clone(&clock),
+            JsonPages,
+            service_options,
+            &registry,
+        )?;
         Ok(Self {
             service,
             lists,

@@ -2,8 +2,8 @@
 
 use crate::domain::page::ItemWalk;
 use crate::domain::{Item, Rfc3339Writer, ValueType};
-use crate::items::{ItemPage, RenderedPage};
-use crate::service::{PageRenderer, ServiceError};
+use crate::items::ItemPage;
+use crate::service::{PageRenderer, RenderedPage, ServiceError};
 
 /// `{"timestamp":"2024-08-29T16:44:05.430000000Z","value":` and `},`
 const BYTES_PER_ITEM: usize = 58;

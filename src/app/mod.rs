@@ -128,6 +128,7 @@ impl Application {
                 ServiceOptions {
                     operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
                     page_bytes_max: settings.http.response_bytes_max,
+                    page_cache_bytes: options::page_cache_bytes(&settings.items),
                     poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
                 },
                 ApiOptions {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::actors::{MetadataOptions, StoredCatalogOptions};
+use crate::actors::{MetadataOptions, RefreshOptions, StoredCatalogOptions};
 use crate::api::{ClientTls, TlsOptions};
 use crate::config::{
-    ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings, ItemsSettings,
-    MetadataSettings, MetadataStoreKind, Secret, Tablets,
+    ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings, ItemStoreKind,
+    ItemsSettings, MetadataSettings, MetadataStoreKind, Secret, Tablets,
 };
 use crate::items::cql::{self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
 use crate::items::embedded::{self, EmbeddedOptions};
@@ -21,12 +21,25 @@ pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     files.map(|(certificate_file, key_file)| TlsOptions { certificate_file, key_file, clients })
 }
 
+/// The part of the embedded store's cache setting that is for rendered pages.
+const PAGE_CACHE_SHARE: u64 = 4;
+
+/// Memory for rendered pages: the other stores cannot tell whether a page is still the answer.
+pub fn page_cache_bytes(items: &ItemsSettings) -> u64 {
+    match items.store {
+        ItemStoreKind::Embedded => items.embedded.cache_bytes as u64 / PAGE_CACHE_SHARE,
+        ItemStoreKind::Cql | ItemStoreKind::Memory => 0,
+    }
+}
+
 pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
+    let cache_bytes = settings.cache_bytes as u64;
+    let cache_bytes = cache_bytes - cache_bytes / PAGE_CACHE_SHARE;
     let fsync = match settings.fsync {
         Fsync::Group => embedded::Fsync::Group,
         Fsync::Interval => embedded::Fsync::Interval(Duration::from_millis(settings.fsync_interval_ms)),
     };
-    EmbeddedOptions { fsync, cache_bytes: settings.cache_bytes as u64, ..EmbeddedOptions::new(&settings.dir) }
+    EmbeddedOptions { fsync, cache_bytes, ..EmbeddedOptions::new(&settings.dir) }
 }
 
 pub fn cql(items: &ItemsSettings) -> CqlOptions {
@@ -101,6 +114,11 @@ pub fn metadata(settings: &MetadataSettings) -> MetadataOptions {
     MetadataOptions {
         permits: settings.calls_max,
         timeout: Duration::from_millis(settings.call_timeout_ms),
+        refresh: RefreshOptions {
+            retry_delay_max: Duration::from_millis(settings.retry_delay_max_ms),
+            look_ups_max: settings.look_ups_max,
+            look_up_interval: Duration::from_millis(settings.look_up_interval_ms),
+        },
         stored: dir.map(|dir| StoredCatalogOptions {
             file: SnapshotFile::new(dir, postgres::database_named(&postgres(settings).url)),
             age_max: Duration::from_secs(settings.snapshot_age_max_secs),

@@ -20,6 +20,6 @@ pub(super) fn take_turns() {
     let batch = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
     let Ok(priority) = ORDINARY.try_into().map(ThreadPriority::Crossplatform) else { return };
     if let Err(error) = set_thread_priority_and_policy(thread_native_id(), priority, batch) {
-        tracing::debug!(%error, "threads will interrupt each other: SCHED_BATCH is not to be had");
+        tracing::debug!(%error, "cannot use the scheduling policy SCHED_BATCH: threads may interrupt each other more often");
     }
 }

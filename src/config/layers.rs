@@ -6,7 +6,6 @@ use std::path::Path;
 use config::{Config, File, FileFormat, Map, Source, Value, ValueKind};
 
 use super::SettingError;
-use super::reader::Reader;
 
 /// Two underscores: `LISTSTORE_URL` is a variable of the command line's, and no setting.
 const PREFIX: &str = "LISTSTORE__";
@@ -56,8 +55,15 @@ impl Source for Named {
     }
 }
 
+/// The values of all layers, each of the last one that names it.
+pub(super) struct Merged {
+    pub values: Map<String, Value>,
+    /// The origin of values that name none.
+    pub file_name: String,
+}
+
 /// Merges the layers; fails only where a layer cannot be read at all.
-pub(super) fn merge(layers: &Layers<'_>) -> Result<Reader, Vec<SettingError>> {
+pub(super) fn merge(layers: &Layers<'_>) -> Result<Merged, Vec<SettingError>> {
     let mut builder = Config::builder();
     let mut file_name = String::new();
     if let Some(path) = layers.config_file {
@@ -65,13 +71,13 @@ pub(super) fn merge(layers: &Layers<'_>) -> Result<Reader, Vec<SettingError>> {
         builder = builder.add_source(File::from_str(&read_file(path, &file_name)?, FileFormat::Toml));
     }
     let flags = layers.flags.iter().map(|f| (f.key.to_owned(), f.value.clone(), format!("flag {}", f.flag)));
-    let merged = builder
+    let values = builder
         .add_source(environment(&layers.environment)?)
         .add_source(Named(flags.collect()))
         .build()
         .and_then(|config| config.collect())
         .map_err(|e| vec![unreadable(&file_name, &e)])?;
-    Ok(Reader::new(merged, &file_name))
+    Ok(Merged { values, file_name })
 }
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<SettingError>> {

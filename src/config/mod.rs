@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use reader::Reader;
+
 pub use choices::{
     ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind, Tablets,
 };
@@ -122,6 +124,9 @@ pub struct MetadataSettings {
     pub poll_interval_secs: u64,
     pub calls_max: usize,
     pub call_timeout_ms: u64,
+    pub retry_delay_max_ms: u64,
+    pub look_ups_max: u32,
+    pub look_up_interval_ms: u64,
     /// Unset: the catalog is not kept on disk.
     pub snapshot_dir: Option<PathBuf>,
     pub snapshot_age_max_secs: u64,
@@ -229,6 +234,9 @@ impl Default for MetadataSettings {
             poll_interval_secs: 5,
             calls_max: 64,
             call_timeout_ms: 2_800,
+            retry_delay_max_ms: 2_000,
+            look_ups_max: 5,
+            look_up_interval_ms: 200,
             snapshot_dir: None,
             snapshot_age_max_secs: 86_400,
             postgres: PostgresSettings::default(),
@@ -277,7 +285,7 @@ impl Settings {
 
     /// [`Self::load`] with the environment given.
     pub fn load_from(layers: &Layers<'_>) -> Result<Loaded, Vec<SettingError>> {
-        let mut reader = layers::merge(layers)?;
+        let mut reader = Reader::new(layers::merge(layers)?);
         let mut settings = Self::default();
         rules::read(&mut settings, &mut reader);
         rules::check(&settings, &mut reader);

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use config::{Map, Value, ValueKind};
 
+use super::SettingError;
 use super::choices::Choice;
+use super::layers::{self, Merged};
 use super::texts::{self, HostPort, Secret};
-use super::{SettingError, layers};
 
 /// What a layer gave for one key.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,10 +37,10 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// `file_name` is the origin of values that name none.
-    pub(super) fn new(merged: Map<String, Value>, file_name: &str) -> Self {
+    pub(super) fn new(merged: Merged) -> Self {
+        let Merged { values, file_name } = merged;
         let mut given = BTreeMap::new();
-        flatten("", merged, file_name, &mut given);
+        flatten("", values, &file_name, &mut given);
         Self { given, known: Vec::new(), origins: BTreeMap::new(), errors: Vec::new() }
     }
 

@@ -23,6 +23,9 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("metadata.poll_interval_secs", &mut metadata.poll_interval_secs, number(1..=3_600));
     reader.read("metadata.calls_max", &mut metadata.calls_max, number(1..=100_000));
     reader.read("metadata.call_timeout_ms", &mut metadata.call_timeout_ms, number(100..=60_000));
+    reader.read("metadata.retry_delay_max_ms", &mut metadata.retry_delay_max_ms, number(100..=60_000));
+    reader.read("metadata.look_ups_max", &mut metadata.look_ups_max, number(1..=1_000));
+    reader.read("metadata.look_up_interval_ms", &mut metadata.look_up_interval_ms, number(1..=60_000));
     reader.read("metadata.snapshot_dir", &mut metadata.snapshot_dir, some(path));
     reader.read("metadata.snapshot_age_max_secs", &mut metadata.snapshot_age_max_secs, number(1..=31_536_000));
     reader.read("metadata.postgres.url", &mut metadata.postgres.url, some(secret));

@@ -250,7 +250,8 @@ fn the_documented_keys_and_defaults_are_the_real_ones() {
             Some((cells.next()?.trim_end_matches('`'), cells.next()?))
         })
         .collect();
-    let mut reader = layers::merge(&Layers { config_file: None, environment: Vec::new(), flags: &[] }).unwrap();
+    let mut reader =
+        Reader::new(layers::merge(&Layers { config_file: None, environment: Vec::new(), flags: &[] }).unwrap());
     rules::read(&mut Settings::default(), &mut reader);
     let mut known = reader.known().to_vec();
     known.sort_unstable();

@@ -18,6 +18,10 @@ impl Item {
     }
 }
 
+/// The most items of one add, in every way in and in every store. A CQL batch could have 65,535 statements
+/// (CQL binary protocol, section 4.1.7), far more than a node should take at once.
+pub const ADD_ITEMS_MAX: usize = 1_000;
+
 /// An item that is to be stored, with the moment from which it is no longer visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewItem {

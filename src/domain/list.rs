@@ -1,21 +1,49 @@
 //! Lists: all items of one (entity type, feature name, feature version, entity ID).
 
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
 use super::{EntityId, FeatureKey, Token};
 
-/// The partition key of a list.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The partition key of a list, with its token: it is hashed when it is made, and never again.
+#[derive(Debug, Clone)]
 pub struct ListKey {
     pub feature_key: FeatureKey,
     pub entity_id: EntityId,
+    bytes: Arc<[u8]>,
+    token: Token,
 }
 
 impl ListKey {
     pub fn new(feature_key: FeatureKey, entity_id: EntityId) -> Self {
-        Self { feature_key, entity_id }
+        let (feature, entity) = (feature_key.as_str().as_bytes(), entity_id.as_str().as_bytes());
+        let bytes: Arc<[u8]> = [feature, b"\0", entity].concat().into();
+        let token = Token::of_bytes(&bytes);
+        Self { feature_key, entity_id, bytes, token }
     }
 
-    /// The token of this partition: what a Cassandra cluster places it by, and our actors too.
+    /// The list's identity: feature key, a zero byte, entity ID. Neither part has a zero byte, so that
+    /// two lists never share their bytes.
+    pub fn bytes(&self) -> &Arc<[u8]> {
+        &self.bytes
+    }
+
+    /// The token of [`Self::bytes`]: it picks the list's actor, and its place in the embedded store.
     pub fn token(&self) -> Token {
-        Token::of_partition_key(&[self.feature_key.as_str().as_bytes(), self.entity_id.as_str().as_bytes()])
+        self.token
+    }
+}
+
+impl PartialEq for ListKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.token == other.token && self.bytes == other.bytes
+    }
+}
+
+impl Eq for ListKey {}
+
+impl Hash for ListKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_i64(self.token.as_i64());
     }
 }

@@ -5,21 +5,7 @@
 pub struct Token(i64);
 
 impl Token {
-    /// The token of a composite partition key: each component as a 16-bit big-endian length, its
-    /// bytes, and a zero byte (Cassandra's `CompositeType`, "The format of a composite").
-    pub fn of_partition_key(components: &[&[u8]]) -> Self {
-        let mut serialized = Vec::with_capacity(components.iter().map(|c| c.len() + 3).sum());
-        for component in components {
-            // Feature keys and entity IDs have fewer than 1,000 bytes by construction.
-            let length = u16::try_from(component.len()).unwrap_or(u16::MAX);
-            serialized.extend_from_slice(&length.to_be_bytes());
-            serialized.extend_from_slice(component);
-            serialized.push(0);
-        }
-        Self::of_bytes(&serialized)
-    }
-
-    /// The token of a serialised partition key.
+    /// The token of a partition key's bytes.
     pub fn of_bytes(key: &[u8]) -> Self {
         match cassandra_murmur3_h1(key) {
             // The partitioner keeps the smallest token for itself
@@ -141,13 +127,6 @@ mod tests {
         ] {
             assert_eq!(Token::of_bytes(&bytes[..len]).as_i64(), token, "{len} bytes");
         }
-        let list = Token::of_partition_key(&[b"user#story_presented|", b"u-123"]);
-        assert_eq!(list.as_i64(), -8_687_278_386_125_132_742);
-    }
-
-    #[test]
-    fn a_partition_key_is_serialised_as_a_composite() {
-        assert_eq!(Token::of_partition_key(&[b"ab", b"c"]), Token::of_bytes(b"\x00\x02ab\x00\x00\x01c\x00"));
     }
 
     proptest! {

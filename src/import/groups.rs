@@ -18,14 +18,14 @@ const ROWS_MAX: usize = 1 << 20;
 const BYTES_MAX: usize = 384 << 20;
 /// What a group and an item take beside their JSON, about.
 const GROUP_BYTES: usize = 512;
-const ITEM_BYTES: usize = size_of::<Place>() + size_of::<u32>();
+const ITEM_BYTES: usize = size_of::<RowOrigin>() + size_of::<u32>();
 
 const BODY_HEAD: &[u8] = b"{\"items\":[";
 const BODY_TAIL: &[u8] = b"]}";
 
 /// Where a row stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RowOrigin {
     /// By its place on the command line.
     pub source: u32,
     pub line: u64,
@@ -39,7 +39,7 @@ pub struct Group {
     body: Vec<u8>,
     /// Where each item ends in the body.
     ends: Vec<u32>,
-    places: Vec<Place>,
+    origins: Vec<RowOrigin>,
     /// The rows as they were, if they are kept at all.
     raws: Vec<RawRow>,
 }
@@ -48,13 +48,13 @@ pub struct Group {
 #[derive(Debug, Clone, Copy)]
 pub struct GroupItem<'a> {
     pub json: &'a [u8],
-    pub place: Place,
+    pub origin: RowOrigin,
     pub raw: Option<&'a RawRow>,
 }
 
 impl Group {
     fn new(entity_id: EntityId) -> Self {
-        Self { entity_id, body: BODY_HEAD.to_vec(), ends: Vec::new(), places: Vec::new(), raws: Vec::new() }
+        Self { entity_id, body: BODY_HEAD.to_vec(), ends: Vec::new(), origins: Vec::new(), raws: Vec::new() }
     }
 
     pub fn len(&self) -> usize {
@@ -87,7 +87,7 @@ impl Group {
         self.separate();
         self.body.extend_from_slice(item.json);
         self.ends.push(self.body.len() as u32);
-        self.places.push(item.place);
+        self.origins.push(item.origin);
         self.raws.extend(item.raw.cloned());
     }
 
@@ -102,7 +102,7 @@ impl Group {
             let from = if index == 0 { BODY_HEAD.len() } else { self.ends[index - 1] as usize + 1 };
             GroupItem {
                 json: &self.body[from..self.ends[index] as usize],
-                place: self.places[index],
+                origin: self.origins[index],
                 raw: self.raws.get(index),
             }
         })
@@ -129,7 +129,7 @@ pub struct Groups {
 impl Groups {
     /// Puts a row among the items of its list. Answers with the group that it did not fit into any
     /// more, or says why the row is bad.
-    pub fn push(&mut self, row: &Row, place: Place, raw: Option<RawRow>) -> Result<Option<Group>, String> {
+    pub fn push(&mut self, row: &Row, origin: RowOrigin, raw: Option<RawRow>) -> Result<Option<Group>, String> {
         let raw_bytes = raw.as_ref().map_or(0, RawRow::bytes);
         let group = match self.groups.get_mut(row.entity_id.as_str()) {
             Some(group) => group,
@@ -146,7 +146,7 @@ impl Groups {
             Some(std::mem::replace(group, next))
         };
         let grown = group.push_row(row);
-        group.places.push(place);
+        group.origins.push(origin);
         group.raws.extend(raw);
         self.rows += 1;
         self.bytes += grown + ITEM_BYTES + raw_bytes;
@@ -200,14 +200,16 @@ mod tests {
         Row { entity_id: entity_id.into(), timestamp: Timestamp::from_nanos(7).unwrap(), value: value.into() }
     }
 
-    fn place(line: u64) -> Place {
-        Place { source: 0, line }
+    fn origin(line: u64) -> RowOrigin {
+        RowOrigin { source: 0, line }
     }
 
     fn group(values: &[&str]) -> Group {
         let mut groups = Groups::default();
         for (line, value) in values.iter().enumerate() {
-            groups.push(&row("u", value), place(line as u64), Some(RawRow::Ndjson(value.as_bytes().to_vec()))).unwrap();
+            groups
+                .push(&row("u", value), origin(line as u64), Some(RawRow::Ndjson(value.as_bytes().to_vec())))
+                .unwrap();
         }
         groups.take_all().next().unwrap()
     }
@@ -220,7 +222,7 @@ mod tests {
     fn a_group_is_the_body_of_an_add() {
         let group = group(&["1", "\"x\""]);
         assert_eq!(body(&group), r#"{"items":[{"timestamp":7,"value":1},{"timestamp":7,"value":"x"}]}"#);
-        let items: Vec<_> = group.items().map(|item| (item.json, item.place.line, item.raw.cloned())).collect();
+        let items: Vec<_> = group.items().map(|item| (item.json, item.origin.line, item.raw.cloned())).collect();
         assert_eq!(items[1].0, br#"{"timestamp":7,"value":"x"}"#);
         assert_eq!((items[1].1, items[1].2.clone()), (1, Some(RawRow::Ndjson(b"\"x\"".to_vec()))));
     }
@@ -230,7 +232,7 @@ mod tests {
         let (kept, others) = group(&["1", "2", "3"]).partition(|index| index != 1);
         assert_eq!(body(&kept), r#"{"items":[{"timestamp":7,"value":1},{"timestamp":7,"value":3}]}"#);
         assert_eq!(body(&others), r#"{"items":[{"timestamp":7,"value":2}]}"#);
-        assert_eq!((kept.places, others.places), (vec![place(0), place(2)], vec![place(1)]));
+        assert_eq!((kept.origins, others.origins), (vec![origin(0), origin(2)], vec![origin(1)]));
         assert_eq!((kept.raws.len(), others.raws.len()), (2, 1));
     }
 
@@ -238,13 +240,13 @@ mod tests {
     fn a_group_is_handed_on_before_it_is_too_large() {
         let mut groups = Groups::default();
         for line in 0..GROUP_ITEMS_MAX as u64 {
-            assert!(groups.push(&row("u", "1"), place(line), None).unwrap().is_none());
+            assert!(groups.push(&row("u", "1"), origin(line), None).unwrap().is_none());
         }
-        assert_eq!(groups.push(&row("u", "1"), place(0), None).unwrap().unwrap().len(), GROUP_ITEMS_MAX);
+        assert_eq!(groups.push(&row("u", "1"), origin(0), None).unwrap().unwrap().len(), GROUP_ITEMS_MAX);
         let large = "x".repeat(300_000);
         let mut handed_on = 0;
         for line in 0..10 {
-            if let Some(group) = groups.push(&row("v", &large), place(line), None).unwrap() {
+            if let Some(group) = groups.push(&row("v", &large), origin(line), None).unwrap() {
                 assert!(group.body().len() <= GROUP_BODY_BYTES_MAX);
                 handed_on += group.len();
             }
@@ -259,7 +261,7 @@ mod tests {
         let rows = 2 * ROWS_MAX + 300_000;
         for line in 0..rows as u64 {
             let row = row(&format!("u{}", line % 977 * (line % 3)), "\"value\"");
-            taken += groups.push(&row, place(line), None).unwrap().map_or(0, |group| group.len());
+            taken += groups.push(&row, origin(line), None).unwrap().map_or(0, |group| group.len());
             if groups.is_full() {
                 taken += groups.take_largest().iter().map(Group::len).sum::<usize>();
                 assert!(groups.rows <= ROWS_MAX / 2);
@@ -277,7 +279,7 @@ mod tests {
         let raw = RawRow::Ndjson(vec![b'x'; 100_000]);
         let mut pushed = 0;
         while !groups.is_full() {
-            groups.push(&row(&format!("u{pushed}"), "1"), place(0), Some(raw.clone())).unwrap();
+            groups.push(&row(&format!("u{pushed}"), "1"), origin(0), Some(raw.clone())).unwrap();
             pushed += 1;
         }
         assert!((3_900..4_050).contains(&pushed), "{pushed}");
@@ -288,7 +290,7 @@ mod tests {
     #[test]
     fn an_entity_id_that_is_none_makes_a_bad_row() {
         for entity_id in ["", "..", "a\0b", &"x".repeat(513)] {
-            assert!(Groups::default().push(&row(entity_id, "1"), place(1), None).is_err(), "{entity_id:?}");
+            assert!(Groups::default().push(&row(entity_id, "1"), origin(1), None).is_err(), "{entity_id:?}");
         }
     }
 }

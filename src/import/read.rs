@@ -5,7 +5,7 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::groups::{Group, Groups, Place};
+use super::groups::{Group, Groups, RowOrigin};
 use super::input::Input;
 use super::row::{Row, Step};
 use super::rows::Rows;
@@ -89,7 +89,7 @@ impl Reader {
                 Step::Bad { line, reason } => (line, reason),
                 Step::Row { line } => {
                     let raw = self.tally.keeps_bad_rows().then(|| rows.raw());
-                    match self.waiting.push(&row, Place { source: index, line }, raw) {
+                    match self.waiting.push(&row, RowOrigin { source: index, line }, raw) {
                         Ok(full) => {
                             full.map_or(Ok(()), |group| self.hand_on(group))?;
                             self.make_room()?;

@@ -147,8 +147,8 @@ impl Target {
     }
 
     fn reject(&self, item: GroupItem<'_>, reason: &str) -> Result<(), Failure> {
-        let source = self.sources.get(item.place.source as usize).map_or("", |source| &source.name);
-        self.tally.reject(source, item.place.line, reason, item.raw)
+        let source = self.sources.get(item.origin.source as usize).map_or("", |source| &source.name);
+        self.tally.reject(source, item.origin.line, reason, item.raw)
     }
 }
 

@@ -33,7 +33,9 @@ pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Sou
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
         let by_name = || if stdin { None } else { format_by_name(path) };
         let format = format.or_else(by_name).ok_or_else(|| {
-            Failure::Usage(format!("{name}: the format cannot be told by the name: give --format csv or ndjson"))
+            Failure::Usage(format!(
+                "{name}: cannot tell the format from the file's name: pass --format csv or --format ndjson"
+            ))
         })?;
         if !stdin {
             let metadata = fs::metadata(path).map_err(|e| Failure::failed(format!("{name}: {e}")))?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use super::{Done, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, ValueDigest};
 
 #[derive(Debug, Clone)]
@@ -29,6 +29,14 @@ impl MemoryStore {
     fn lists(&self) -> MutexGuard<'_, HashMap<ListKey, List>> {
         // No operation leaves the map half changed, so a panic elsewhere does not spoil it.
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn insert(&self, list: ListKey, items: Vec<NewItem>) {
+        let mut lists = self.lists();
+        let rows = lists.entry(list).or_default();
+        for NewItem { timestamp, value, expires_at } in items {
+            rows.insert(ItemKey::new(timestamp, ValueDigest::of(&value)), Row { value, expires_at });
+        }
     }
 }
 
@@ -71,14 +79,9 @@ impl ItemSession for MemoryStore {
         Ok(page)
     }
 
-    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
-        op.begin()?;
-        let mut lists = self.lists();
-        let rows = lists.entry(list.clone()).or_default();
-        for NewItem { timestamp, value, expires_at } in items {
-            rows.insert(ItemKey::new(timestamp, ValueDigest::of(&value)), Row { value, expires_at });
-        }
-        Ok(())
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        done(op.begin().map(|()| self.insert(list, items)));
+        None
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {

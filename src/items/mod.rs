@@ -7,10 +7,11 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
 
@@ -75,31 +76,37 @@ pub struct ItemBackup {
     pub log_bytes: u64,
 }
 
-/// A page as somebody has rendered it for callers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RenderedPage {
-    pub text: Bytes,
-    /// How many items are in it.
-    pub items: usize,
+/// The state of a list at one moment, opaque to all but the store that gave it. If a store gives the same
+/// token of a list twice, nothing was written to the list in between. A token means nothing to a store
+/// that was opened again, or to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateToken(u64);
+
+impl StateToken {
+    /// For stores.
+    pub fn new(state: u64) -> Self {
+        Self(state)
+    }
 }
 
-/// What a store has in memory for a get.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Peeked {
-    Page(ItemPage, Provenance),
-    /// What [`ItemStore::keep`] was given for a get with the same range and TTL, whose page would still
-    /// be the same.
-    Rendered(RenderedPage),
+/// For how long a page is the answer to gets of its list with the same range and TTL: as long as the list
+/// is in this state, and the present is neither before `from` nor at `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    pub state: StateToken,
+    /// A clock that was stepped back may see items again that had expired by then.
+    pub from: Timestamp,
+    /// Nanoseconds since the Unix epoch: the first moment at which one of the page's items, or the one
+    /// after them, is no longer visible.
+    pub until: u64,
 }
 
-/// What a page was read from: a store tells by it whether that still is the list's present state.
+/// A page that a store had in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Provenance {
-    /// Holding it keeps its memory from being taken by another state.
-    source: Bytes,
-    read_at: Timestamp,
-    /// The first moment at which one of the page's items, or the one after them, is no longer visible.
-    holds_until: u64,
+pub struct PageInMemory {
+    pub page: ItemPage,
+    /// None if it may already be another one.
+    pub validity: Option<Validity>,
 }
 
 /// The permits of a store that bounds its own work, in all of its sessions together.
@@ -128,14 +135,15 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Answers a get on the calling thread, without a session, if it can do so at once from memory
     /// and as rightly as a session would: all that was acknowledged before is in the answer, and
     /// nothing that a crash could still take back. `None` sends the caller to the list's session.
-    /// Only if it is `reusable` may the answer be a page as it was rendered for another get.
-    fn peek(&self, _op: &Operation, _list: &ListKey, _range: &Range, _reusable: bool) -> Option<Peeked> {
+    fn get_from_memory(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<PageInMemory> {
         None
     }
 
-    /// Offers a page that [`ItemStore::peek`] gave for this get, as it was rendered. A store keeps one
-    /// for each list at most.
-    fn keep(&self, _op: &Operation, _list: &ListKey, _range: &Range, _from: Provenance, _rendered: &RenderedPage) {}
+    /// The state that a list is in, if the store can tell it at once on the calling thread. While it gives
+    /// the token of an earlier page's [`Validity`], all that was acknowledged before is in that page.
+    fn state(&self, _list: &ListKey) -> Option<StateToken> {
+        None
+    }
 
     /// Persists all that was acknowledged and releases what the store holds. No session may be
     /// used during or after it.
@@ -177,8 +185,24 @@ pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// What an operation still has to wait for, on its session's arbiter.
 pub type ToAwait = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The four list operations. One list is only ever written through one session of a process, and
-/// operations on one list may overlap.
+/// What a removal by value must not overlap with, on its list: it looks for items first, and removes
+/// them then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemovalTurns {
+    /// Other removals by value: two would each find, and count, what only one of them removes.
+    BetweenRemovals,
+    /// Any other write: one in between would be lost in part or counted twice.
+    BetweenWrites,
+}
+
+/// The four list operations.
+///
+/// One list is only ever written through one session of a process. Operations on one list may overlap,
+/// but for removals by value, which take turns as [`ItemSession::removal_turns`] says: the list actor
+/// sees to both.
+///
+/// Each operation is about one list, which is one partition. All that it writes there is atomic as its
+/// own description says; nothing is promised across lists.
 ///
 /// A future that is dropped before it is ready may leave a write carried out or not, never in part.
 #[async_trait(?Send)]
@@ -188,18 +212,12 @@ pub trait ItemSession {
 
     /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The
     /// same (timestamp, value) is one item, however often it is added; the last add's
-    /// `expires_at` holds. When this returns `Ok`, the items survive a crash of the process (and of
-    /// the machine, as far as the store's settings promise that), and every later read sees them.
-    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError>;
-
-    /// The same for many adds a second: `done` is called in place of a return, and what has to be awaited
-    /// before the add can begin, if anything, is returned.
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>
-    where
-        Self: 'static,
-    {
-        Some(Box::pin(async move { done(self.add(&op, &list, items).await) }))
-    }
+    /// `expires_at` holds. When `done` is called with `Ok`, the items survive a crash of the process (and
+    /// of the machine, as far as the store's settings promise that), and every later read sees them.
+    ///
+    /// Returns what has to be awaited before the add can begin, if anything: what returns nothing is in
+    /// its place among the list's writes.
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>;
 
     /// Remove List Items with Value: removes every item of the list whose stored value equals
     /// `value` and which was there when the operation began, hidden ones too; an item that is
@@ -208,4 +226,35 @@ pub trait ItemSession {
 
     /// Remove All List Items: removes every item that was there when the operation began.
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
+
+    /// What removals by value must be kept apart from.
+    fn removal_turns(&self) -> RemovalTurns {
+        RemovalTurns::BetweenRemovals
+    }
+}
+
+const AFTER_DEADLINE: Duration = Duration::from_millis(500);
+
+impl dyn ItemSession {
+    /// [`ItemSession::start_add`] for whoever waits: until the deadline, and a moment more, since a store that
+    /// ends by itself then can tell what became of the add.
+    pub async fn add(self: &Rc<Self>, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+        op.begin()?;
+        let (reply, added) = oneshot::channel();
+        let done: Done = Box::new(|result| {
+            let _nobody_waits = reply.send(result);
+        });
+        let to_await = Rc::clone(self).start_add(*op, list.clone(), items, done);
+        let ended = async {
+            if let Some(to_await) = to_await {
+                to_await.await;
+            }
+            added.await
+        };
+        match timeout_at(op.deadline + AFTER_DEADLINE, ended).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(StoreError::Internal { reason: "an add was dropped".to_owned(), outcome_unknown: true }),
+            Err(_) => Err(StoreError::Timeout { outcome_unknown: true }),
+        }
+    }
 }

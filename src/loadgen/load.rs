@@ -12,9 +12,8 @@ use super::connection::Connection;
 use super::data::DataSet;
 use super::protocol::Protocol;
 use super::response::Outcome;
+use crate::domain::ADD_ITEMS_MAX;
 
-/// The server's most items in an add.
-const ADD_ITEMS_MAX: u64 = 1_000;
 /// Well below the largest body that a server takes by default (2 MiB).
 const ADD_BYTES_MAX: usize = 1 << 20;
 /// What an item takes in JSON besides its value, and some more.
@@ -78,7 +77,7 @@ pub fn run(
 impl Loading {
     async fn load_lists(self: Rc<Self>) -> Result<(), String> {
         let mut connection = Connection::new();
-        let batch = ADD_ITEMS_MAX.min((ADD_BYTES_MAX / (self.data.value_bytes + ITEM_BYTES_MAX)) as u64);
+        let batch = (ADD_ITEMS_MAX as u64).min((ADD_BYTES_MAX / (self.data.value_bytes + ITEM_BYTES_MAX)) as u64);
         loop {
             let list = self.next_list.get();
             if list >= self.data.lists {

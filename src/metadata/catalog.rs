@@ -8,17 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 
+pub use super::table::CatalogVersion;
 use super::table::Table;
 use super::{Changes, Definitions};
-use crate::domain::{Feature, FeatureId, FeatureKey, Revision, Timestamp, Ttl, ValueType};
-
-/// What a list operation needs to know of a feature version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CatalogVersion {
-    pub feature_key: FeatureKey,
-    pub value_type: ValueType,
-    pub ttl: Ttl,
-}
+use crate::domain::{Feature, FeatureId, Revision, Timestamp};
 
 /// Why a look-up found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,9 +246,8 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Author, EntityType, FeatureName};
-    use crate::metadata::change;
-    use crate::metadata::{ChangeContext, NewFeature};
+    use crate::domain::{Author, EntityType, FeatureName, Ttl, ValueType};
+    use crate::metadata::{Change, ChangeContext, NewFeature, change};
 
     fn id(name: &str) -> FeatureId {
         FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
@@ -271,7 +263,8 @@ mod tests {
             labels: Default::default(),
         };
         let context = ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
-        change::create_feature(None, None, new, Revision(revision), context).unwrap().after.unwrap()
+        let transition = change::decide(Change::CreateFeature(new), None, None, Revision(revision), context);
+        transition.unwrap().unwrap().after.unwrap()
     }
 
     fn definitions(revision: u64, features: &[Feature]) -> Definitions {

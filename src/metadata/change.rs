@@ -1,12 +1,12 @@
 //! What each change does to a definition: pure, and the same for every metadata store.
 //!
-//! A store reads the present state, asks a function of this module for the [`Transition`], and
-//! writes it in one transaction. `None` means that the change would change nothing.
+//! A store reads the present state, asks [`decide`] for the [`Transition`], and writes it in one
+//! transaction.
 
 use serde_json::Value as Json;
 
 use super::{
-    Action, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
+    Action, Change, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
     VersionPatch, audit,
 };
 use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Revision, VersionLabel};
@@ -20,6 +20,36 @@ pub struct Transition {
     /// The generation that the change began, to be kept beyond any deletion.
     pub began: Option<(VersionLabel, Generation)>,
     pub entry: HistoryEntry,
+}
+
+/// What a change does to the feature that is `present`; `None` if it would change nothing.
+/// `last_generation` is that of the version which the change creates ([`Change::created`]), if there ever
+/// was one of that name.
+pub fn decide(
+    change: Change,
+    present: Option<&Feature>,
+    last_generation: Option<Generation>,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Option<Transition>, MetadataError> {
+    match change {
+        Change::CreateFeature(new) => create_feature(present, last_generation, new, revision, context).map(Some),
+        Change::UpdateFeature { id, patch, condition } => {
+            update_feature(present, &id, patch, &condition, revision, context)
+        }
+        Change::DeleteFeature { id, condition } => {
+            delete_feature(present, &id, &condition, revision, context).map(Some)
+        }
+        Change::CreateVersion { id, new } => {
+            create_version(present, last_generation, &id, new, revision, context).map(Some)
+        }
+        Change::UpdateVersion { id, version, patch, condition } => {
+            update_version(present, &id, &version, patch, &condition, revision, context)
+        }
+        Change::DeleteVersion { id, version, condition } => {
+            delete_version(present, &id, &version, &condition, revision, context).map(Some)
+        }
+    }
 }
 
 /// The generation that follows the last one of a name, if there ever was one.
@@ -39,7 +69,7 @@ fn entry(
 }
 
 /// `last_generation` is that of the default version of this identity, if it ever existed.
-pub fn create_feature(
+fn create_feature(
     present: Option<&Feature>,
     last_generation: Option<Generation>,
     new: NewFeature,
@@ -77,7 +107,7 @@ pub fn create_feature(
     Ok(Transition { id, after: Some(feature), began: Some((VersionLabel::default_version(), generation)), entry })
 }
 
-pub fn update_feature(
+fn update_feature(
     present: Option<&Feature>,
     id: &FeatureId,
     patch: FeaturePatch,
@@ -116,7 +146,7 @@ pub fn update_feature(
     Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
 }
 
-pub fn delete_feature(
+fn delete_feature(
     present: Option<&Feature>,
     id: &FeatureId,
     condition: &Precondition,
@@ -129,7 +159,7 @@ pub fn delete_feature(
 }
 
 /// `last_generation` is that of the version label under this identity, if it ever existed.
-pub fn create_version(
+fn create_version(
     present: Option<&Feature>,
     last_generation: Option<Generation>,
     id: &FeatureId,
@@ -167,7 +197,7 @@ pub fn create_version(
     Ok(Transition { id: id.clone(), after: Some(after), began: Some((new.version, generation)), entry })
 }
 
-pub fn update_version(
+fn update_version(
     present: Option<&Feature>,
     id: &FeatureId,
     label: &VersionLabel,
@@ -200,7 +230,7 @@ pub fn update_version(
     Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
 }
 
-pub fn delete_version(
+fn delete_version(
     present: Option<&Feature>,
     id: &FeatureId,
     label: &VersionLabel,

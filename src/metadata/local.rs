@@ -11,8 +11,7 @@ use async_trait::async_trait;
 
 use super::change::{self, Transition};
 use super::{
-    ChangeContext, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore,
-    NewFeature, NewVersion, Page, Precondition, VersionChanged, VersionPatch,
+    Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page,
 };
 use crate::domain::{Feature, FeatureId, Generation, Limit, Revision, VersionLabel};
 
@@ -137,110 +136,16 @@ impl<J: Journal> Inner<J> {
     }
 }
 
-/// The feature that a change which keeps it has left behind.
-fn kept(transition: Transition) -> Result<Feature, MetadataError> {
-    transition.after.ok_or_else(|| lost("a change that keeps its feature deleted it"))
-}
-
-fn lost(reason: &str) -> MetadataError {
-    MetadataError::Internal { reason: reason.to_owned(), outcome_unknown: true }
-}
-
-fn with_version(feature: Feature, label: &VersionLabel) -> Result<VersionChanged, MetadataError> {
-    let version = feature.version(label).cloned().ok_or_else(|| lost("a changed version is missing"))?;
-    Ok(VersionChanged { version, feature })
-}
-
 #[async_trait]
 impl<J: Journal> MetadataStore for LocalStore<J> {
-    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
+    async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
         let mut inner = self.lock_mended()?;
-        let last_generation = inner.state.last_generation(&new.id, &VersionLabel::default_version());
+        let before = inner.present(change.feature()).cloned();
+        let last = change.created().and_then(|label| inner.state.last_generation(change.feature(), &label));
         let revision = inner.state.next_revision();
-        let present = inner.present(&new.id);
-        let transition = change::create_feature(present, last_generation, new, revision, context)?;
-        inner.commit(transition).and_then(kept)
-    }
-
-    async fn update_feature(
-        &self,
-        id: &FeatureId,
-        patch: FeaturePatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Feature, MetadataError> {
-        let mut inner = self.lock_mended()?;
-        let revision = inner.state.next_revision();
-        match change::update_feature(inner.present(id), id, patch, &condition, revision, context)? {
-            Some(transition) => inner.commit(transition).and_then(kept),
-            None => inner.present(id).cloned().ok_or_else(|| MetadataError::FeatureNotFound(id.clone())),
-        }
-    }
-
-    async fn delete_feature(
-        &self,
-        id: &FeatureId,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        let mut inner = self.lock_mended()?;
-        let revision = inner.state.next_revision();
-        let present = inner.present(id);
-        let transition = change::delete_feature(present, id, &condition, revision, context)?;
-        let ttl_max = present.map(|f| f.ttl_max).ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
-        inner.commit(transition)?;
-        Ok(Deleted { revision, ttl_max, remaining: None })
-    }
-
-    async fn create_version(
-        &self,
-        id: &FeatureId,
-        new: NewVersion,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        let mut inner = self.lock_mended()?;
-        let label = new.version.clone();
-        let last_generation = inner.state.last_generation(id, &label);
-        let revision = inner.state.next_revision();
-        let transition = change::create_version(inner.present(id), last_generation, id, new, revision, context)?;
-        inner.commit(transition).and_then(kept).and_then(|feature| with_version(feature, &label))
-    }
-
-    async fn update_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        patch: VersionPatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        let mut inner = self.lock_mended()?;
-        let revision = inner.state.next_revision();
-        let present = inner.present(id);
-        let feature = match change::update_version(present, id, version, patch, &condition, revision, context)? {
-            Some(transition) => inner.commit(transition).and_then(kept)?,
-            None => present.cloned().ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?,
-        };
-        with_version(feature, version)
-    }
-
-    async fn delete_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        let mut inner = self.lock_mended()?;
-        let revision = inner.state.next_revision();
-        let present = inner.present(id);
-        let transition = change::delete_version(present, id, version, &condition, revision, context)?;
-        let ttl_max = present
-            .and_then(|feature| feature.version(version))
-            .map(|v| v.ttl_max)
-            .ok_or_else(|| MetadataError::VersionNotFound(id.clone(), version.clone()))?;
-        let remaining = inner.commit(transition)?.after;
-        Ok(Deleted { revision, ttl_max, remaining })
+        let transition = change::decide(change.clone(), before.as_ref(), last, revision, context)?;
+        let made = transition.map(|transition| inner.commit(transition)).transpose()?;
+        Ok(Applied::new(&change, before, made))
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {

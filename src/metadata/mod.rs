@@ -10,11 +10,13 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureVersion, Labels, Limit, Owner, Revision, Timestamp,
-    Ttl, ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, Labels, Limit, Owner, Revision, Timestamp, Ttl, ValueType,
+    VersionLabel,
 };
 
+mod applied;
 mod audit;
+mod calls;
 pub mod catalog;
 pub mod change;
 pub mod embedded;
@@ -25,6 +27,8 @@ pub mod postgres;
 pub mod snapshot_file;
 mod table;
 
+pub use applied::{Applied, Deleted, VersionChanged};
+pub use calls::Calls;
 pub use catalog::Catalog;
 pub use error::MetadataError;
 
@@ -78,6 +82,70 @@ impl Precondition {
         match self {
             Self::None => true,
             Self::OneOf(revisions) => revisions.contains(&present),
+        }
+    }
+}
+
+/// A change of a definition. [`change::decide`] says what each of them does.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Creates a feature and its default version, each with the next generation of its name.
+    CreateFeature(NewFeature),
+    UpdateFeature {
+        id: FeatureId,
+        patch: FeaturePatch,
+        condition: Precondition,
+    },
+    /// Deletes a feature with all its versions. Its history, and the generations of its versions, stay.
+    DeleteFeature {
+        id: FeatureId,
+        condition: Precondition,
+    },
+    CreateVersion {
+        id: FeatureId,
+        new: NewVersion,
+    },
+    UpdateVersion {
+        id: FeatureId,
+        version: VersionLabel,
+        patch: VersionPatch,
+        condition: Precondition,
+    },
+    DeleteVersion {
+        id: FeatureId,
+        version: VersionLabel,
+        condition: Precondition,
+    },
+}
+
+impl Change {
+    /// The feature that it is about.
+    pub fn feature(&self) -> &FeatureId {
+        match self {
+            Self::CreateFeature(new) => &new.id,
+            Self::UpdateFeature { id, .. }
+            | Self::DeleteFeature { id, .. }
+            | Self::CreateVersion { id, .. }
+            | Self::UpdateVersion { id, .. }
+            | Self::DeleteVersion { id, .. } => id,
+        }
+    }
+
+    /// The version that it is about, if it is not about the whole feature.
+    pub fn version(&self) -> Option<&VersionLabel> {
+        match self {
+            Self::CreateFeature(_) | Self::UpdateFeature { .. } | Self::DeleteFeature { .. } => None,
+            Self::CreateVersion { new, .. } => Some(&new.version),
+            Self::UpdateVersion { version, .. } | Self::DeleteVersion { version, .. } => Some(version),
+        }
+    }
+
+    /// The version that it creates, and with it a generation.
+    pub fn created(&self) -> Option<VersionLabel> {
+        match self {
+            Self::CreateFeature(_) => Some(VersionLabel::default_version()),
+            Self::CreateVersion { new, .. } => Some(new.version.clone()),
+            _ => None,
         }
     }
 }
@@ -179,49 +247,8 @@ pub enum News {
 /// one wins, and the others see what it did.
 #[async_trait]
 pub trait MetadataStore: Send + Sync + 'static {
-    /// Creates a feature and its default version, each with the next generation of its name.
-    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError>;
-
-    async fn update_feature(
-        &self,
-        id: &FeatureId,
-        patch: FeaturePatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Feature, MetadataError>;
-
-    /// Deletes a feature with all its versions, and returns what it was. Its history, and the
-    /// generations of its versions, stay.
-    async fn delete_feature(
-        &self,
-        id: &FeatureId,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError>;
-
-    async fn create_version(
-        &self,
-        id: &FeatureId,
-        new: NewVersion,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError>;
-
-    async fn update_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        patch: VersionPatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError>;
-
-    async fn delete_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError>;
+    /// Makes a change, or tells why it is refused.
+    async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError>;
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError>;
 
@@ -274,22 +301,4 @@ pub trait MetadataStore: Send + Sync + 'static {
 
     /// Persists all that was acknowledged and releases what the store holds.
     async fn close(&self);
-}
-
-/// A version after its creation or change, with the feature that it belongs to now.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VersionChanged {
-    pub version: FeatureVersion,
-    pub feature: Feature,
-}
-
-/// What a deletion took away.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Deleted {
-    /// The number of the deletion.
-    pub revision: Revision,
-    /// The longest TTL that it ever had: when its last items expire.
-    pub ttl_max: Ttl,
-    /// The feature that is left, after the deletion of a version.
-    pub remaining: Option<Feature>,
 }

@@ -9,11 +9,18 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::catalog::CatalogVersion;
 use crate::domain::{Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Ttl, ValueType, VersionLabel};
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
 const SHARDS: usize = 256;
+
+/// What a list operation needs to know of a feature version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogVersion {
+    pub feature_key: FeatureKey,
+    pub value_type: ValueType,
+    pub ttl: Ttl,
+}
 
 #[derive(Debug, Clone)]
 struct Entry {
@@ -57,8 +64,8 @@ fn plain_len(entity_type: &str, name: &str, version: &str) -> usize {
     entity_type.len() + 1 + name.len() + 1 + version.len()
 }
 
-/// Where an entry is: its shard, which all versions of its feature share, and its hash in there.
-struct Place {
+/// Where an entry is looked for: its shard, which all versions of its feature share, and its hash in there.
+struct ShardHash {
     shard: usize,
     hash: u64,
 }
@@ -101,7 +108,7 @@ impl Table {
     }
 
     pub fn get(&self, entity_type: &str, name: &str, version: &str) -> Option<&CatalogVersion> {
-        let Place { shard, hash } = self.place(entity_type, name, version);
+        let ShardHash { shard, hash } = self.place(entity_type, name, version);
         self.shards[shard]
             .find(hash, |(_, entry)| entry.is(entity_type, name, version))
             .map(|(_, found)| &found.version)
@@ -110,7 +117,7 @@ impl Table {
     /// Puts a feature with all its versions in place of what is known of it; none takes it out.
     pub fn set(&mut self, id: &FeatureId, feature: Option<&Feature>) {
         let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
-        let Place { shard, .. } = self.place(entity_type, name, "");
+        let ShardHash { shard, .. } = self.place(entity_type, name, "");
         Arc::make_mut(&mut self.shards[shard]).retain(|(_, entry)| entry.label_of(entity_type, name).is_none());
         if let Some(feature) = feature {
             self.insert(id, feature);
@@ -124,11 +131,11 @@ impl Table {
     }
 
     fn insert_entry(&mut self, id: &FeatureId, label: &VersionLabel, entry: Entry) {
-        let Place { shard, hash } = self.place(id.entity_type.as_str(), id.name.as_str(), label.as_str());
+        let ShardHash { shard, hash } = self.place(id.entity_type.as_str(), id.name.as_str(), label.as_str());
         Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, (hash, entry), |(hash, _)| *hash);
     }
 
-    fn place(&self, entity_type: &str, name: &str, version: &str) -> Place {
+    fn place(&self, entity_type: &str, name: &str, version: &str) -> ShardHash {
         let mut hasher = self.hashes.build_hasher();
         // The length keeps ("ab", "c") and ("a", "bc") apart.
         hasher.write_usize(entity_type.len());
@@ -137,7 +144,7 @@ impl Table {
         // Bits that the shard's own table does not look at first.
         let shard = (hasher.finish() >> 32) as usize % SHARDS;
         hasher.write(version.as_bytes());
-        Place { shard, hash: hasher.finish() }
+        ShardHash { shard, hash: hasher.finish() }
     }
 }
 

@@ -5,8 +5,8 @@ use tokio::time::timeout;
 use super::operation::Reply;
 use super::{Caller, PageRenderer, Service, ServiceError};
 use crate::domain::page::{FeatureWalk, HistoryWalk};
-use crate::domain::{Feature, FeatureId, Limit, Timestamp, Ttl, VersionLabel};
-use crate::metadata::{FeatureFilter, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition, VersionPatch};
+use crate::domain::{Feature, FeatureId, Limit, VersionLabel};
+use crate::metadata::{Applied, Change, FeatureFilter, MetadataError, VersionChanged};
 
 /// What a caller who left too early may believe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,38 +49,32 @@ impl<R: PageRenderer> Service<R> {
         Ok(Reply::Features { features: page.entries, next_page_token })
     }
 
-    pub(super) async fn create_feature(&self, caller: &Caller, new: NewFeature) -> Result<Reply, ServiceError> {
-        let by = caller.author();
-        let created = self.metadata.create_feature(new, by);
-        within(caller, Changes::Definitions, created).await.map(Box::new).map(Reply::Feature)
+    /// Makes a change of a definition.
+    async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
+        within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await
+    }
+
+    /// Creates or updates a feature.
+    pub(super) async fn change_feature(&self, caller: &Caller, change: Change) -> Result<Reply, ServiceError> {
+        let feature = self.change(caller, change).await?.into_feature()?;
+        Ok(Reply::Feature(Box::new(feature)))
+    }
+
+    /// Creates or updates a version.
+    pub(super) async fn change_version(&self, caller: &Caller, change: Change) -> Result<Reply, ServiceError> {
+        let VersionChanged { version, feature } = self.change(caller, change).await?.into_version()?;
+        Ok(Reply::Version { feature: feature.id, version })
+    }
+
+    /// Deletes a feature or a version.
+    pub(super) async fn delete(&self, caller: &Caller, change: Change) -> Result<Reply, ServiceError> {
+        let deleted = self.change(caller, change).await?.into_deleted()?;
+        let items_expire_by = deleted.items_expire_by(self.clock.now(), self.options.poll_interval);
+        Ok(Reply::Deleted { items_expire_by })
     }
 
     pub(super) async fn get_feature(&self, caller: &Caller, id: FeatureId) -> Result<Reply, ServiceError> {
         self.feature(caller, id).await.map(Box::new).map(Reply::Feature)
-    }
-
-    pub(super) async fn update_feature(
-        &self,
-        caller: &Caller,
-        id: FeatureId,
-        patch: FeaturePatch,
-        condition: Precondition,
-    ) -> Result<Reply, ServiceError> {
-        let by = caller.author();
-        let updated = self.metadata.update_feature(id, patch, condition, by);
-        within(caller, Changes::Definitions, updated).await.map(Box::new).map(Reply::Feature)
-    }
-
-    pub(super) async fn delete_feature(
-        &self,
-        caller: &Caller,
-        id: FeatureId,
-        condition: Precondition,
-    ) -> Result<Reply, ServiceError> {
-        let by = caller.author();
-        let deleted = self.metadata.delete_feature(id, condition, by);
-        let ttl_max = within(caller, Changes::Definitions, deleted).await?;
-        Ok(Reply::Deleted { items_expire_by: self.items_expire_by(ttl_max) })
     }
 
     pub(super) async fn get_history(
@@ -102,18 +96,6 @@ impl<R: PageRenderer> Service<R> {
         Ok(Reply::History { entries: page.entries, next_page_token })
     }
 
-    pub(super) async fn create_version(
-        &self,
-        caller: &Caller,
-        id: FeatureId,
-        new: NewVersion,
-    ) -> Result<Reply, ServiceError> {
-        let by = caller.author();
-        let created = self.metadata.create_version(id.clone(), new, by);
-        let version = within(caller, Changes::Definitions, created).await?;
-        Ok(Reply::Version { feature: id, version })
-    }
-
     pub(super) async fn get_version(
         &self,
         caller: &Caller,
@@ -126,42 +108,8 @@ impl<R: PageRenderer> Service<R> {
         Ok(Reply::Version { feature: feature.id, version: feature.versions.swap_remove(found) })
     }
 
-    pub(super) async fn update_version(
-        &self,
-        caller: &Caller,
-        id: FeatureId,
-        version: VersionLabel,
-        patch: VersionPatch,
-        condition: Precondition,
-    ) -> Result<Reply, ServiceError> {
-        let by = caller.author();
-        let updated = self.metadata.update_version(id.clone(), version, patch, condition, by);
-        let version = within(caller, Changes::Definitions, updated).await?;
-        Ok(Reply::Version { feature: id, version })
-    }
-
-    pub(super) async fn delete_version(
-        &self,
-        caller: &Caller,
-        id: FeatureId,
-        version: VersionLabel,
-        condition: Precondition,
-    ) -> Result<Reply, ServiceError> {
-        let by = caller.author();
-        let deleted = self.metadata.delete_version(id, version, condition, by);
-        let ttl_max = within(caller, Changes::Definitions, deleted).await?;
-        Ok(Reply::Deleted { items_expire_by: self.items_expire_by(ttl_max) })
-    }
-
     async fn feature(&self, caller: &Caller, id: FeatureId) -> Result<Feature, ServiceError> {
         let feature = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
         Ok(feature.ok_or(MetadataError::FeatureNotFound(id))?)
-    }
-
-    /// When the last items of what was deleted just now are gone: other servers may take adds until
-    /// their catalogs follow.
-    fn items_expire_by(&self, ttl_max: Ttl) -> Timestamp {
-        let lifetime = ttl_max.as_duration() + self.options.poll_interval;
-        Timestamp::saturating_from_nanos(u128::from(self.clock.now().as_nanos()) + lifetime.as_nanos())
     }
 }

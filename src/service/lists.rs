@@ -6,11 +6,12 @@
 use tokio::time::Instant;
 
 use super::operation::{AddItems, GetItems, ListName, Reply};
+use super::page_cache::RenderedPage;
 use super::{Caller, Service, ServiceError};
 use crate::actors::ResolveError;
 use crate::domain::page::ItemWalk;
 use crate::domain::{EntityType, FeatureId, FeatureName, ListKey, Timestamp, ValueType, VersionLabel};
-use crate::items::{ItemPage, Range, RenderedPage};
+use crate::items::{ItemPage, Range};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
@@ -46,10 +47,21 @@ impl<R: PageRenderer> Service<R> {
             // have fitted the answer.
             value_bytes_max: bytes_max,
         };
-        // A token is bound to the bounds as they were given: where all are given, it is another one.
-        let reusable = min_timestamp.is_none() && max_timestamp.is_none() && after.is_none();
-        let render = |page: &ItemPage| self.renderer.render(page, found.value_type, &walk, bytes_max);
-        self.lists.get(&list, found.ttl, range, deadline, reusable, render).await.map(Reply::Items)
+        // A page's token is bound to the bounds as they were given: where any are, it is another one.
+        let is_first_page = min_timestamp.is_none() && max_timestamp.is_none() && after.is_none();
+        let (limit, ttl) = (limit.get(), found.ttl);
+        if is_first_page
+            && let Some(state) = self.lists.state(&list)
+            && let Some(page) = self.pages.get(&list, limit, ttl, self.clock.now(), state)
+        {
+            return Ok(Reply::Items(page));
+        }
+        let (page, validity) = self.lists.get(&list, ttl, range, deadline).await?;
+        let rendered = self.renderer.render(&page, found.value_type, &walk, bytes_max)?;
+        if is_first_page && let Some(validity) = validity {
+            self.pages.keep(&list, limit, ttl, validity, &rendered);
+        }
+        Ok(Reply::Items(rendered))
     }
 
     pub(super) async fn add_items(&self, caller: &Caller, request: AddItems<'_>) -> Result<Reply, ServiceError> {

@@ -27,22 +27,28 @@ mod error;
 mod features;
 mod lists;
 mod operation;
+mod page_cache;
 mod table;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus::Registry;
 use tokio::time::Instant;
 
 use crate::actors::{ListPool, MetadataHandle};
 use crate::backup::{Backup, Backups};
 use crate::domain::{Author, Clock};
+use crate::metadata::Change;
+
+use page_cache::PageCache;
 
 pub use descriptor::{Content, Descriptor, Effect, Group, Method, Permission, ReplyForm, Segment};
 pub use error::ServiceError;
 pub use lists::PageRenderer;
 pub use operation::{AddItems, GetItems, ListName, Operation, OperationId, Reply};
+pub use page_cache::RenderedPage;
 pub use table::{OPERATIONS, queries};
 
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +57,8 @@ pub struct ServiceOptions {
     pub operation_timeout: Duration,
     /// A page of items ends early before it exceeds this as it is rendered, but never empty.
     pub page_bytes_max: usize,
+    /// Memory for pages that are kept as they were rendered.
+    pub page_cache_bytes: u64,
     /// How stale a catalog can be: what other servers need to learn of a deletion.
     pub poll_interval: Duration,
 }
@@ -82,10 +90,12 @@ pub struct Service<R> {
     backups: Backups,
     clock: Arc<dyn Clock>,
     renderer: R,
+    pages: PageCache,
     options: ServiceOptions,
 }
 
 impl<R: PageRenderer> Service<R> {
+    /// Registers the metrics of kept pages with `registry`.
     pub fn new(
         lists: ListPool,
         metadata: MetadataHandle,
@@ -93,8 +103,10 @@ impl<R: PageRenderer> Service<R> {
         clock: Arc<dyn Clock>,
         renderer: R,
         options: ServiceOptions,
-    ) -> Self {
-        Self { lists, metadata, backups, clock, renderer, options }
+        registry: &Registry,
+    ) -> prometheus::Result<Self> {
+        let pages = PageCache::new(options.page_cache_bytes, registry)?;
+        Ok(Self { lists, metadata, backups, clock, renderer, pages, options })
     }
 
     pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> Result<Reply, ServiceError> {
@@ -106,22 +118,26 @@ impl<R: PageRenderer> Service<R> {
             Operation::ListFeatures { filter, page_size, page_token } => {
                 self.list_features(caller, filter, page_size, page_token).await
             }
-            Operation::CreateFeature(new) => self.create_feature(caller, new).await,
+            Operation::CreateFeature(new) => self.change_feature(caller, Change::CreateFeature(new)).await,
             Operation::GetFeature(id) => self.get_feature(caller, id).await,
             Operation::UpdateFeature { id, patch, condition } => {
-                self.update_feature(caller, id, patch, condition).await
+                self.change_feature(caller, Change::UpdateFeature { id, patch, condition }).await
             }
-            Operation::DeleteFeature { id, condition } => self.delete_feature(caller, id, condition).await,
+            Operation::DeleteFeature { id, condition } => {
+                self.delete(caller, Change::DeleteFeature { id, condition }).await
+            }
             Operation::GetHistory { id, page_size, page_token } => {
                 self.get_history(caller, id, page_size, page_token).await
             }
-            Operation::CreateVersion { id, new } => self.create_version(caller, id, new).await,
+            Operation::CreateVersion { id, new } => {
+                self.change_version(caller, Change::CreateVersion { id, new }).await
+            }
             Operation::GetVersion { id, version } => self.get_version(caller, id, version).await,
             Operation::UpdateVersion { id, version, patch, condition } => {
-                self.update_version(caller, id, version, patch, condition).await
+                self.change_version(caller, Change::UpdateVersion { id, version, patch, condition }).await
             }
             Operation::DeleteVersion { id, version, condition } => {
-                self.delete_version(caller, id, version, condition).await
+                self.delete(caller, Change::DeleteVersion { id, version, condition }).await
             }
             Operation::CreateBackup { dir } => self.create_backup(dir).await.map(Reply::Backup),
         }

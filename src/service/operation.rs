@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::descriptor::Descriptor;
+use super::page_cache::RenderedPage;
 use super::table::OPERATIONS;
 use crate::actors::AddOutcome;
 use crate::backup::Backup;
 use crate::domain::{EntityId, Feature, FeatureId, FeatureVersion, Limit, PageToken, Timestamp, VersionLabel};
-use crate::items::RenderedPage;
 use crate::metadata::{FeatureFilter, FeaturePatch, HistoryEntry, NewFeature, NewVersion, Precondition, VersionPatch};
 use crate::wire::ItemInput;
 

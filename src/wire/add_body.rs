@@ -12,10 +12,7 @@ use serde_json::value::RawValue;
 use super::object::{check_syntax, missing_member, repeated_member, text_of, unknown_member};
 use super::plain_add;
 use super::{ErrorCode, ItemInput, Problem};
-use crate::domain::Timestamp;
-
-/// Items of one add.
-pub(super) const ITEMS_MAX: usize = 1_000;
+use crate::domain::{ADD_ITEMS_MAX, Timestamp};
 
 pub(super) fn parse(body: &[u8]) -> Result<Vec<ItemInput<'_>>, Problem> {
     let text = text_of(body)?;
@@ -119,15 +116,15 @@ impl<'de> Visitor<'de> for ItemsSeed<'_> {
         let mut items = Vec::new();
         trail.position.set(Position::Item(0));
         while let Some(item) = seq.next_element_seed(ItemSeed { trail, index: items.len() })? {
-            if items.len() == ITEMS_MAX {
-                let detail = format!("an add takes 1 to {ITEMS_MAX} items: send more in several adds");
+            if items.len() == ADD_ITEMS_MAX {
+                let detail = format!("an add takes 1 to {ADD_ITEMS_MAX} items: send more in several adds");
                 return Err(trail.refuse(Problem::argument("items", detail)));
             }
             items.push(item);
             trail.position.set(Position::Item(items.len()));
         }
         if items.is_empty() {
-            return Err(trail.refuse(Problem::argument("items", format!("an add takes 1 to {ITEMS_MAX} items"))));
+            return Err(trail.refuse(Problem::argument("items", format!("an add takes 1 to {ADD_ITEMS_MAX} items"))));
         }
         Ok(items)
     }

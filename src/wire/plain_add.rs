@@ -5,8 +5,7 @@
 //! all JSON, and says what is wrong.
 
 use super::ItemInput;
-use super::add_body::ITEMS_MAX;
-use crate::domain::Timestamp;
+use crate::domain::{ADD_ITEMS_MAX, Timestamp};
 
 /// Bytes of an item, about: for as many as that, room is made at once.
 const ITEM_BYTES: usize = 32;
@@ -14,7 +13,7 @@ const ITEM_BYTES: usize = 32;
 /// The items of a body; `None` if it has to be read with more care.
 pub(super) fn parse(text: &str) -> Option<Vec<ItemInput<'_>>> {
     let mut scanner = Scanner { text, at: 0 };
-    let mut items = Vec::with_capacity((text.len() / ITEM_BYTES).clamp(1, ITEMS_MAX));
+    let mut items = Vec::with_capacity((text.len() / ITEM_BYTES).clamp(1, ADD_ITEMS_MAX));
     scanner.token(b'{')?;
     if scanner.string()? != r#""items""# {
         return None;
@@ -23,7 +22,7 @@ pub(super) fn parse(text: &str) -> Option<Vec<ItemInput<'_>>> {
     scanner.token(b'[')?;
     loop {
         items.push(scanner.item()?);
-        if items.len() > ITEMS_MAX {
+        if items.len() > ADD_ITEMS_MAX {
             return None;
         }
         if scanner.token(b',').is_none() {

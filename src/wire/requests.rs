@@ -159,7 +159,7 @@ const FIXED_OF_VERSION: [(&str, &str); 2] =
 
 impl<'a> AddItemsInput<'a> {
     /// Items of one add.
-    pub const ITEMS_MAX: usize = add_body::ITEMS_MAX;
+    pub const ITEMS_MAX: usize = crate::domain::ADD_ITEMS_MAX;
 
     pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
         add_body::parse(body).map(|items| Self { items })

@@ -6,18 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use liststore::actors::{MetadataHandle, MetadataOptions, ResolveError, StoredCatalogOptions};
+use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError, StoredCatalogOptions};
 use liststore::domain::{Author, EntityType, FeatureId, FeatureName, Limit, Revision, Ttl, ValueType};
 use liststore::metadata::change::Transition;
 use liststore::metadata::local::{Journal, LocalStore, State};
 use liststore::metadata::memory::MemoryJournal;
 use liststore::metadata::snapshot_file::SnapshotFile;
-use liststore::metadata::{HistoryEntry, MetadataError, NewFeature, News, Page, Precondition};
+use liststore::metadata::{Change, HistoryEntry, MetadataError, NewFeature, News, Page, Precondition};
 use tokio::time::Instant;
 
 use crate::elsewhere::SharedStore;
 use crate::faulty::Faults;
 use crate::until;
+
+/// Bounds that no test meets unless it means to.
+fn options() -> MetadataOptions {
+    let (millis, secs) = (Duration::from_millis, Duration::from_secs);
+    let refresh = RefreshOptions { retry_delay_max: secs(2), look_ups_max: 5, look_up_interval: millis(200) };
+    MetadataOptions { permits: 64, timeout: millis(2_800), refresh, stored: None }
+}
 
 fn id(name: &str) -> FeatureId {
     FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
@@ -37,7 +44,7 @@ fn new_feature(name: &str) -> NewFeature {
 /// A handle whose catalog has been read once.
 async fn started(store: &Arc<SharedStore>) -> MetadataHandle {
     let clock = Arc::new(Faults::default());
-    let handle = MetadataHandle::start(Arc::clone(store) as Arc<_>, clock, MetadataOptions::default()).await.unwrap();
+    let handle = MetadataHandle::start(Arc::clone(store) as Arc<_>, clock, options()).await.unwrap();
     until("the catalog is loaded", || handle.catalog().snapshot().is_some()).await;
     handle
 }
@@ -68,7 +75,7 @@ async fn what_is_known_and_what_nobody_else_can_make_is_not_looked_up() {
     for shared in [true, false] {
         let store = Arc::new(SharedStore::new(shared));
         let handle = started(&store).await;
-        handle.create_feature(new_feature("seen"), Author::anonymous()).await.unwrap();
+        handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await.unwrap();
         for _ in 0..3 {
             assert_eq!(resolve(&handle, "seen").await, Ok(()));
             if !shared {
@@ -167,10 +174,10 @@ async fn a_change_waits_for_those_before_it() {
     let store = Arc::new(SharedStore::new(false));
     let handle = started(&store).await;
     store.stall(true);
-    let first = handle.create_feature(new_feature("first"), Author::anonymous());
+    let first = handle.apply(Change::CreateFeature(new_feature("first")), Author::anonymous());
     let second = async {
         until("the first is being made", || store.creations_begun() == 1).await;
-        let second = handle.create_feature(new_feature("second"), Author::anonymous());
+        let second = handle.apply(Change::CreateFeature(new_feature("second")), Author::anonymous());
         let release = async {
             // Long enough for the second to have come to the first's lock; it only must not be refused.
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -191,7 +198,7 @@ async fn stopping_closes_the_store_and_refuses_what_comes_later() {
     let handle = started(&store).await;
     handle.stop(Duration::from_secs(60)).await;
     assert!(store.is_closed());
-    let refused = handle.create_feature(new_feature("late"), Author::anonymous()).await;
+    let refused = handle.apply(Change::CreateFeature(new_feature("late")), Author::anonymous()).await;
     assert!(matches!(refused, Err(MetadataError::Unavailable { outcome_unknown: false, .. })), "{refused:?}");
     assert_eq!(store.creations_begun(), 0);
 }
@@ -254,12 +261,12 @@ async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
         let journal = DoubtfulJournal { doubt: Arc::clone(&doubt), ..Default::default() };
         let store = Arc::new(LocalStore::new(State::default(), journal));
         let clock = Arc::new(Faults::default());
-        let handle = MetadataHandle::start(store, clock, MetadataOptions::default()).await.unwrap();
+        let handle = MetadataHandle::start(store, clock, options()).await.unwrap();
         until("the catalog is loaded", || handle.catalog().snapshot().is_some()).await;
 
         doubt.unreadable.store(unreadable_at_first, SeqCst);
         doubt.fails.store(true, SeqCst);
-        let created = handle.create_feature(new_feature("seen"), Author::anonymous()).await;
+        let created = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
         assert!(created.is_err_and(|error| error.outcome_unknown()));
         if unreadable_at_first {
             until("that it is behind shows", || handle.trouble().is_some_and(|why| *why == "unreadable")).await;
@@ -270,7 +277,9 @@ async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
 
         doubt.unreadable.store(unreadable_at_first, SeqCst);
         doubt.fails.store(true, SeqCst);
-        let deleted = handle.delete_feature(id("seen"), Precondition::None, Author::anonymous()).await;
+        let deleted = handle
+            .apply(Change::DeleteFeature { id: id("seen"), condition: Precondition::None }, Author::anonymous())
+            .await;
         assert!(deleted.is_err_and(|error| error.outcome_unknown()));
         doubt.unreadable.store(false, SeqCst);
         until("the deletion is known", || !knows(&handle, "seen")).await;
@@ -285,9 +294,9 @@ async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
     let store = Arc::new(SharedStore::new(true));
     store.be_unreadable(true);
     let clock = Arc::new(Faults::default());
-    let handle = MetadataHandle::start(Arc::clone(&store) as Arc<_>, clock, MetadataOptions::default()).await.unwrap();
+    let handle = MetadataHandle::start(Arc::clone(&store) as Arc<_>, clock, options()).await.unwrap();
     until("it was tried", || store.full_readings() >= 1).await;
-    handle.create_feature(new_feature("seen"), Author::anonymous()).await.unwrap();
+    handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await.unwrap();
     assert!(handle.catalog().snapshot().is_none());
     assert!(matches!(resolve(&handle, "seen").await, Err(ResolveError::Unavailable { .. })));
     store.be_unreadable(false);
@@ -313,7 +322,7 @@ async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
     until("a fresh actor was started again", || handle.restarts() == 2).await;
     until("what was about to be read is read", || knows(&handle, "second")).await;
     until("no trouble is left", || handle.trouble().is_none()).await;
-    handle.create_feature(new_feature("third"), Author::anonymous()).await.unwrap();
+    handle.apply(Change::CreateFeature(new_feature("third")), Author::anonymous()).await.unwrap();
     assert!(knows(&handle, "third"));
     handle.stop(Duration::from_secs(5)).await;
     assert!(store.is_closed());
@@ -321,7 +330,7 @@ async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
 
 fn kept_in(dir: &Path, age_max: Duration) -> MetadataOptions {
     let file = SnapshotFile::new(dir, "this test".to_owned());
-    MetadataOptions { stored: Some(StoredCatalogOptions { file, age_max }), ..MetadataOptions::default() }
+    MetadataOptions { stored: Some(StoredCatalogOptions { file, age_max }), ..options() }
 }
 
 async fn started_kept(store: &Arc<SharedStore>, dir: &Path, age_max: Duration) -> MetadataHandle {
@@ -337,7 +346,7 @@ async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
     let store = Arc::new(SharedStore::new(true));
     let first = started_kept(&store, dir.path(), age_max).await;
     until("the catalog is loaded", || first.catalog().snapshot().is_some()).await;
-    first.create_feature(new_feature("seen"), Author::anonymous()).await.unwrap();
+    first.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await.unwrap();
     let file = SnapshotFile::new(dir.path(), "this test".to_owned());
     until("it is kept", || file.read().is_ok_and(|kept| kept.version("user", "seen", "").is_ok())).await;
     first.stop(Duration::from_secs(5)).await;

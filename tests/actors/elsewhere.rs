@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use liststore::domain::{Author, Feature, FeatureId, Limit, Revision, Timestamp, VersionLabel};
+use liststore::domain::{Author, Feature, FeatureId, Limit, Revision, Timestamp};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
-    ChangeContext, Changes, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError,
-    MetadataStore, NewFeature, NewVersion, News, Page, Precondition, VersionChanged, VersionPatch,
+    Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, MetadataError,
+    MetadataStore, NewFeature, News, Page,
 };
 use tokio::sync::{Mutex as Turns, Notify, watch};
 
@@ -112,59 +112,12 @@ impl SharedStore {
 
 #[async_trait]
 impl MetadataStore for SharedStore {
-    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
-        self.creations_begun.fetch_add(1, SeqCst);
-        self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
-        self.inner.create_feature(new, context).await
-    }
-
-    async fn update_feature(
-        &self,
-        id: &FeatureId,
-        patch: FeaturePatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Feature, MetadataError> {
-        self.inner.update_feature(id, patch, condition, context).await
-    }
-
-    async fn delete_feature(
-        &self,
-        id: &FeatureId,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        self.inner.delete_feature(id, condition, context).await
-    }
-
-    async fn create_version(
-        &self,
-        id: &FeatureId,
-        new: NewVersion,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        self.inner.create_version(id, new, context).await
-    }
-
-    async fn update_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        patch: VersionPatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        self.inner.update_version(id, version, patch, condition, context).await
-    }
-
-    async fn delete_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        self.inner.delete_version(id, version, condition, context).await
+    async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
+        if matches!(change, Change::CreateFeature(_)) {
+            self.creations_begun.fetch_add(1, SeqCst);
+            self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
+        }
+        self.inner.apply(change, context).await
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {

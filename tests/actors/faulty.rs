@@ -10,7 +10,7 @@ use std::thread::ThreadId;
 use async_trait::async_trait;
 use liststore::domain::{Clock, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use liststore::items::{Done, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
 use tokio::sync::watch;
 
 pub const NOW: Timestamp = Timestamp::MIN;
@@ -179,11 +179,13 @@ impl ItemSession for FaultySession {
         self.inner.get(op, list, range).await
     }
 
-    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
-        self.faults.meet(list).await;
-        let done = self.inner.add(op, list, items).await;
-        self.faults.adds_done.fetch_add(1, SeqCst);
-        done
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        Some(Box::pin(async move {
+            self.faults.meet(&list).await;
+            let added = self.inner.add(&op, &list, items).await;
+            self.faults.adds_done.fetch_add(1, SeqCst);
+            done(added);
+        }))
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {

@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use liststore::app::Stores;
-use liststore::domain::{Feature, FeatureId, Limit, ListKey, NewItem, Revision, SystemClock, VersionLabel};
+use liststore::domain::{Feature, FeatureId, Limit, ListKey, NewItem, Revision, SystemClock};
 use liststore::items::memory::MemoryStore;
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use liststore::items::{Done, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
-    ChangeContext, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError, MetadataStore,
-    NewFeature, NewVersion, Page, Precondition, VersionChanged, VersionPatch,
+    Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page,
 };
 use prometheus::Registry;
 use tokio::sync::watch;
@@ -121,9 +120,14 @@ impl ItemSession for FaultySession {
         self.inner.get(op, list, range).await
     }
 
-    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
-        self.faults.meet().await?;
-        self.inner.add(op, list, items).await
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        Some(Box::pin(async move {
+            let added = match self.faults.meet().await {
+                Ok(()) => self.inner.add(&op, &list, items).await,
+                Err(failed) => Err(failed),
+            };
+            done(added);
+        }))
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
@@ -144,63 +148,9 @@ struct FaultyMetadata {
 
 #[async_trait]
 impl MetadataStore for FaultyMetadata {
-    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
+    async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
         self.faults.meet_metadata().await?;
-        self.inner.create_feature(new, context).await
-    }
-
-    async fn update_feature(
-        &self,
-        id: &FeatureId,
-        patch: FeaturePatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Feature, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.update_feature(id, patch, condition, context).await
-    }
-
-    async fn delete_feature(
-        &self,
-        id: &FeatureId,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.delete_feature(id, condition, context).await
-    }
-
-    async fn create_version(
-        &self,
-        id: &FeatureId,
-        new: NewVersion,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.create_version(id, new, context).await
-    }
-
-    async fn update_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        patch: VersionPatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.update_version(id, version, patch, condition, context).await
-    }
-
-    async fn delete_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.delete_version(id, version, condition, context).await
+        self.inner.apply(change, context).await
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {

@@ -10,7 +10,7 @@ use liststore::domain::{
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
 use liststore::items::{ItemStore, Operation};
-use liststore::metadata::{ChangeContext, MetadataStore, NewFeature};
+use liststore::metadata::{Calls, ChangeContext, NewFeature};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use liststore::domain::{Clock, FeatureId, SystemClock};
 use liststore::items::StoreError;
 use liststore::items::embedded::Fsync;
-use liststore::metadata::{FeaturePatch, MetadataError, MetadataStore};
+use liststore::metadata::{Calls, FeaturePatch, MetadataError, MetadataStore};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use tokio::time::Instant;
 

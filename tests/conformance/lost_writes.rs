@@ -14,7 +14,7 @@ use std::sync::Arc;
 use liststore::domain::{Clock, SystemClock};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
 use liststore::items::{ItemStore, StoreError};
-use liststore::metadata::{FeaturePatch, MetadataStore};
+use liststore::metadata::{Calls, FeaturePatch};
 use prometheus::Registry;
 
 use crate::items::probe::{Probe, SECOND, fresh_feature_key, list_key, numbered, ttl};

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use liststore::actors::TurnTaking;
 use liststore::domain::{
     Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ItemKey, ListKey, NewItem,
     SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
@@ -63,13 +64,13 @@ impl Server {
     pub async fn open_with(options: CqlOptions, clock: Arc<dyn Clock>) -> Self {
         let registry = Registry::new();
         let store = Arc::new(CqlStore::open(options, clock, &registry).unwrap());
-        let session = store.open_session().await.unwrap();
+        let session = TurnTaking::around(store.open_session().await.unwrap());
         Self { store, session, registry, deadline: Duration::from_secs(20) }
     }
 
     /// The same process with another actor.
     pub async fn another_session(&self) -> Self {
-        let session = self.store.open_session().await.unwrap();
+        let session = TurnTaking::around(self.store.open_session().await.unwrap());
         Self { store: Arc::clone(&self.store), session, registry: self.registry.clone(), deadline: self.deadline }
     }
 

@@ -195,20 +195,6 @@ async fn a_page_among_thousands_of_tombstones_is_whole() {
 }
 
 #[tokio::test]
-async fn the_token_is_that_of_the_driver() {
-    let options = shared_options();
-    let bare = bare(&options).await;
-    let text = "SELECT value FROM list_items WHERE feature_key = ? AND entity_id = ?";
-    let prepared = bare.prepare(text).await.unwrap();
-    for _ in 0..50 {
-        let list = fresh_list();
-        let values = (list.feature_key.as_str(), list.entity_id.as_str());
-        let token = prepared.calculate_token(&values).unwrap().unwrap();
-        assert_eq!(list.token().as_i64(), token.value());
-    }
-}
-
-#[tokio::test]
 async fn another_server_of_the_same_clock_sees_every_write_at_once() {
     let options = shared_options();
     let (one, two, list) = (Server::open(options.clone()).await, Server::open(options).await, fresh_list());

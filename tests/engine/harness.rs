@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use liststore::actors::TurnTaking;
 use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, ManualClock, NewItem,
     Timestamp, Ttl, ValueDigest, VersionLabel,
@@ -62,7 +63,7 @@ pub fn item(timestamp: u64, value: &[u8], ttl_secs: u64) -> NewItem {
 pub fn small_options(fsync: Fsync) -> EmbeddedOptions {
     EmbeddedOptions {
         fsync,
-        cache_bytes: EmbeddedOptions::CACHE_BYTES_MIN,
+        cache_bytes: 4 << 20,
         log_segment_bytes: 4 << 10,
         read_threads: 1,
         ..EmbeddedOptions::new("/data")
@@ -81,7 +82,7 @@ pub async fn try_open(disk: &SimDisk, options: EmbeddedOptions) -> Result<Opened
     let clock = Arc::new(ManualClock::at(at(START)));
     let registry = prometheus::Registry::new();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options, clock.clone(), &registry)?;
-    let session = store.open_session().await.unwrap();
+    let session = TurnTaking::around(store.open_session().await.unwrap());
     Ok(Opened { store, session, clock })
 }
 

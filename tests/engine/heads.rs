@@ -2,8 +2,8 @@
 //! must never make a page up from what they happen to hold.
 
 use liststore::domain::NewItem;
+use liststore::items::ItemStore;
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemStore, Peeked};
 use proptest::prelude::*;
 
 use crate::harness::{
@@ -77,8 +77,8 @@ impl Run {
         let limit = if self.rng.one_in(10) { 1 + self.rng.below(300) } else { 1 + self.rng.below(60) };
         let (op, range) = (operation(START, TTL_SECS), newest(limit as usize));
         let expected = self.model.page(0, &op, &range);
-        if let Some(Peeked::Page(peeked, _)) = self.opened.store.peek(&op, &list(0), &range, false) {
-            assert_eq!(peeked, expected, "from memory, {limit}");
+        if let Some(found) = self.opened.store.get_from_memory(&op, &list(0), &range) {
+            assert_eq!(found.page, expected, "from memory, {limit}");
         }
         assert_eq!(self.opened.session.get(&op, &list(0), &range).await.unwrap(), expected, "{limit}");
     }

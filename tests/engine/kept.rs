@@ -1,40 +1,20 @@
-//! Rendered pages that are kept beside heads: served for as long as they are the answer, and not a
-//! moment longer.
+//! For how long a page that came from memory is said to hold: exactly as long as it is the answer.
 
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemStore, Operation, Peeked, Provenance, Range, RenderedPage};
+use liststore::items::{ItemPage, ItemStore, Operation, Range, Validity};
 
 use crate::harness::{Opened, SECOND, START, item, list, newest, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
 
-fn text() -> RenderedPage {
-    RenderedPage { text: "as it was rendered".into(), items: 3 }
-}
-
-fn is_kept(opened: &Opened, op: &Operation, range: &Range) -> bool {
-    match opened.store.peek(op, &list(0), range, true) {
-        Some(Peeked::Rendered(kept)) => {
-            assert_eq!(kept, text());
-            // Who cannot use it is not given it.
-            assert!(matches!(opened.store.peek(op, &list(0), range, false), Some(Peeked::Page(..))));
-            true
-        }
-        _ => false,
-    }
-}
-
-fn provenance(opened: &Opened, op: &Operation, range: &Range) -> Provenance {
-    let Some(Peeked::Page(_, from)) = opened.store.peek(op, &list(0), range, false) else {
-        panic!("the head is not in memory");
-    };
-    from
-}
-
-/// Reads the list's head into memory, and keeps what a get of it is rendered to.
-async fn keep(opened: &Opened, op: &Operation, range: &Range) {
+/// Reads the list's head into memory, and a page from there.
+async fn read(opened: &Opened, op: &Operation, range: &Range) -> (ItemPage, Validity) {
     opened.session.get(op, &list(0), range).await.unwrap();
-    let from = provenance(opened, op, range);
-    opened.store.keep(op, &list(0), range, from, &text());
+    let found = opened.store.get_from_memory(op, &list(0), range).expect("the head is not in memory");
+    (found.page, found.validity.expect("nothing is written meanwhile"))
+}
+
+fn holds(opened: &Opened, Validity { state, .. }: Validity) -> bool {
+    opened.store.state(&list(0)) == Some(state)
 }
 
 /// Ten items a second apart, the newest of the present, which live for 100 s.
@@ -46,65 +26,41 @@ async fn ten_items() -> Opened {
 }
 
 #[test]
-fn a_page_is_kept_for_gets_like_the_first() {
+fn a_page_holds_until_an_item_that_it_depends_on_expires() {
     runtime().block_on(async {
         let opened = ten_items().await;
-        let op = operation(START, 100);
-        keep(&opened, &op, &newest(3)).await;
-        assert!(is_kept(&opened, &op, &newest(3)));
-        assert!(is_kept(&opened, &operation(START + SECOND, 100), &newest(3)));
-        assert!(!is_kept(&opened, &op, &newest(4)), "another limit");
-        assert!(!is_kept(&opened, &operation(START, 99), &newest(3)), "another TTL");
-        let bounded = Range { min_timestamp: op.now, ..newest(3) };
-        assert!(!is_kept(&opened, &op, &bounded), "other bounds");
-        // A clock that was stepped back may see what had expired when the page was read.
-        assert!(!is_kept(&opened, &operation(START - 1, 100), &newest(3)));
-    });
-}
-
-#[test]
-fn a_page_is_kept_until_an_item_that_it_depends_on_expires() {
-    runtime().block_on(async {
-        let opened = ten_items().await;
-        keep(&opened, &operation(START, 100), &newest(3)).await;
         // The fourth item, 3 s older than the newest, is why more follows.
-        let last = START + 97 * SECOND - 1;
-        assert!(is_kept(&opened, &operation(last, 100), &newest(3)));
-        assert!(!is_kept(&opened, &operation(last + 1, 100), &newest(3)));
+        let (page, validity) = read(&opened, &operation(START, 100), &newest(3)).await;
+        assert!(page.more);
+        assert_eq!((validity.from.as_nanos(), validity.until), (START, START + 97 * SECOND));
         // With a TTL that was shortened since, that is sooner.
-        keep(&opened, &operation(START, 20), &newest(3)).await;
-        assert!(is_kept(&opened, &operation(START + 17 * SECOND - 1, 20), &newest(3)));
-        assert!(!is_kept(&opened, &operation(START + 17 * SECOND, 20), &newest(3)));
+        let (_, validity) = read(&opened, &operation(START, 20), &newest(3)).await;
+        assert_eq!(validity.until, START + 17 * SECOND);
     });
 }
 
 #[test]
-fn a_change_of_the_list_ends_what_was_kept_of_it() {
-    runtime().block_on(async {
-        let opened = ten_items().await;
-        let op = operation(START, 100);
-        let range = newest(3);
-        keep(&opened, &op, &range).await;
-        opened.session.add(&op, &list(0), vec![item(START + 1, b"new", 100)]).await.unwrap();
-        assert!(!is_kept(&opened, &op, &range));
-        keep(&opened, &op, &range).await;
-        opened.session.remove_value(&op, &list(0), b"new").await.unwrap();
-        assert!(!is_kept(&opened, &op, &range));
-        keep(&opened, &op, &range).await;
-        opened.session.remove_all(&op, &list(0)).await.unwrap();
-        assert!(!is_kept(&opened, &op, &range));
-    });
-}
-
-#[test]
-fn what_was_rendered_of_an_older_state_is_not_kept() {
+fn each_change_of_a_list_ends_its_state_and_reads_do_not() {
     runtime().block_on(async {
         let opened = ten_items().await;
         let (op, range) = (operation(START, 100), newest(3));
-        opened.session.get(&op, &list(0), &range).await.unwrap();
-        let from = provenance(&opened, &op, &range);
+        let (_, before) = read(&opened, &op, &range).await;
+        let (_, again) = read(&opened, &op, &range).await;
+        assert_eq!(before, again);
+        opened.session.add(&op, &list(1), vec![item(START, b"elsewhere", 100)]).await.unwrap();
+        opened.store.flush().unwrap();
+        opened.store.compact().unwrap();
+        assert!(holds(&opened, before), "nothing was written to this list");
+
         opened.session.add(&op, &list(0), vec![item(START + 1, b"new", 100)]).await.unwrap();
-        opened.store.keep(&op, &list(0), &range, from, &text());
-        assert!(!is_kept(&opened, &op, &range));
+        assert!(!holds(&opened, before));
+        let (_, added) = read(&opened, &op, &range).await;
+        opened.session.remove_value(&op, &list(0), b"new").await.unwrap();
+        assert!(!holds(&opened, added));
+        let (_, removed) = read(&opened, &op, &range).await;
+        opened.session.remove_all(&op, &list(0)).await.unwrap();
+        assert!(!holds(&opened, removed));
+        // The same items are another state: its token was given before.
+        assert!(!holds(&opened, before) && !holds(&opened, added));
     });
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liststore::domain::{Item, SystemClock};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
-use liststore::items::{ItemStore, Peeked, Range};
+use liststore::items::{ItemStore, Range};
 
 use crate::harness::{START, at, everything, item, list, newest, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
@@ -140,8 +140,8 @@ fn the_real_disk_keeps_and_locks_what_it_is_given() {
             }
             let page = session.get(&op, &list(0), &newest(50)).await.unwrap();
             assert_eq!(page.items.len() as u64, round + 1);
-            let peeked = store.peek(&op, &list(0), &newest(50), false);
-            assert!(matches!(peeked, Some(Peeked::Page(peeked, _)) if peeked == page));
+            let in_memory = store.get_from_memory(&op, &list(0), &newest(50));
+            assert_eq!(in_memory.map(|found| found.page), Some(page));
             store.close().await.unwrap();
         }
     });

@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use liststore::items::ItemStore;
-use liststore::items::embedded::{EmbeddedOptions, Fsync};
+use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
 
 use crate::harness::{START, item, list, open, operation, runtime};
 use crate::sim_disk::SimDisk;
@@ -18,7 +18,8 @@ use crate::sim_disk::SimDisk;
 fn flushes_that_grow_smaller_and_smaller_do_not_stop_the_store() {
     let (disk, runtime, op) = (SimDisk::default(), runtime(), operation(START, 600));
     // All in one partition, and enough memory that nothing is flushed by itself.
-    let options = EmbeddedOptions { list_hash: |_| 42, fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
+    let options =
+        EmbeddedOptions { list_hash: ListHash::Of(|_| 42), fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
     let opened = runtime.block_on(open(&disk, options));
     let store = &opened.store;
     let mut added = 0;

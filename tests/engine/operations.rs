@@ -1,9 +1,11 @@
 //! Random operations on the engine and on the model, with flushes, merges, restarts and clock steps
 //! in between: every answer must be the model's.
 
-use liststore::domain::{ItemKey, Timestamp, ValueDigest};
-use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, Operation, Peeked, Range, RenderedPage};
+use std::collections::VecDeque;
+
+use liststore::domain::{ItemKey, Timestamp, Ttl, ValueDigest};
+use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
+use liststore::items::{ItemPage, ItemStore, Operation, Range, Validity};
 use proptest::prelude::*;
 
 use crate::harness::{
@@ -13,6 +15,17 @@ use crate::harness::{
 use crate::sim_disk::{Rng, SimDisk};
 
 const LISTS: u64 = 4;
+/// Pages that are remembered.
+const READ_MAX: usize = 64;
+
+/// A page that came from memory.
+struct Read {
+    list: u64,
+    ttl: Ttl,
+    range: Range,
+    page: ItemPage,
+    validity: Validity,
+}
 
 struct Run {
     disk: SimDisk,
@@ -23,6 +36,8 @@ struct Run {
     now: u64,
     /// The latest time that was ever shown: what had expired then may be gone for good.
     latest: u64,
+    /// The last of what was read from memory.
+    read: VecDeque<Read>,
 }
 
 impl Run {
@@ -50,6 +65,8 @@ impl Run {
             }
             5 => {
                 self.now -= self.rng.below(10) * SECOND;
+                // What had expired since may be gone.
+                self.read.clear();
                 self.set_clock();
             }
             6..20 => self.change().await,
@@ -59,6 +76,7 @@ impl Run {
 
     async fn reopen(&mut self) {
         self.opened = Some(open(&self.disk, self.options.clone()).await);
+        self.read.clear();
         self.set_clock();
     }
 
@@ -87,17 +105,23 @@ impl Run {
         let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
         let key = list(list_number);
         let store = &self.opened().store;
-        let peeked = [true, false].map(|reusable| store.peek(&op, &key, &range, reusable));
+        let (found, state) = (store.get_from_memory(&op, &key, &range), store.state(&key));
         let page = self.opened().session.get(&op, &key, &range).await.unwrap();
-        let rendered = RenderedPage { text: format!("{page:?}").into(), items: page.items.len() };
-        for peeked in peeked.into_iter().flatten() {
-            match peeked {
-                Peeked::Rendered(kept) => assert_eq!(kept, rendered, "a kept page and the session differ"),
-                Peeked::Page(peeked, from) => {
-                    assert_eq!(peeked, page, "a head and the session differ");
-                    store.keep(&op, &key, &range, from, &rendered);
-                }
+        if let Some(found) = found {
+            assert_eq!(found.page, page, "a head and the session differ");
+            if let Some(validity) = found.validity {
+                assert_eq!(Some(validity.state), state);
+                self.read.truncate(READ_MAX);
+                self.read.push_front(Read { list: list_number, ttl: op.ttl, range, page: found.page, validity });
             }
+        }
+        let still_valid = self.read.iter().filter(|read| {
+            let Validity { state: read_in, from, until } = read.validity;
+            let in_time = from <= op.now && op.now.as_nanos() < until;
+            read.list == list_number && read.ttl == op.ttl && read.range == range && Some(read_in) == state && in_time
+        });
+        for earlier in still_valid {
+            assert_eq!(earlier.page, page, "a page that is said to hold still is not the answer");
         }
         if self.now >= self.latest {
             assert_eq!(page, self.model.page(list_number, &op, &range), "{range:?}");
@@ -146,7 +170,7 @@ async fn run(seed: u64, steps: usize, options: EmbeddedOptions) {
     let disk = SimDisk::default();
     let opened = Some(open(&disk, options.clone()).await);
     let (model, rng) = (Model::default(), Rng(seed));
-    let mut run = Run { disk, options, opened, model, rng, now: START, latest: START };
+    let mut run = Run { disk, options, opened, model, rng, now: START, latest: START, read: VecDeque::new() };
     for _ in 0..steps {
         run.step().await;
     }
@@ -168,7 +192,7 @@ proptest! {
 
     #[test]
     fn every_answer_is_the_models_when_all_lists_share_a_hash(seed: u64) {
-        let options = EmbeddedOptions { list_hash: |_| 42, ..small_options(Fsync::Group) };
+        let options = EmbeddedOptions { list_hash: ListHash::Of(|_| 42), ..small_options(Fsync::Group) };
         runtime().block_on(run(seed, 200, options));
     }
 }

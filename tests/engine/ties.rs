@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use liststore::domain::Item;
 use liststore::items::Range;
-use liststore::items::embedded::{EmbeddedOptions, Fsync};
+use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
 
 use crate::harness::{Change, Model, START, carry_out, everything, item, list, newest, open, operation, runtime};
 use crate::sim_disk::{Rng, SimDisk};
@@ -34,7 +34,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-fn walked_as_the_model_says(list_hash: fn(&[u8]) -> u64, seed: u64) {
+fn walked_as_the_model_says(list_hash: ListHash, seed: u64) {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let options = EmbeddedOptions { list_hash, fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
@@ -84,5 +84,5 @@ fn a_walk_among_ties_meets_each_item_once() {
 /// The index cannot tell the lists' blocks apart.
 #[test]
 fn a_walk_among_ties_meets_each_item_once_where_hashes_collide() {
-    walked_as_the_model_says(|_| 42, 9);
+    walked_as_the_model_says(ListHash::Of(|_| 42), 9);
 }

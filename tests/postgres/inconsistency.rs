@@ -1,7 +1,7 @@
 //! Rows that other hands have broken, past the tables' own constraints.
 
 use liststore::domain::{Limit, Revision};
-use liststore::metadata::{MetadataError, MetadataStore};
+use liststore::metadata::{Calls, MetadataError, MetadataStore};
 
 use crate::postgres::Database;
 use crate::servers::{Node, context, id, new_feature, run, store, until};

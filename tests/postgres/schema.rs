@@ -1,7 +1,7 @@
 //! `migrate`: how a database gets its schema, and which schemas a server works with.
 
 use liststore::metadata::postgres::{MigrateError, SchemaState, inspect, migrate};
-use liststore::metadata::{MetadataError, MetadataStore};
+use liststore::metadata::{Calls, MetadataError, MetadataStore};
 use sqlx::Row;
 
 use crate::postgres::Database;

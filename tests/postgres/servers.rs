@@ -4,17 +4,24 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use liststore::actors::{MetadataHandle, MetadataOptions, ResolveError};
+use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError};
 use liststore::domain::{
     Author, EntityType, Feature, FeatureId, FeatureName, SystemClock, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
-use liststore::metadata::{ChangeContext, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition};
+use liststore::metadata::{Change, ChangeContext, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition};
 use prometheus::Registry;
 use tokio::time::Instant;
 
 /// Long, so that nothing is found by polling where a test is about something else.
 const POLL_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// Bounds that no test meets unless it means to.
+fn options() -> MetadataOptions {
+    let (millis, secs) = (Duration::from_millis, Duration::from_secs);
+    let refresh = RefreshOptions { retry_delay_max: secs(2), look_ups_max: 5, look_up_interval: millis(200) };
+    MetadataOptions { permits: 64, timeout: millis(2_800), refresh, stored: None }
+}
 
 /// Runs a case on an actix system, which arbiters need.
 pub fn run(case: impl Future<Output = ()>) {
@@ -51,7 +58,7 @@ impl Node {
     pub async fn start_without_database(url: &str, poll_interval: Duration) -> Self {
         let registry = Registry::new();
         let store = Arc::new(store_polling(url, poll_interval, &registry));
-        let handle = MetadataHandle::start(store, Arc::new(SystemClock), MetadataOptions::default()).await.unwrap();
+        let handle = MetadataHandle::start(store, Arc::new(SystemClock), options()).await.unwrap();
         Self { handle, registry }
     }
 
@@ -77,21 +84,27 @@ impl Node {
     }
 
     pub async fn create(&self, name: &str, ttl_secs: u64) -> Result<Feature, MetadataError> {
-        self.handle.create_feature(new_feature(name, ttl_secs), Author::anonymous()).await
+        self.handle.apply(Change::CreateFeature(new_feature(name, ttl_secs)), Author::anonymous()).await?.into_feature()
     }
 
     pub async fn create_version(&self, name: &str, label: &str) -> Result<(), MetadataError> {
         let new = NewVersion { version: VersionLabel::new(label).unwrap(), ttl: None, description: Default::default() };
-        self.handle.create_version(id(name), new, Author::anonymous()).await.map(|_| ())
+        self.handle.apply(Change::CreateVersion { id: id(name), new }, Author::anonymous()).await.map(|_| ())
     }
 
     pub async fn set_ttl(&self, name: &str, ttl_secs: u64) -> Result<Feature, MetadataError> {
         let patch = FeaturePatch { ttl: Some(ttl(ttl_secs)), ..Default::default() };
-        self.handle.update_feature(id(name), patch, Precondition::None, Author::anonymous()).await
+        self.handle
+            .apply(Change::UpdateFeature { id: id(name), patch, condition: Precondition::None }, Author::anonymous())
+            .await?
+            .into_feature()
     }
 
     pub async fn delete(&self, name: &str) -> Result<(), MetadataError> {
-        self.handle.delete_feature(id(name), Precondition::None, Author::anonymous()).await.map(|_| ())
+        self.handle
+            .apply(Change::DeleteFeature { id: id(name), condition: Precondition::None }, Author::anonymous())
+            .await
+            .map(|_| ())
     }
 
     pub async fn stop(self) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use liststore::domain::{Limit, Timestamp};
-use liststore::metadata::{ChangeContext, FeatureFilter, FeaturePatch, MetadataStore, Precondition};
+use liststore::metadata::{Calls, ChangeContext, FeatureFilter, FeaturePatch, MetadataStore, Precondition};
 use sqlx::Row;
 use sqlx::postgres::PgListener;
 

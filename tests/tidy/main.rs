@@ -1,6 +1,7 @@
 //! Keeps the house in order: the invariants of ARCHITECTURE.md that a compiler does not check.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod cycles;
 mod links;
 mod shape;
 mod sources;
@@ -214,6 +215,11 @@ fn code_spans_name_files_that_exist() {
 #[test]
 fn every_source_file_is_part_of_the_crate() {
     assert_none(shape::undeclared("src"));
+}
+
+#[test]
+fn files_of_a_room_do_not_use_each_other_in_circles() {
+    assert_none(cycles::circles());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::output::Format;
 use crate::cli::parse::{self, Server};
-use crate::domain::{EntityType, FeatureName, Ttl};
+use crate::domain::{ADD_ITEMS_MAX, EntityType, FeatureName, Limit, Ttl};
 use crate::loadgen::{Kind, LISTS_MAX, Mix, Mode, Options, Shape, TargetUrl, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 
 const TTL_DEFAULT: &str = "3650d";
@@ -83,10 +83,10 @@ pub struct Arguments {
     #[arg(long, value_name = "WEIGHT", value_parser = weight, help_heading = "What to send")]
     pub removes: Option<f64>,
     /// Items that a get asks for: the newest
-    #[arg(long, default_value_t = 50, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=10_000), help_heading = "What to send")]
+    #[arg(long, default_value_t = 50, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=Limit::ITEMS_MAX as u64), help_heading = "What to send")]
     pub limit: u64,
     /// Items that an add brings, all of the present
-    #[arg(long, default_value_t = 10, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=1_000), help_heading = "What to send")]
+    #[arg(long, default_value_t = 10, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=ADD_ITEMS_MAX as u64), help_heading = "What to send")]
     pub batch: u64,
     /// Popular lists: list k is asked for with a probability like 1 / k^EXPONENT [default: all alike]
     #[arg(long, value_name = "EXPONENT", value_parser = weight, help_heading = "What to send")]

@@ -14,7 +14,7 @@ use super::error::damaged_row;
 use super::session::Core;
 use super::statements::Statement;
 use super::ttl::row_ttl_secs;
-use crate::domain::{Invalid, ItemKey, ListKey, NewItem, ValueDigest};
+use crate::domain::{ADD_ITEMS_MAX, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
 use crate::items::{Operation, StoreError};
 
 /// The most that one add may have in keys and values. A mutation must fit in half a commit log
@@ -22,10 +22,6 @@ use crate::items::{Operation, StoreError};
 /// (`commitlog_segment_size: 32MiB`, `native_transport_max_frame_size: 16MiB`), 32 MiB by
 /// ScyllaDB's; a quarter of that leaves room for clusters that are set lower, and for latency.
 pub const ADD_BYTES_MAX: usize = 4 << 20;
-
-/// The most items of one add. A batch could have 65,535 statements (CQL binary protocol, section
-/// 4.1.7), far more than a node should take at once.
-pub const ADD_ITEMS_MAX: usize = 1_000;
 
 /// A row as `statements.rs` binds it.
 type Row<'a> = (&'a str, &'a str, &'a str, &'a [u8], i32, i64);

@@ -6,7 +6,7 @@
 //! | files | what they own |
 //! | --- | --- |
 //! | `store`, `session`, `options` | what sessions share; one session; what the store is opened with |
-//! | `get`, `add`, `remove`, `ttl`, `turns` | the operations; a row's TTL; removals of one list by turns |
+//! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `statements`, `dialect`, `query` | the texts; how the databases differ; queries outside of operations |
 //! | `coalesce` | gets of one query that share requests |
 //! | `retry`, `under_way`, `budget`, `route` | attempts, those that callers left, how many, on which nodes |
@@ -54,13 +54,12 @@ mod store;
 mod tls;
 mod translate;
 mod ttl;
-mod turns;
 mod under_way;
 mod view;
 mod watch;
 mod write_clock;
 
-pub use add::{ADD_BYTES_MAX, ADD_ITEMS_MAX};
+pub use add::ADD_BYTES_MAX;
 pub use dialect::Dialect;
 pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};

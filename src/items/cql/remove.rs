@@ -33,7 +33,6 @@ const FIND_ROWS: i32 = 1_000;
 
 /// Removes the items with a value, and returns how many visible ones there were.
 pub async fn value(core: &Arc<Core>, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
-    let turn = core.removals.at(list, op.deadline).await?;
     let find = core.find(op.deadline).await?;
     let mut permit = core.permit(op.deadline).await?;
     let own = core.write_clock.next();
@@ -79,7 +78,7 @@ pub async fn value(core: &Arc<Core>, op: &Operation, list: &ListKey, value: &[u8
             ControlFlow::Break(()) => break,
         }
     }
-    drop((turn, permit));
+    drop(permit);
     if let Some(largest) = largest {
         wait_out(core, largest).await;
     }

@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,13 +30,12 @@ use super::retry::{Attempts, Request};
 use super::schema::{IndexTrouble, SchemaState};
 use super::statements::{Prepared, Statement};
 use super::store::Shared;
-use super::turns::Turns;
 use super::view::Contact;
 use super::watch::{Seen, Watch};
 use super::write_clock::WriteClock;
 use super::{add, connect, get, lookout, remove, statements};
 use crate::domain::{ListKey, NewItem};
-use crate::items::{ItemPage, ItemSession, Operation, Range, StoreError};
+use crate::items::{Done, ItemPage, ItemSession, Operation, Range, StoreError, ToAwait};
 
 /// How often a session's reads look at write timestamps.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,7 +54,6 @@ pub struct Core {
     pub write_clock: WriteClock,
     pub write_consistency: Consistency,
     pub sampler: Sampler,
-    pub removals: Turns,
     pub reads: Arc<Reads>,
     find: OnceCell<PreparedStatement>,
     index_looked_at: tokio::sync::Mutex<Option<Instant>>,
@@ -205,7 +204,6 @@ impl CqlSession {
             write_clock: shared.write_clock.clone(),
             write_consistency: options.write_consistency,
             sampler: Sampler::new(),
-            removals: Turns::default(),
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             permits,
             find: OnceCell::new(),
@@ -282,10 +280,14 @@ impl ItemSession for CqlSession {
         self.core.reads.read(op, query, send).await.map_err(|error| self.core.cause_of(error))
     }
 
-    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
-        self.core.admit()?;
-        let (op, list) = (*op, list.clone());
-        self.to_the_end(|core| async move { add::add(&core, &op, &list, &items).await }).await
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        Some(Box::pin(async move {
+            let added = match self.core.admit() {
+                Ok(()) => self.to_the_end(|core| async move { add::add(&core, &op, &list, &items).await }).await,
+                Err(refused) => Err(refused),
+            };
+            done(added);
+        }))
     }
 
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {

@@ -9,7 +9,11 @@
 //! in both at one moment: else a read of one kind would show it and a later one of the other kind
 //! would not. Readers of heads take no lock, for them that moment is when the head is replaced; all
 //! others look between changes only.
+//!
+//! Changes are counted besides, in more places than there are locks: a count that is even and stays the
+//! same says that nothing was written to the list in between.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -23,8 +27,7 @@ use super::page;
 use super::pending::Change;
 use super::read::Turn;
 use super::row::{self, RowBuilder};
-use crate::domain::{Timestamp, Ttl};
-use crate::items::{ItemPage, Operation, Peeked, Provenance, Range, RenderedPage};
+use crate::items::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 
 /// Bytes of a row of head items, at most. Longer ones end earlier.
 const BYTES_MAX: usize = 64 << 10;
@@ -32,12 +35,15 @@ const BYTES_MAX: usize = 64 << 10;
 const ITEMS_MIN: usize = 64;
 /// Pages above this are not answered from heads.
 const LIMIT_MAX: usize = 512;
-/// What a head, and a page kept beside it, costs in memory beside its bytes: an estimate.
+/// What a head costs in memory beside its bytes: an estimate.
 const OVERHEAD: usize = 320;
-const KEPT_OVERHEAD: usize = 192;
 /// The allocator rounds bytes up by such a part of them, on average.
 const ROUNDED_UP: usize = 8;
 const STRIPES: usize = 1024;
+/// Memory of heads for each count of changes, the most counts that there are, and their least: lists
+/// that share a count with one that is written to look as if they had changed as well.
+const BYTES_PER_COUNT: u64 = 1024;
+const COUNTS_MAX: u64 = 1 << 20;
 
 /// The newest items of one list.
 #[derive(Debug)]
@@ -48,24 +54,6 @@ pub struct Head {
     wanted: usize,
     /// Whether the list has no other items than these.
     complete: bool,
-    kept: Option<Box<Kept>>,
-}
-
-/// A page of a head as it was rendered for callers, and for which gets it is the answer.
-#[derive(Debug)]
-struct Kept {
-    ttl: Ttl,
-    range: Range,
-    /// A clock that was stepped back may see items again that had expired by then.
-    from: Timestamp,
-    until: u64,
-    rendered: RenderedPage,
-}
-
-impl Kept {
-    fn answers(&self, op: &Operation, range: &Range) -> bool {
-        self.ttl == op.ttl && self.range == *range && self.from <= op.now && op.now.as_nanos() < self.until
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -73,22 +61,20 @@ struct ByBytes;
 
 impl Weighter<ListId, Arc<Head>> for ByBytes {
     fn weight(&self, list: &ListId, head: &Arc<Head>) -> u64 {
-        let kept = head.kept.as_ref().map_or(0, |kept| kept.rendered.text.len() + KEPT_OVERHEAD);
-        let bytes = list.bytes().len() + head.row.len() + kept;
+        let bytes = list.bytes().len() + head.row.len();
         (bytes + bytes / ROUNDED_UP + OVERHEAD) as u64
     }
 }
-
-/// How often a list had changed when a reader took what it reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen(u64);
 
 #[derive(Debug)]
 pub struct Heads {
     /// A head is shared with its readers as a whole: taking it out counts once.
     cache: Cache<ListId, Arc<Head>, ByBytes>,
-    /// Counts the changes to the lists of a stripe, and keeps changes and fills of one list apart.
-    stripes: Box<[Mutex<u64>]>,
+    /// Keep changes and fills of one list apart.
+    stripes: Box<[Mutex<()>]>,
+    /// Twice the changes to the lists that share a count; odd while one of them is under way. A multiple
+    /// of the stripes, and a power of two: lists that share a count share a stripe.
+    changes: Box<[AtomicU64]>,
 }
 
 /// How many items a head should hold for a get; `None` if the get does not begin at the newest item
@@ -101,9 +87,11 @@ pub fn wanted_for(range: &Range, op: &Operation) -> Option<usize> {
 impl Heads {
     pub fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / 1024).unwrap_or(usize::MAX).max(16);
+        let counts = (bytes / BYTES_PER_COUNT).clamp(STRIPES as u64, COUNTS_MAX).next_power_of_two();
         Self {
             cache: Cache::with_weighter(items, bytes, ByBytes),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            changes: (0..counts).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -116,9 +104,19 @@ impl Heads {
         self.cache.weight()
     }
 
-    fn stripe(&self, list: &ListId) -> MutexGuard<'_, u64> {
+    fn stripe(&self, list: &ListId) -> MutexGuard<'_, ()> {
         let i = (list.hash() as usize) % STRIPES;
         self.stripes[i].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changes(&self, hash: u64) -> &AtomicU64 {
+        &self.changes[(hash as usize) % self.changes.len()]
+    }
+
+    /// The state of a list by its hash; none while it changes.
+    pub fn state(&self, hash: u64) -> Option<StateToken> {
+        let changes = self.changes(hash).load(Ordering::Acquire);
+        changes.is_multiple_of(2).then_some(StateToken::new(changes))
     }
 
     /// The page, if the list's head has all of it.
@@ -127,46 +125,27 @@ impl Heads {
         head.page(op, range)
     }
 
-    /// The page as it was kept, if it is `reusable`, or else as it is.
-    pub fn peek(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range, reusable: bool) -> Option<Peeked> {
+    /// The same, and for how long it is the answer.
+    pub fn page_in_memory(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<PageInMemory> {
+        let before = self.state(list.hash());
         let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
-        if reusable && let Some(kept) = head.kept.as_ref().filter(|kept| kept.answers(op, range)) {
-            return Some(Peeked::Rendered(kept.rendered.clone()));
-        }
-        let (page, holds_until) = page::from_row(op, range, head.row.clone(), head.complete)?;
-        Some(Peeked::Page(page, Provenance { source: head.row.clone(), read_at: op.now, holds_until }))
-    }
-
-    /// Keeps a page that was rendered, unless the list has changed since it was read. Heads come
-    /// first: once they take half of the memory, it renders again and again.
-    pub fn keep(&self, list: &ListId, op: &Operation, range: &Range, from: Provenance, rendered: &RenderedPage) {
-        if self.cache.weight() > self.cache.capacity() / 2 {
-            return;
-        }
-        let _changes = self.stripe(list);
-        let Some(head) = self.cache.peek(list).filter(|head| head.row.as_ptr() == from.source.as_ptr()) else { return };
-        let kept = Kept {
-            ttl: op.ttl,
-            range: *range,
-            from: from.read_at,
-            until: from.holds_until,
-            rendered: rendered.clone(),
-        };
-        let head = Head { row: head.row.clone(), kept: Some(Box::new(kept)), ..*head };
-        let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
+        let (page, until) = page::from_row(op, range, head.row.clone(), head.complete)?;
+        // If nothing was written meanwhile, the head was that of this state.
+        let state = before.filter(|before| self.state(list.hash()) == Some(*before));
+        Some(PageInMemory { page, validity: state.map(|state| Validity { state, from: op.now, until }) })
     }
 
     /// Takes what a reader beyond the head needs of the list: `look` sees each change whole, in the
     /// head and behind it, or not at all. It must not wait.
-    pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Seen, T) {
-        let changes = self.stripe(list);
-        (Seen(*changes), look())
+    pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Option<StateToken>, T) {
+        let _no_change = self.stripe(list);
+        (self.state(list.hash()), look())
     }
 
     /// Keeps a head that was read from what was taken at `seen`, unless the list has changed since.
-    pub fn fill(&self, list: &ListId, seen: Seen, head: Head) {
-        let changes = self.stripe(list);
-        if *changes == seen.0 {
+    pub fn fill(&self, list: &ListId, seen: Option<StateToken>, head: Head) {
+        let _no_change = self.stripe(list);
+        if seen.is_some() && self.state(list.hash()) == seen {
             self.cache.insert(list.clone(), Arc::new(head));
         }
     }
@@ -174,8 +153,12 @@ impl Heads {
     /// Carries out a change: `apply` changes what is behind the list's head, and the head follows, before
     /// anyone can look behind it or fill it again.
     pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
-        let mut changes = self.stripe(list);
-        *changes += 1;
+        let _no_other = self.stripe(list);
+        let changes = self.changes(list.hash());
+        changes.fetch_add(1, Ordering::AcqRel);
+        let _ended = scopeguard::guard((), |()| {
+            changes.fetch_add(1, Ordering::AcqRel);
+        });
         apply();
         let Some(head) = self.cache.peek(list) else { return };
         match head.after(change) {
@@ -219,7 +202,7 @@ impl HeadReader {
         }
         let complete = merge.current().is_none();
         let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
-        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, complete, kept: None }))
+        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, complete }))
     }
 }
 
@@ -234,7 +217,7 @@ impl Head {
         let row = match change {
             Change::Clear => {
                 let row = RowBuilder::default().finish();
-                return Ok(Some(Self { row, count: 0, wanted: self.wanted, complete: true, kept: None }));
+                return Ok(Some(Self { row, count: 0, wanted: self.wanted, complete: true }));
             }
             Change::Row(row) => row,
         };
@@ -266,7 +249,7 @@ impl Head {
         if count == 0 && !complete {
             return Ok(None);
         }
-        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete, kept: None }))
+        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete }))
     }
 
     /// The head with a row in front of it, if the row only adds items that are newer than all of its,
@@ -280,7 +263,7 @@ impl Head {
         let kept = if self.has_outgrown() { self.wanted.checked_sub(added)? } else { self.count };
         let row = row::join(row, inspected.oldest, &self.row, kept as u64)?;
         let complete = self.complete && kept == self.count;
-        Some(Self { row, count: added + kept, wanted: self.wanted, complete, kept: None })
+        Some(Self { row, count: added + kept, wanted: self.wanted, complete })
     }
 
     /// Whether the next change is to cut it down to what its readers ask for.
@@ -302,8 +285,9 @@ mod tests {
 
     use super::super::options::ListHash;
     use super::*;
+    use crate::domain::{Timestamp, Ttl};
 
-    const HASH: ListHash = |bytes| bytes.len() as u64;
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
     fn row(times: &[u64]) -> Bytes {
         let mut builder = RowBuilder::default();

@@ -72,7 +72,7 @@ impl Health {
         let mut reasons = self.reasons();
         let slot = &mut reasons.blocked[part as usize];
         if slot.is_none() {
-            tracing::error!(reason, "the item store takes no writes until this is mended");
+            tracing::error!(reason, "the item store is read-only until this is fixed");
         }
         *slot = Some(reason);
         self.impaired.store(true, Ordering::Release);

@@ -9,8 +9,8 @@ use quick_cache::Equivalent;
 use super::options::ListHash;
 use crate::domain::ListKey;
 
-/// The exact identity of a list: feature key, a zero byte, entity ID. Neither part holds a zero
-/// byte, so two lists never share their bytes; if they share a hash, the bytes tell them apart.
+/// The exact identity of a list ([`ListKey::bytes`]). If two lists share a hash, their bytes tell them
+/// apart.
 #[derive(Debug, Clone)]
 pub struct ListId {
     hash: u64,
@@ -19,13 +19,11 @@ pub struct ListId {
 
 impl ListId {
     pub fn of(list: &ListKey, hash: ListHash) -> Self {
-        let mut buffer = Vec::new();
-        let borrowed = BorrowedListId::of(list, hash, &mut buffer);
-        Self { hash: borrowed.hash, bytes: borrowed.bytes.into() }
+        Self { hash: hash.of_list(list), bytes: Arc::clone(list.bytes()) }
     }
 
     pub fn from_bytes(bytes: &[u8], hash: ListHash) -> Self {
-        Self { hash: hash(bytes), bytes: bytes.into() }
+        Self { hash: hash.of_bytes(bytes), bytes: bytes.into() }
     }
 
     pub fn hash(&self) -> u64 {
@@ -63,7 +61,7 @@ impl PartialOrd for ListId {
     }
 }
 
-/// A list's identity in a buffer of the caller, to look heads up by without sharing ownership.
+/// A list's identity, to look heads up by without sharing ownership.
 #[derive(Debug, Clone, Copy)]
 pub struct BorrowedListId<'a> {
     hash: u64,
@@ -71,14 +69,12 @@ pub struct BorrowedListId<'a> {
 }
 
 impl<'a> BorrowedListId<'a> {
-    pub fn of(list: &ListKey, hash: ListHash, buffer: &'a mut Vec<u8>) -> Self {
-        let (feature, entity) = (list.feature_key.as_str().as_bytes(), list.entity_id.as_str().as_bytes());
-        buffer.clear();
-        buffer.reserve(feature.len() + 1 + entity.len());
-        buffer.extend_from_slice(feature);
-        buffer.push(0);
-        buffer.extend_from_slice(entity);
-        Self { hash: hash(buffer), bytes: buffer }
+    pub fn of(list: &'a ListKey, hash: ListHash) -> Self {
+        Self { hash: hash.of_list(list), bytes: list.bytes() }
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.hash
     }
 }
 

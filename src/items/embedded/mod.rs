@@ -20,7 +20,6 @@ mod engine;
 mod error;
 mod file;
 mod flush;
-mod gate;
 mod heads;
 mod health;
 mod list_id;

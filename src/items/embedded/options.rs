@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::domain::{Belonging, Token};
+use crate::domain::{Belonging, ListKey, Token};
 
 /// When an acknowledged write is on the disk itself, and not only in the hands of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,31 @@ pub enum Fsync {
 }
 
 /// The hash that lists are sorted and partitioned by. It must stay the same for the life of a
-/// directory. Passed in so that tests can force collisions.
-pub type ListHash = fn(&[u8]) -> u64;
+/// directory.
+#[derive(Debug, Clone, Copy)]
+pub enum ListHash {
+    /// The lists' tokens, which they bring along.
+    Token,
+    /// Another one, for tests that force collisions.
+    Of(fn(&[u8]) -> u64),
+}
+
+impl ListHash {
+    pub fn of_list(self, list: &ListKey) -> u64 {
+        match self {
+            Self::Token => list.token().as_i64().cast_unsigned(),
+            Self::Of(hash) => hash(list.bytes()),
+        }
+    }
+
+    /// The same, of a list's bytes as files have them.
+    pub fn of_bytes(self, list: &[u8]) -> u64 {
+        match self {
+            Self::Token => Token::of_bytes(list).as_i64().cast_unsigned(),
+            Self::Of(hash) => hash(list),
+        }
+    }
+}
 
 /// How an embedded store is opened. [`EmbeddedOptions::new`] gives the values that suit a server.
 #[derive(Debug, Clone)]
@@ -40,7 +63,7 @@ pub struct EmbeddedOptions {
 }
 
 impl EmbeddedOptions {
-    pub const CACHE_BYTES_MIN: u64 = 4 << 20;
+    pub const CACHE_BYTES_MIN: u64 = 3 << 20;
     const PENDING_BYTES_MAX: u64 = 64 << 20;
     /// What the allocator keeps ready in each thread for blocks of each size, and has not given back yet.
     const ALLOCATOR_BYTES_MAX: u64 = 16 << 20;
@@ -53,7 +76,7 @@ impl EmbeddedOptions {
             log_segment_bytes: 8 << 20,
             background_bytes_per_sec: 64 << 20,
             read_threads: 4,
-            list_hash: murmur3,
+            list_hash: ListHash::Token,
             belonging: Belonging::Any,
         }
     }
@@ -84,9 +107,4 @@ impl EmbeddedOptions {
 
 fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-/// The partitioner's Murmur3: kept by fixed test vectors in `domain::token`.
-fn murmur3(list: &[u8]) -> u64 {
-    Token::of_bytes(list).as_i64().cast_unsigned()
 }

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::domain::{NewItem, Timestamp};
 
-    const HASH: ListHash = |bytes| bytes.len() as u64;
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
     fn list() -> ListId {
         ListId::from_bytes(b"list", HASH)

@@ -304,11 +304,12 @@ pub fn closed() -> StoreError {
 mod tests {
     use bytes::Bytes;
 
+    use super::super::options::ListHash;
     use super::*;
 
     #[test]
     fn adds_leave_room_for_removals_and_the_other_way_round() {
-        let list = ListId::from_bytes(b"a", |bytes| bytes.len() as u64);
+        let list = ListId::from_bytes(b"a", ListHash::Of(|bytes| bytes.len() as u64));
         let (small, large) = (Change::Row(Bytes::from_static(&[0; 100])), Change::Row(vec![0; 1 << 20].into()));
         for (filled, other) in [(Part::Adds, Part::Removals), (Part::Removals, Part::Adds)] {
             let queue = CommitQueue::new(64 << 10);

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::domain::{NewItem, Timestamp, Ttl};
 
-    const HASH: ListHash = |bytes| bytes.len() as u64;
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
     fn operation() -> Operation {
         let deadline = Instant::now() + Duration::from_secs(600);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::engine::Engine;
-use super::gate::Gate;
 use super::heads;
 use super::list_id::{BorrowedListId, ListId};
 use super::pending::Change;
@@ -15,19 +14,18 @@ use super::read::{Found, PageRead, ValueSearch};
 use super::row;
 use super::seek::Start;
 use crate::domain::{ListKey, NewItem};
-use crate::items::{Done, ItemPage, ItemSession, Operation, Range, StoreError, ToAwait};
+use crate::items::{Done, ItemPage, ItemSession, Operation, Range, RemovalTurns, StoreError, ToAwait};
 
 /// Bytes of a list in memory that are read on the arbiter itself.
 const INLINE_BYTES_MAX: usize = 256 << 10;
 
 pub struct EmbeddedSession {
     engine: Arc<Engine>,
-    gate: Gate,
 }
 
 impl EmbeddedSession {
     pub(super) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, gate: Gate::default() }
+        Self { engine }
     }
 
     fn list_id(&self, list: &ListKey) -> ListId {
@@ -43,12 +41,8 @@ impl EmbeddedSession {
         change: Change,
         oldest: u64,
     ) -> Result<(), StoreError> {
-        // In this order: a removal that is inside may need all the room that there is.
-        let pass = self.gate.shared(&list, op.deadline).await?;
-        let placed = self.engine.queue.place(part, list.clone(), change, oldest, op.deadline).await?;
-        let committed = self.engine.queue.commit(placed, op.deadline);
-        drop(pass);
-        committed.await
+        let placed = self.engine.queue.place(part, list, change, oldest, op.deadline).await?;
+        self.engine.queue.commit(placed, op.deadline).await
     }
 }
 
@@ -57,8 +51,7 @@ impl ItemSession for EmbeddedSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         op.begin()?;
         let engine = &self.engine;
-        let mut buffer = Vec::new();
-        let borrowed = BorrowedListId::of(list, engine.options.list_hash, &mut buffer);
+        let borrowed = BorrowedListId::of(list, engine.options.list_hash);
         if let Some(page) = engine.heads.page(borrowed, op, range) {
             engine.metrics.head_hits.inc();
             return Ok(page);
@@ -93,19 +86,11 @@ impl ItemSession for EmbeddedSession {
         Ok(engine.pool.run(op.deadline, turn).await??)
     }
 
-    async fn add(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
-        op.begin()?;
-        let oldest = oldest_of(&items);
-        self.write(op, Part::Adds, self.list_id(list), Change::Row(row::pack(items)), oldest).await
-    }
-
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         let list = self.list_id(&list);
         let oldest = oldest_of(&items);
         let change = Change::Row(row::pack(items));
-        if self.gate.is_open(&list)
-            && let Some(placed) = self.engine.queue.try_place(Part::Adds, &list, &change, oldest)
-        {
+        if let Some(placed) = self.engine.queue.try_place(Part::Adds, &list, &change, oldest) {
             // The log's thread looks at the deadline.
             self.engine.queue.push(placed, op.deadline, done);
             return None;
@@ -116,8 +101,7 @@ impl ItemSession for EmbeddedSession {
     async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
         op.begin()?;
         let (list, queue) = (self.list_id(list), &self.engine.queue);
-        let _pass = self.gate.alone(&list, op.deadline).await?;
-        // What passed the gate before may still be queued.
+        // What was written before may still be queued.
         queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
         let mut search = ValueSearch::new(self.engine.tables.view(), list.clone(), *op, value.to_vec());
         let found = self.engine.pool.run(op.deadline, move || search.turn().transpose()).await??;
@@ -134,6 +118,10 @@ impl ItemSession for EmbeddedSession {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
         self.write(op, Part::Removals, self.list_id(list), Change::Clear, 0).await
+    }
+
+    fn removal_turns(&self) -> RemovalTurns {
+        RemovalTurns::BetweenWrites
     }
 }
 

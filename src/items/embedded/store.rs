@@ -17,7 +17,7 @@ use super::engine::Engine;
 use super::error::{OpenError, WriteError};
 use super::heads::Heads;
 use super::health::Health;
-use super::list_id::{BorrowedListId, ListId};
+use super::list_id::BorrowedListId;
 use super::log::known::Known;
 use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
@@ -30,9 +30,7 @@ use super::session::EmbeddedSession;
 use super::tables::{Files, Tables, View};
 use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
-use crate::items::{
-    ItemBackup, ItemSession, ItemStore, Operation, Peeked, Provenance, Range, RenderedPage, StoreError,
-};
+use crate::items::{ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken, StoreError};
 
 /// Lists in a directory of this machine.
 pub struct EmbeddedStore {
@@ -236,17 +234,15 @@ impl ItemStore for EmbeddedStore {
         Ok(Rc::new(EmbeddedSession::new(self.engine.clone())))
     }
 
-    fn peek(&self, op: &Operation, list: &ListKey, range: &Range, reusable: bool) -> Option<Peeked> {
-        let mut buffer = Vec::new();
-        let list = BorrowedListId::of(list, self.engine.options.list_hash, &mut buffer);
-        let peeked = self.engine.heads.peek(list, op, range, reusable)?;
-        self.engine.metrics.head_hits.inc();
-        Some(peeked)
+    fn state(&self, list: &ListKey) -> Option<StateToken> {
+        self.engine.heads.state(self.engine.options.list_hash.of_list(list))
     }
 
-    fn keep(&self, op: &Operation, list: &ListKey, range: &Range, from: Provenance, rendered: &RenderedPage) {
-        let list = ListId::of(list, self.engine.options.list_hash);
-        self.engine.heads.keep(&list, op, range, from, rendered);
+    fn get_from_memory(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<PageInMemory> {
+        let list = BorrowedListId::of(list, self.engine.options.list_hash);
+        let found = self.engine.heads.page_in_memory(list, op, range)?;
+        self.engine.metrics.head_hits.inc();
+        Some(found)
     }
 
     async fn close(&self) -> Result<(), StoreError> {
@@ -283,6 +279,7 @@ mod tests {
 
     use tokio::time::Instant;
 
+    use super::super::list_id::ListId;
     use super::super::pending::Change;
     use super::super::row;
     use super::*;
@@ -326,8 +323,8 @@ mod tests {
     }
 
     fn count_in_head(store: &EmbeddedStore) -> usize {
-        match store.peek(&operation(), &list(), &newest(100), false) {
-            Some(Peeked::Page(page, _)) => page.items.len(),
+        match store.get_from_memory(&operation(), &list(), &newest(100)) {
+            Some(PageInMemory { page, .. }) => page.items.len(),
             other => panic!("the head is not in memory: {other:?}"),
         }
     }
@@ -347,7 +344,7 @@ mod tests {
             let clock = Arc::new(ManualClock::at(operation().now));
             let options = EmbeddedOptions { read_threads: 1, ..EmbeddedOptions::new(dir.path()) };
             let store = EmbeddedStore::open(options, clock, &Registry::new()).unwrap();
-            let session = EmbeddedSession::new(store.engine.clone());
+            let session: Rc<dyn ItemSession> = Rc::new(EmbeddedSession::new(store.engine.clone()));
             block_on(session.add(&operation(), &list(), (1..=20).map(item).collect())).unwrap();
             if in_files {
                 store.flush().unwrap();

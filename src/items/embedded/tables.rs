@@ -275,7 +275,7 @@ mod tests {
     use crate::domain::{Item, NewItem, Timestamp, Ttl};
     use crate::items::{Operation, Range};
 
-    const HASH: ListHash = |bytes| bytes.len() as u64;
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
     const ITEMS: u64 = 20_000;
 
     struct AtOnce;

@@ -14,7 +14,7 @@ use super::*;
 use crate::domain::{
     Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Timestamp, Ttl, ValueType,
 };
-use crate::metadata::{ChangeContext, Definitions, FeaturePatch, MetadataStore, NewFeature, Precondition};
+use crate::metadata::{Calls, ChangeContext, Definitions, FeaturePatch, MetadataStore, NewFeature, Precondition};
 
 fn id() -> FeatureId {
     FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("f").unwrap() }

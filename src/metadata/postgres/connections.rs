@@ -161,7 +161,7 @@ impl Connections {
         self.free.close();
         let pool = self.pool.load_full();
         if timeout(patience, pool.close()).await.is_err() {
-            tracing::warn!("connections to postgres did not close in time: left behind");
+            tracing::warn!("connections to postgres did not close in time and were left open");
         }
     }
 }

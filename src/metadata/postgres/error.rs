@@ -99,8 +99,8 @@ pub(super) fn translate(error: &sqlx::Error) -> MetadataError {
             None => internal("postgres refused a statement"),
         },
         other => {
-            tracing::error!(error = %other, "an answer of postgres cannot be read");
-            internal("an answer of postgres cannot be read")
+            tracing::error!(error = %other, "cannot read an answer from postgres");
+            internal("cannot read an answer from postgres")
         }
     }
 }

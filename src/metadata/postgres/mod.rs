@@ -46,12 +46,12 @@ use self::error::Failure;
 use self::hosts::Hosts;
 use self::listener::Listener;
 use self::options::{BEGIN, BEGIN_LOAD, BEGIN_SNAPSHOT, CALL_TIME_MAX, LOAD_TIME_MAX};
-use self::transaction::{Decide, Outcome};
+use self::transaction::{Outcome, Present};
 use super::{
-    ChangeContext, Changes, Definitions, Deleted, FeatureFilter, FeaturePatch, HistoryEntry, MetadataError,
-    MetadataStore, NewFeature, NewVersion, News, Page, Precondition, VersionChanged, VersionPatch, change,
+    Applied, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, MetadataError, MetadataStore,
+    News, Page, change,
 };
-use crate::domain::{Feature, FeatureId, Limit, Revision, VersionLabel};
+use crate::domain::{Feature, FeatureId, Limit, Revision};
 
 /// More changed features than this are read as a whole reload.
 const CHANGES_MAX: usize = 2_000;
@@ -100,135 +100,20 @@ impl PostgresStore {
         let listener = Listener::new(hosts, options.poll_interval, registry)?;
         Ok(Self { connections, listener, collisions })
     }
-
-    async fn change(
-        &self,
-        id: &FeatureId,
-        created: Option<&VersionLabel>,
-        decide: &Decide<'_>,
-    ) -> Result<Outcome, MetadataError> {
-        transaction::change(&self.connections, &self.collisions, id, created, decide).await
-    }
-}
-
-/// The feature that a change which keeps it has left behind: as it was if nothing was to change.
-fn kept(id: &FeatureId, outcome: Outcome) -> Result<Feature, MetadataError> {
-    let Outcome { before, transition } = outcome;
-    let after = match transition {
-        Some(transition) => transition.after,
-        None => before,
-    };
-    after.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))
-}
-
-fn with_version(feature: Feature, label: &VersionLabel) -> Result<VersionChanged, MetadataError> {
-    match feature.version(label).cloned() {
-        Some(version) => Ok(VersionChanged { version, feature }),
-        None => Err(MetadataError::VersionNotFound(feature.id, label.clone())),
-    }
 }
 
 #[async_trait]
 impl MetadataStore for PostgresStore {
-    async fn create_feature(&self, new: NewFeature, context: ChangeContext) -> Result<Feature, MetadataError> {
-        let (id, label) = (new.id.clone(), VersionLabel::default_version());
-        let outcome = self
-            .change(&id, Some(&label), &|present| {
-                let (feature, last) = (present.feature.as_ref(), present.last_generation);
-                change::create_feature(feature, last, new.clone(), present.revision, context.clone()).map(Some)
-            })
-            .await?;
-        kept(&id, outcome)
-    }
-
-    async fn update_feature(
-        &self,
-        id: &FeatureId,
-        patch: FeaturePatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Feature, MetadataError> {
-        let outcome = self
-            .change(id, None, &|present| {
-                let feature = present.feature.as_ref();
-                change::update_feature(feature, id, patch.clone(), &condition, present.revision, context.clone())
-            })
-            .await?;
-        kept(id, outcome)
-    }
-
-    async fn delete_feature(
-        &self,
-        id: &FeatureId,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        let outcome = self
-            .change(id, None, &|present| {
-                let feature = present.feature.as_ref();
-                change::delete_feature(feature, id, &condition, present.revision, context.clone()).map(Some)
-            })
-            .await?;
-        match outcome {
-            Outcome { before: Some(before), transition: Some(transition) } => {
-                Ok(Deleted { revision: transition.entry.revision, ttl_max: before.ttl_max, remaining: None })
-            }
-            _ => Err(MetadataError::FeatureNotFound(id.clone())),
-        }
-    }
-
-    async fn create_version(
-        &self,
-        id: &FeatureId,
-        new: NewVersion,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        let outcome = self
-            .change(id, Some(&new.version), &|present| {
-                let (feature, last) = (present.feature.as_ref(), present.last_generation);
-                change::create_version(feature, last, id, new.clone(), present.revision, context.clone()).map(Some)
-            })
-            .await?;
-        with_version(kept(id, outcome)?, &new.version)
-    }
-
-    async fn update_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        patch: VersionPatch,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<VersionChanged, MetadataError> {
-        let outcome = self
-            .change(id, None, &|present| {
-                let (feature, patch, context) = (present.feature.as_ref(), patch.clone(), context.clone());
-                change::update_version(feature, id, version, patch, &condition, present.revision, context)
-            })
-            .await?;
-        with_version(kept(id, outcome)?, version)
-    }
-
-    async fn delete_version(
-        &self,
-        id: &FeatureId,
-        version: &VersionLabel,
-        condition: Precondition,
-        context: ChangeContext,
-    ) -> Result<Deleted, MetadataError> {
-        let outcome = self
-            .change(id, None, &|present| {
-                let (feature, context) = (present.feature.as_ref(), context.clone());
-                change::delete_version(feature, id, version, &condition, present.revision, context).map(Some)
-            })
-            .await?;
-        let gone = outcome.before.as_ref().and_then(|before| before.version(version)).map(|v| v.ttl_max);
-        match (gone, outcome.transition) {
-            (Some(ttl_max), Some(transition)) => {
-                Ok(Deleted { revision: transition.entry.revision, ttl_max, remaining: transition.after })
-            }
-            _ => Err(MetadataError::VersionNotFound(id.clone(), version.clone())),
-        }
+    async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
+        let decide = |present: &Present| {
+            let Present { feature, last_generation, revision } = present;
+            change::decide(change.clone(), feature.as_ref(), *last_generation, *revision, context.clone())
+        };
+        let created = change.created();
+        let (connections, collisions) = (&self.connections, &self.collisions);
+        let Outcome { before, transition } =
+            transaction::change(connections, collisions, change.feature(), created.as_ref(), &decide).await?;
+        Ok(Applied::new(&change, before, transition))
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {

@@ -50,12 +50,12 @@ pub(super) struct HistoryRow {
 }
 
 /// Where a value stands, for the error if it makes no sense.
-struct Place<'a> {
+struct RowName<'a> {
     table: &'static str,
     key: &'a dyn Fn() -> String,
 }
 
-impl Place<'_> {
+impl RowName<'_> {
     fn broken(&self, column: &'static str) -> MetadataError {
         MetadataError::DatabaseInconsistency { table: self.table, column, key: (self.key)() }
     }
@@ -98,7 +98,7 @@ pub(super) fn features(rows: Vec<FeatureRow>) -> Result<Vec<Feature>, MetadataEr
         }
     }
     match features.iter().find(|feature| feature.versions.first().is_none_or(|first| !first.version.is_default())) {
-        Some(feature) => Err(Place { table: VERSION, key: &|| feature.id.to_string() }.broken("version")),
+        Some(feature) => Err(RowName { table: VERSION, key: &|| feature.id.to_string() }.broken("version")),
         None => Ok(features),
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn features(rows: Vec<FeatureRow>) -> Result<Vec<Feature>, MetadataEr
 fn feature(row: FeatureRow) -> Result<Feature, MetadataError> {
     let first = version(&row)?;
     let key = format!("{}.{}", row.entity_type, row.name);
-    let at = Place { table: FEATURE, key: &|| key.clone() };
+    let at = RowName { table: FEATURE, key: &|| key.clone() };
     let labels = serde_json::from_value(row.labels).map_err(|_| at.broken("labels"))?;
     Ok(Feature {
         id: FeatureId {
@@ -129,7 +129,7 @@ fn feature(row: FeatureRow) -> Result<Feature, MetadataError> {
 fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
     let label = row.version.as_deref();
     let key = || format!("{}.{} \"{}\"", row.entity_type, row.name, label.unwrap_or_default());
-    let at = Place { table: VERSION, key: &key };
+    let at = RowName { table: VERSION, key: &key };
     let description = at.present("description", row.version_description.as_ref())?;
     Ok(FeatureVersion {
         version: at.valid("version", VersionLabel::new(at.present("version", label)?))?,
@@ -142,22 +142,22 @@ fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
     })
 }
 
-fn generation(at: &Place<'_>, column: &'static str, number: i64) -> Result<Generation, MetadataError> {
+fn generation(at: &RowName<'_>, column: &'static str, number: i64) -> Result<Generation, MetadataError> {
     at.valid(column, Generation::new(at.unsigned(column, number)?))
 }
 
 pub(super) fn last_generation(id: &FeatureId, label: &VersionLabel, number: i64) -> Result<Generation, MetadataError> {
     let key = || format!("{id} \"{label}\"");
-    generation(&Place { table: "list_feature_generation", key: &key }, "last_generation", number)
+    generation(&RowName { table: "list_feature_generation", key: &key }, "last_generation", number)
 }
 
 pub(super) fn present_revision(number: i64) -> Result<Revision, MetadataError> {
-    Place { table: "metadata_revision", key: &|| "the only row".to_owned() }.revision("revision", number)
+    RowName { table: "metadata_revision", key: &|| "the only row".to_owned() }.revision("revision", number)
 }
 
 pub(super) fn changed_id(entity_type: &str, name: &str) -> Result<FeatureId, MetadataError> {
     let key = || format!("{entity_type}.{name}");
-    let at = Place { table: HISTORY, key: &key };
+    let at = RowName { table: HISTORY, key: &key };
     Ok(FeatureId {
         entity_type: at.valid("entity_type", EntityType::new(entity_type))?,
         name: at.valid("name", FeatureName::new(name))?,
@@ -166,7 +166,7 @@ pub(super) fn changed_id(entity_type: &str, name: &str) -> Result<FeatureId, Met
 
 pub(super) fn history_entry(row: HistoryRow) -> Result<HistoryEntry, MetadataError> {
     let key = || row.revision.to_string();
-    let at = Place { table: HISTORY, key: &key };
+    let at = RowName { table: HISTORY, key: &key };
     Ok(HistoryEntry {
         revision: at.revision("revision", row.revision)?,
         at: at.timestamp("changed_at_ns", row.changed_at_ns)?,

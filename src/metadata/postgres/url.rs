@@ -249,8 +249,9 @@ fn hosts_of(named: &[(&str, Option<&str>)], parameters: &Parameters) -> Result<V
         let name = decoded(name)?;
         Ok(Host {
             name: if name.is_empty() { "localhost".to_owned() } else { name },
-            port: port
-                .ok_or("has a port that is no number from 1 to 65535, or a : in its user or password: write %3A")?,
+            port: port.ok_or(
+                "has a port that is not a number from 1 to 65535; a : in the user or password must be written %3A",
+            )?,
         })
     };
     named.iter().enumerate().map(host).collect()

@@ -3,15 +3,17 @@
 //! Timestamps are given as nanoseconds relative to the probe's `base`, so that cases read the same
 //! whatever the time is.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use liststore::actors::TurnTaking;
 use liststore::domain::{
     Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, NewItem,
     SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Peeked, Range, RenderedPage, StoreError};
+use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, Validity};
 use tokio::time::Instant;
 
 use super::Backend;
@@ -19,6 +21,8 @@ use super::Backend;
 pub const SECOND: i64 = 1_000_000_000;
 pub const HOUR: i64 = 3_600 * SECOND;
 
+/// Pages that are remembered.
+const READ_MAX: usize = 16;
 /// Long enough for any operation of a busy test machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -53,6 +57,9 @@ pub const EVERYTHING: Range = Range {
     value_bytes_max: usize::MAX,
 };
 
+/// The TTL and range of a get, and its page.
+type ReadPage = (Ttl, Range, Validity, ItemPage);
+
 #[derive(Clone)]
 pub struct Probe {
     pub store: Arc<dyn ItemStore>,
@@ -62,6 +69,8 @@ pub struct Probe {
     pub base: Timestamp,
     /// The TTL of [`Self::op`].
     pub ttl: Ttl,
+    /// Pages that came from memory, and for which gets they hold.
+    pub read: Rc<RefCell<Vec<ReadPage>>>,
 }
 
 impl Probe {
@@ -75,13 +84,13 @@ impl Probe {
     }
 
     pub async fn of(store: Arc<dyn ItemStore>, list: ListKey, base: Timestamp, ttl: Ttl) -> Self {
-        let session = store.open_session().await.unwrap();
-        Self { store, session, list, base, ttl }
+        let session = TurnTaking::around(store.open_session().await.unwrap());
+        Self { store, session, list, base, ttl, read: Rc::default() }
     }
 
     /// The same list after the store was closed and opened again.
     pub async fn reopen(self, backend: &dyn Backend) -> Self {
-        let Self { store, session, list, base, ttl } = self;
+        let Self { store, session, list, base, ttl, .. } = self;
         drop(session);
         store.close().await.unwrap();
         drop(store);
@@ -90,7 +99,7 @@ impl Probe {
 
     /// Another list, through the same session.
     pub fn with_list(&self, list: ListKey) -> Self {
-        Self { list, ..self.clone() }
+        Self { list, read: Rc::default(), ..self.clone() }
     }
 
     pub fn at(&self, offset: i64) -> Timestamp {
@@ -136,18 +145,24 @@ impl Probe {
     }
 
     /// Reads a page through the session. Where the store answers without one, that answer has to
-    /// be the same, before and after, also as somebody rendered it earlier.
+    /// be the same, before and after, and a page that was read so earlier and is said to hold still, too.
     pub async fn page(&self, op: &Operation, range: &Range) -> ItemPage {
-        let look = || [true, false].map(|reusable| self.store.peek(op, &self.list, range, reusable));
+        let look = || self.store.get_from_memory(op, &self.list, range);
         let before = look();
         let page = self.session.get(op, &self.list, range).await.unwrap();
-        for peeked in before.into_iter().chain(look()).flatten() {
-            match peeked {
-                Peeked::Rendered(kept) => assert_eq!(kept, rendered(&page), "a kept page and a session disagree"),
-                Peeked::Page(peeked, from) => {
-                    assert_eq!(peeked, page, "a peek and a session disagree");
-                    self.store.keep(op, &self.list, range, from, &rendered(&page));
-                }
+        for found in before.into_iter().chain(look()) {
+            assert_eq!(found.page, page, "memory and a session disagree");
+            if let Some(validity) = found.validity {
+                let mut read = self.read.borrow_mut();
+                read.truncate(READ_MAX);
+                read.insert(0, (op.ttl, *range, validity, found.page));
+            }
+        }
+        let state = self.store.state(&self.list);
+        for (ttl, of, Validity { state: read_in, from, until }, earlier) in self.read.borrow().iter() {
+            let in_time = *from <= op.now && op.now.as_nanos() < *until;
+            if Some(*read_in) == state && (*ttl, *of) == (op.ttl, *range) && in_time {
+                assert_eq!(*earlier, page, "a page that is said to hold still is not the answer");
             }
         }
         page
@@ -201,10 +216,6 @@ impl Probe {
             }
         }
     }
-}
-
-fn rendered(page: &ItemPage) -> RenderedPage {
-    RenderedPage { text: format!("{page:?}").into(), items: page.items.len() }
 }
 
 /// Values that are all different.

@@ -1,7 +1,7 @@
 //! What the catalog is loaded from.
 
 use liststore::domain::Revision;
-use liststore::metadata::FeaturePatch;
+use liststore::metadata::{Calls, FeaturePatch};
 
 use super::MetadataBackend;
 use super::sample::*;

@@ -1,7 +1,7 @@
 //! What a store that keeps its definitions has after it was closed and opened again.
 
 use liststore::domain::ValueType;
-use liststore::metadata::NewFeature;
+use liststore::metadata::{Calls, NewFeature};
 
 use super::MetadataBackend;
 use super::sample::*;

@@ -1,7 +1,7 @@
 //! Features: creation, change, deletion.
 
 use liststore::domain::{FeatureVersion, Generation, ValueType, VersionLabel};
-use liststore::metadata::{FeaturePatch, MetadataError, NewFeature, Precondition};
+use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, Precondition};
 
 use super::MetadataBackend;
 use super::sample::*;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use liststore::domain::{FeatureId, FeatureKey};
-use liststore::metadata::MetadataStore;
+use liststore::metadata::{Calls, MetadataStore};
 
 use super::MetadataBackend;
 use super::sample::*;

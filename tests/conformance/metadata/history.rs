@@ -1,7 +1,7 @@
 //! The audit trail: what it tells of every change, and for how long.
 
 use liststore::domain::Revision;
-use liststore::metadata::{Action, FeaturePatch, MetadataError};
+use liststore::metadata::{Action, Calls, FeaturePatch, MetadataError};
 use liststore::wire;
 use serde_json::{Value, to_value};
 

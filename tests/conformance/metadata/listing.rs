@@ -1,7 +1,7 @@
 //! Listing features: order, pages, filters.
 
 use liststore::domain::FeatureId;
-use liststore::metadata::{FeatureFilter, MetadataStore, NewFeature};
+use liststore::metadata::{Calls, FeatureFilter, MetadataStore, NewFeature};
 
 use super::MetadataBackend;
 use super::sample::*;

@@ -1,7 +1,7 @@
 //! Changes that race one another.
 
 use futures_util::future::join_all;
-use liststore::metadata::{FeaturePatch, MetadataError, NewFeature};
+use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature};
 
 use super::MetadataBackend;
 use super::sample::*;

@@ -8,7 +8,7 @@ use liststore::domain::{
     ValueType, VersionLabel,
 };
 use liststore::metadata::{
-    ChangeContext, FeaturePatch, HistoryEntry, MetadataStore, NewFeature, NewVersion, Precondition, VersionPatch,
+    Calls, ChangeContext, FeaturePatch, HistoryEntry, MetadataStore, NewFeature, NewVersion, Precondition, VersionPatch,
 };
 
 pub const ANY: Precondition = Precondition::None;

@@ -1,7 +1,7 @@
 //! Feature versions: creation, change, deletion, and what each does to its feature.
 
 use liststore::domain::Generation;
-use liststore::metadata::{FeaturePatch, MetadataError, NewVersion, VersionPatch};
+use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewVersion, VersionPatch};
 
 use super::MetadataBackend;
 use super::sample::*;

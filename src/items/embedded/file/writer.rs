@@ -270,7 +270,7 @@ mod tests {
     use super::super::{ListCursor, Scan, ScanSource};
     use super::*;
 
-    const HASH: ListHash = |bytes| bytes.len() as u64;
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
     struct AtOnce;
 

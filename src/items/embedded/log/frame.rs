@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     const SALT: u64 = 0x0123_4567_89ab_cdef;
-    const HASH: ListHash = |bytes| bytes.len() as u64;
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
     fn row(times: &[u64]) -> Bytes {
         let mut builder = RowBuilder::default();

@@ -1,0 +1,89 @@
+//! What came of a change, and what each kind of change gives to whoever asked for it.
+
+use std::time::Duration;
+
+use super::change::Transition;
+use super::{Change, MetadataError};
+use crate::domain::{Feature, FeatureId, FeatureVersion, Revision, Timestamp, Ttl, VersionLabel};
+
+/// A change that was made, or that would have changed nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The number of the change, or of the state that it left as it was.
+    pub revision: Revision,
+    pub id: FeatureId,
+    /// The version that the change was about, if it was not about the whole feature.
+    version: Option<VersionLabel>,
+    before: Option<Feature>,
+    /// The feature as it is now; none if it is gone.
+    pub after: Option<Feature>,
+}
+
+/// What a deletion took away.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deleted {
+    /// The number of the deletion.
+    pub revision: Revision,
+    /// The longest TTL that it ever had.
+    pub ttl_max: Ttl,
+    /// The feature that is left, after the deletion of a version.
+    pub remaining: Option<Feature>,
+}
+
+/// A version after its creation or change, with the feature that it belongs to now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VersionChanged {
+    pub version: FeatureVersion,
+    pub feature: Feature,
+}
+
+impl Deleted {
+    /// When the last items of what was deleted at `now` are gone. Other servers may take adds until their
+    /// catalogs follow, which takes them `catalog_lag_max` at most.
+    pub fn items_expire_by(&self, now: Timestamp, catalog_lag_max: Duration) -> Timestamp {
+        let lifetime = self.ttl_max.as_duration() + catalog_lag_max;
+        Timestamp::saturating_from_nanos(u128::from(now.as_nanos()) + lifetime.as_nanos())
+    }
+}
+
+impl Applied {
+    /// What a store makes of a change: `transition` is what it has written, if there was anything to write.
+    pub fn new(change: &Change, before: Option<Feature>, transition: Option<Transition>) -> Self {
+        let (id, version) = (change.feature().clone(), change.version().cloned());
+        match transition {
+            Some(Transition { after, entry, .. }) => Self { revision: entry.revision, id, version, before, after },
+            None => {
+                let revision = before.as_ref().map_or(Revision::default(), |feature| feature.revision);
+                Self { revision, id, version, after: before.clone(), before }
+            }
+        }
+    }
+
+    /// The feature that was created or changed.
+    pub fn into_feature(self) -> Result<Feature, MetadataError> {
+        self.after.ok_or(MetadataError::FeatureNotFound(self.id))
+    }
+
+    /// The version that was created or changed.
+    pub fn into_version(self) -> Result<VersionChanged, MetadataError> {
+        let Self { id, version, after, .. } = self;
+        let label = version.unwrap_or_else(VersionLabel::default_version);
+        let feature = after.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+        let version = feature.version(&label).cloned().ok_or(MetadataError::VersionNotFound(id, label))?;
+        Ok(VersionChanged { version, feature })
+    }
+
+    /// What was deleted: the feature, or the version.
+    pub fn into_deleted(self) -> Result<Deleted, MetadataError> {
+        let Self { revision, id, version, before, after: remaining } = self;
+        let before = before.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+        let ttl_max = match version {
+            None => before.ttl_max,
+            Some(label) => before
+                .version(&label)
+                .map(|version| version.ttl_max)
+                .ok_or(MetadataError::VersionNotFound(id, label))?,
+        };
+        Ok(Deleted { revision, ttl_max, remaining })
+    }
+}
