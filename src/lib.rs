@@ -1,8 +1,9 @@
 //! Liststore: a server for list features.
 //!
 //! The map of the crate, from the edge inwards: `cli → app → api → service → {actors,
-//! backup} → data_dir → {items, metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
+//! backup} → {access, data_dir} → {items, metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
 
+pub mod access;
 pub mod actors;
 pub mod admin_socket;
 pub mod api;

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
 use arc_swap::ArcSwapOption;
 use futures_util::future::{LocalBoxFuture, select_all};
-use tokio::sync::{Mutex, OwnedSemaphorePermit};
+use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
+use super::key_calls::{tell_last_uses, tell_uses};
 use super::refresher::Refresher;
 use super::stored_catalog::StoredCatalog;
+use crate::access::KeyRing;
 use crate::domain::{Author, Clock, Feature, FeatureId, Revision, Timestamp};
 use crate::metadata::catalog::Published;
 use crate::metadata::{Applied, Catalog, Change, ChangeContext, MetadataError, MetadataStore};
@@ -24,6 +26,8 @@ use crate::metadata::{Applied, Catalog, Change, ChangeContext, MetadataError, Me
 pub(super) struct Desk {
     pub store: Arc<dyn MetadataStore>,
     pub catalog: Catalog,
+    /// API keys, which are published here as definitions are in the catalog.
+    pub ring: KeyRing,
     pub clock: Arc<dyn Clock>,
     /// Why the store could not be used when it was last tried; none when it could.
     pub trouble: Arc<ArcSwapOption<String>>,
@@ -41,14 +45,18 @@ pub(super) struct Desk {
 impl Desk {
     /// Makes a change, alone: from before the store is asked until the catalog shows it.
     async fn apply(&self, change: Change, by: Author, deadline: Instant) -> Result<Applied, MetadataError> {
-        let late = |_| MetadataError::Unavailable {
-            reason: "the changes before it took too long".to_owned(),
-            outcome_unknown: false,
-        };
-        let _changing = timeout_at(deadline, self.changing.lock()).await.map_err(late)?;
+        let _changing = self.alone(deadline).await?;
         let applied = self.store.apply(change, ChangeContext { by, at: self.clock.now() }).await?;
         self.publish(applied.revision, &applied.id, applied.after.as_ref());
         Ok(applied)
+    }
+
+    /// Waits until no other change is under way: none is while what this gives is held.
+    pub async fn alone(&self, deadline: Instant) -> Result<MutexGuard<'_, ()>, MetadataError> {
+        timeout_at(deadline, self.changing.lock()).await.map_err(|_| MetadataError::Unavailable {
+            reason: "the changes before it took too long".to_owned(),
+            outcome_unknown: false,
+        })
     }
 
     /// Publishes a change that the store has made.
@@ -106,28 +114,48 @@ impl Desk {
     pub async fn refresh(&self, everything: bool) -> Result<(), MetadataError> {
         let since = self.catalog.begin_reading().filter(|_| !everything);
         let synced_at = self.clock.now();
-        let result = self.read(since, synced_at).await;
+        let known_keys = self.ring.begin_reading().filter(|_| !everything);
+        let result = self.read(since, known_keys, synced_at).await;
         self.refresh_failed.set(result.is_err());
         self.set_trouble(result.as_ref().err().map(|error| error.reason()));
         if let Some(stored) = &self.stored {
             match &result {
                 Ok(()) => stored.look(),
                 // A server that has run before the store went away would go on from its catalog too.
-                Err(_) => stored.stand_in(&self.catalog, self.clock.now()).await,
+                Err(_) => stored.stand_in(&self.catalog, &self.ring, self.clock.now()).await,
             }
         }
         result
     }
 
-    async fn read(&self, since: Option<Revision>, synced_at: Timestamp) -> Result<(), MetadataError> {
+    /// Keys are published first: a server that knows a definition must know who may use it.
+    async fn read(
+        &self,
+        since: Option<Revision>,
+        known_keys: Option<Revision>,
+        synced_at: Timestamp,
+    ) -> Result<(), MetadataError> {
         if let Some(since) = since
             && let Some(changes) = self.store.changes(since).await?
-            && self.catalog.publish_changes(&changes, synced_at)
         {
-            return Ok(());
+            // Both have one count: where it has not gone on, there is no news of keys.
+            if known_keys != Some(changes.revision) {
+                self.read_keys(known_keys).await?;
+            }
+            if self.catalog.publish_changes(&changes, synced_at) {
+                return Ok(());
+            }
         }
+        self.read_keys(known_keys).await?;
         let definitions = self.store.definitions().await?;
         self.catalog.publish(&definitions, synced_at);
+        Ok(())
+    }
+
+    async fn read_keys(&self, known: Option<Revision>) -> Result<(), MetadataError> {
+        if let Some(keys) = self.store.keys(known).await? {
+            self.ring.publish(keys.revision, keys.keys);
+        }
         Ok(())
     }
 }
@@ -146,9 +174,10 @@ impl Actor for MetadataActor {
         let mut tasks = vec![
             actix::spawn(Arc::clone(refresher).run(Rc::clone(&self.desk))),
             actix::spawn(Arc::clone(refresher).follow_news(Rc::clone(&self.desk))),
+            actix::spawn(tell_uses(Rc::clone(&self.desk))),
         ];
         if let Some(stored) = &self.desk.stored {
-            tasks.push(actix::spawn(Arc::clone(stored).keep(self.desk.catalog.clone())));
+            tasks.push(actix::spawn(Arc::clone(stored).keep(self.desk.catalog.clone(), self.desk.ring.clone())));
         }
         let ended = select_all(tasks).into_actor(self);
         context.spawn(ended.map(|_, _, context| context.terminate()));
@@ -166,8 +195,11 @@ impl Handler<Close> for MetadataActor {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, _: Close, _: &mut Self::Context) -> Self::Result {
-        let store = Arc::clone(&self.desk.store);
-        Box::pin(async move { store.close().await })
+        let desk = Rc::clone(&self.desk);
+        Box::pin(async move {
+            tell_last_uses(&desk).await;
+            desk.store.close().await;
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use super::metadata_actor::{Apply, Close, Desk, MetadataActor, Read};
 use super::refresher::{RefreshOptions, Refresher};
 use super::slot::{Slot, SlotState};
 use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
+use crate::access::KeyRing;
 use crate::domain::{Author, Clock, Feature, FeatureId, Limit, Revision, Timestamp};
 use crate::metadata::catalog::{CatalogVersion, Missing};
 use crate::metadata::{Applied, Catalog, Change, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page};
@@ -49,7 +50,7 @@ pub enum ResolveError {
 
 /// What a call that was cut off may have done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
+pub(super) enum Effect {
     Nothing,
     Change,
 }
@@ -59,10 +60,11 @@ enum Effect {
 pub struct MetadataHandle {
     slot: Arc<Slot<MetadataActor>>,
     catalog: Catalog,
+    pub(super) ring: KeyRing,
     trouble: Arc<ArcSwapOption<String>>,
     refresher: Arc<Refresher>,
     stored: Option<Arc<StoredCatalog>>,
-    options: MetadataOptions,
+    pub(super) options: MetadataOptions,
     keeper: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
     store: Arc<dyn MetadataStore>,
     clock: Arc<dyn Clock>,
@@ -73,6 +75,7 @@ pub struct MetadataHandle {
 struct Parts {
     store: Arc<dyn MetadataStore>,
     catalog: Catalog,
+    ring: KeyRing,
     clock: Arc<dyn Clock>,
     trouble: Arc<ArcSwapOption<String>>,
     refresher: Arc<Refresher>,
@@ -82,10 +85,11 @@ struct Parts {
 async fn open_actor(arbiter: &Arbiter, parts: Parts) -> Result<Addr<MetadataActor>, String> {
     let (ready, started) = oneshot::channel();
     arbiter.spawn(async move {
-        let Parts { store, catalog, clock, trouble, refresher, stored } = parts;
+        let Parts { store, catalog, ring, clock, trouble, refresher, stored } = parts;
         let (refresh_failed, changing) = (Cell::new(false), Mutex::new(()));
         let troubled_since = Cell::new(None);
-        let desk = Desk { store, catalog, clock, trouble, troubled_since, refresh_failed, changing, refresher, stored };
+        let desk =
+            Desk { store, catalog, ring, clock, trouble, troubled_since, refresh_failed, changing, refresher, stored };
         // Fails only if the caller is gone, and then nobody needs the actor.
         let _ = ready.send(MetadataActor { desk: Rc::new(desk) }.start());
     });
@@ -100,11 +104,12 @@ impl MetadataHandle {
         clock: Arc<dyn Clock>,
         options: MetadataOptions,
     ) -> Result<Self, MetadataError> {
-        let (catalog, trouble) = (Catalog::default(), Arc::new(ArcSwapOption::empty()));
+        let (catalog, ring, trouble) = (Catalog::default(), KeyRing::default(), Arc::new(ArcSwapOption::empty()));
         let (refresher, stored) = (Refresher::new(options.refresh), options.stored.clone().map(StoredCatalog::new));
         let parts = Parts {
             store: Arc::clone(&store),
             catalog: catalog.clone(),
+            ring: ring.clone(),
             clock: Arc::clone(&clock),
             trouble: Arc::clone(&trouble),
             refresher: Arc::clone(&refresher),
@@ -124,7 +129,7 @@ impl MetadataHandle {
         let keeper = actix::spawn(Arc::clone(&slot).keep(open, Arc::default()));
         started.await.map_err(|_| broken("the metadata actor did not start"))?;
         let keeper = Arc::new(std::sync::Mutex::new(Some(keeper)));
-        Ok(Self { slot, catalog, trouble, refresher, stored, options, keeper, store, clock })
+        Ok(Self { slot, catalog, ring, trouble, refresher, stored, options, keeper, store, clock })
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -212,7 +217,7 @@ impl MetadataHandle {
     }
 
     /// Reads from the store, on the actor's arbiter.
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
@@ -223,7 +228,7 @@ impl MetadataHandle {
         self.send(Effect::Nothing, read).await
     }
 
-    async fn send<M, T>(
+    pub(super) async fn send<M, T>(
         &self,
         effect: Effect,
         message: impl FnOnce(OwnedSemaphorePermit) -> M,

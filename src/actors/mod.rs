@@ -3,6 +3,7 @@
 //! Nobody outside this module sees an actor's address: routes hold a [`ListPool`] and a
 //! [`MetadataHandle`], which bound what is in flight and answer within a deadline.
 
+mod key_calls;
 mod list_actor;
 pub mod list_pool;
 mod messages;

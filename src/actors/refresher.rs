@@ -132,6 +132,11 @@ impl Refresher {
         self.wake.notify_one();
     }
 
+    /// Has what was changed read, by a reading that begins after this was called.
+    pub fn read_news(&self) {
+        self.wake.notify_one();
+    }
+
     /// Returns once the catalog shows the store as it was after this was called, or, if too many
     /// look up to wait for that, at most an interval before; or else says why it cannot.
     pub async fn look_up(&self, deadline: Instant) -> Result<(), String> {

@@ -8,8 +8,10 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use crate::access::KeyRing;
 use crate::domain::{Revision, Timestamp};
 use crate::metadata::Catalog;
+use crate::metadata::keys::Keys;
 use crate::metadata::snapshot_file::{SnapshotError, SnapshotFile};
 
 /// The file is written at most this often.
@@ -53,7 +55,7 @@ impl StoredCatalog {
 
     /// Publishes what an earlier process has kept, if nothing was read yet. Asked once a process: what is
     /// refused then is refused later too.
-    pub async fn stand_in(&self, catalog: &Catalog, now: Timestamp) {
+    pub async fn stand_in(&self, catalog: &Catalog, ring: &KeyRing, now: Timestamp) {
         if catalog.snapshot().is_some() || self.tried.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -63,8 +65,8 @@ impl StoredCatalog {
             Ok(read) => read,
             Err(_) => Err(SnapshotError::Damaged("reading it failed")),
         };
-        let snapshot = match read {
-            Ok(snapshot) => snapshot,
+        let (snapshot, keys) = match read {
+            Ok(read) => read,
             Err(error) => {
                 tracing::warn!(path, reason = %error, "the definitions kept on disk cannot stand in for the metadata store");
                 return;
@@ -77,6 +79,7 @@ impl StoredCatalog {
             return;
         }
         self.synced_at.store(Some(Arc::new(snapshot.synced_at())));
+        ring.publish_stored(keys.revision, keys.keys);
         if catalog.publish_stored(snapshot) {
             tracing::warn!(
                 path,
@@ -87,7 +90,7 @@ impl StoredCatalog {
     }
 
     /// Writes the catalog whenever it has changed, for as long as the actor lives.
-    pub async fn keep(self: Arc<Self>, catalog: Catalog) {
+    pub async fn keep(self: Arc<Self>, catalog: Catalog, ring: KeyRing) {
         let mut written: Option<(Revision, Timestamp)> = None;
         let mut fails = false;
         loop {
@@ -99,9 +102,13 @@ impl StoredCatalog {
             if is_known {
                 continue;
             }
+            // Keys are read before definitions are: there is no catalog without them.
+            let Some((key_revision, keys)) = ring.keys() else { continue };
+            let keys = keys.iter().map(|key| (**key).clone()).collect();
+            let keys = Keys { revision: key_revision, keys };
             let (revision, synced_at) = (snapshot.revision(), snapshot.synced_at());
             let file = self.options.file.clone();
-            let write = tokio::task::spawn_blocking(move || file.write(&snapshot)).await;
+            let write = tokio::task::spawn_blocking(move || file.write(&snapshot, &keys)).await;
             match write.map_err(std::io::Error::other).and_then(|written| written) {
                 Ok(()) => {
                     written = Some((revision, synced_at));

@@ -11,6 +11,7 @@ use super::problem::Problem;
 use super::request::Client;
 use super::routes::Segments;
 use super::{ApiOptions, ApiState, headers, query, reply};
+use crate::access::Principal;
 use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
 use crate::service::{Caller, Descriptor, ListName, Operation};
 use crate::wire::parameters::{Parameter, USER};
@@ -25,6 +26,7 @@ pub(super) struct Call<'c> {
     pub query: Option<&'c str>,
     pub headers: &'c HeaderMap,
     pub client: &'c Client,
+    pub principal: &'c Principal,
     pub body: &'c mut RequestBody,
 }
 
@@ -43,7 +45,7 @@ impl<'c> Call<'c> {
     pub fn caller(&self) -> Result<Caller, Problem> {
         let timeout = headers::asked_timeout(self.headers)?;
         let author = if self.operation.takes_header(&USER) { self.author()? } else { None };
-        Ok(Caller { author, timeout })
+        Ok(Caller { principal: self.principal.clone(), author, timeout })
     }
 
     /// Who asks for a change: as they say, or as their certificate does.

@@ -68,7 +68,7 @@ pub(super) async fn get_history(call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::GetHistory { id: call.feature_id()?, page_size, page_token }).await
 }
 
-fn limit(page_size: Option<&str>) -> Result<Limit, Problem> {
+pub(super) fn limit(page_size: Option<&str>) -> Result<Limit, Problem> {
     let Some(text) = page_size else { return Ok(Limit::DEFAULT) };
     Limit::of_page(count(PAGE_SIZE.name, text)?).map_err(|invalid| Problem::from(invalid).at(PAGE_SIZE.name))
 }

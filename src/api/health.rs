@@ -47,6 +47,7 @@ fn readiness(state: &ApiState, peer: Peer) -> Health {
     add("item_store", item_store(&state.lists, peer));
     add("catalog", catalog(&state.metadata));
     add("metadata_store", metadata_store(&state.metadata));
+    add("access", access(state));
     add("accepting", accepting(state));
     health
 }
@@ -99,6 +100,16 @@ fn metadata_store(metadata: &MetadataHandle) -> (Check, Option<String>) {
     match metadata.trouble() {
         Some(reason) => (Check::Warn, Some(format!("the metadata store is away: {reason}"))),
         None => (Check::Pass, None),
+    }
+}
+
+/// Whether strangers may do anything: a server that was told to let them says so as long as it does.
+fn access(state: &ApiState) -> (Check, Option<String>) {
+    match state.access.is_open() {
+        Some(true) if state.options.is_insecure => {
+            (Check::Warn, Some("anybody on the network may do anything: make an API key".to_owned()))
+        }
+        _ => (Check::Pass, None),
     }
 }
 

@@ -21,12 +21,14 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
+use crate::access::Access;
 use crate::actors::{ListPool, MetadataHandle};
 use crate::backup::Backups;
 use crate::domain::Clock;
 use crate::service::{Service, ServiceOptions};
 use render::JsonPages;
 
+mod admission;
 mod backups;
 mod body;
 mod call;
@@ -35,6 +37,7 @@ mod features;
 mod headers;
 mod health;
 mod http1;
+mod keys;
 mod listen;
 mod lists;
 mod metrics;
@@ -67,6 +70,10 @@ pub struct ApiOptions {
     /// Of which sites a browser's pages may ask for changes, beside the server's own: such as
     /// `https://lists.example.org`.
     pub allowed_origins: Vec<String>,
+    /// Whether anybody may read the metrics.
+    pub metrics_are_open: bool,
+    /// Why anybody on the network may do anything, where that is so beyond this machine: for `/readyz`.
+    pub is_insecure: bool,
 }
 
 /// What operations are carried out with.
@@ -74,6 +81,7 @@ pub struct Handles {
     pub lists: ListPool,
     pub metadata: MetadataHandle,
     pub backups: Backups,
+    pub access: Access,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -83,6 +91,7 @@ pub struct ApiState {
     /// For health and metrics.
     lists: ListPool,
     metadata: MetadataHandle,
+    access: Access,
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
     budget: Arc<http1::Budget>,
@@ -102,7 +111,7 @@ impl ApiState {
         service_options: ServiceOptions,
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
-        let Handles { lists, metadata, backups, clock } = handles;
+        let Handles { lists, metadata, backups, access, clock } = handles;
         let service = Service::new(
             lists.clone(),
             metadata.clone(),
@@ -116,6 +125,7 @@ impl ApiState {
             service,
             lists,
             metadata,
+            access,
             clock,
             draining,
             budget: http1::Budget::new(options.buffered_bytes_max),

@@ -1,6 +1,6 @@
 //! Replies of the service as HTTP answers.
 
-use actix_web::http::header::{CONTENT_TYPE, ETAG, HeaderValue, LOCATION};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, LOCATION};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use super::call::HandlerResult;
 use super::headers::etag;
 use super::problem::{Problem, status};
 use crate::domain::PageToken;
+use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
 use crate::service::{Descriptor, OperationId, Reply};
 use crate::wire;
@@ -62,6 +63,25 @@ pub(super) fn render(state: &ApiState, operation: &Descriptor, reply: Reply) -> 
         Reply::Deleted { items_expire_by } => {
             json(response, &wire::Deleted { items_expire_by: items_expire_by.to_string() })
         }
+        Reply::KeyMade { key, secret } => {
+            if operation.id == OperationId::CreateKey {
+                response.insert_header((LOCATION, OperationId::GetKey.descriptor().path_of(&[key.id.as_str()])));
+            }
+            // Nobody in between is to keep it.
+            response.insert_header((CACHE_CONTROL, "no-store"));
+            let key = wire::Key::new(&key, state.clock.now());
+            json(response, &wire::KeyMade { token: secret.expose().to_owned(), key })
+        }
+        Reply::Key(key) => json(response, &wire::Key::new(&key, state.clock.now())),
+        Reply::Keys { keys, next_page_token } => {
+            let now = state.clock.now();
+            let keys = keys.iter().map(|key| wire::Key::new(key, now)).collect();
+            json(response, &wire::KeyPage { keys, next_page_token: text(next_page_token) })
+        }
+        Reply::Audit { entries, next_page_token } => {
+            let changes = entries.into_iter().map(audited).collect();
+            json(response, &wire::AuditPage { changes, next_page_token: text(next_page_token) })
+        }
         Reply::Backup(backup) => {
             let items = backup.items;
             let body = wire::Backup {
@@ -87,11 +107,20 @@ fn change(entry: HistoryEntry) -> wire::Change {
     wire::Change {
         at: entry.at.to_string(),
         by: entry.by.as_str().to_owned(),
+        on_behalf_of: entry.by.behalf().map(str::to_owned),
         action: action(entry.action).as_str().to_owned(),
         version: entry.version.map(|label| label.to_string()),
         before: entry.before,
         after: entry.after,
     }
+}
+
+fn audited(entry: AuditEntry) -> wire::Audited {
+    let (at, by, on_behalf_of) = (entry.at(), entry.by().as_str().to_owned(), entry.by().behalf().map(str::to_owned));
+    let (action, target) = (entry.action().to_owned(), entry.target());
+    let version = entry.version().map(ToString::to_string);
+    let (before, after) = entry.states();
+    wire::Audited { at: at.to_string(), by, on_behalf_of, action, target, version, before, after }
 }
 
 fn action(action: metadata::Action) -> wire::Action {

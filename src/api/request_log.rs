@@ -29,6 +29,11 @@ impl Default for RequestLog {
 impl RequestLog {
     /// Logs a failure of ours; what the caller did wrong is the caller's to know.
     pub fn failed(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
+        let is_refusal =
+            matches!(problem.code, ErrorCode::Unauthenticated | ErrorCode::PermissionDenied | ErrorCode::LocalOnly);
+        if is_refusal {
+            self.turned_away(request_id, operation, problem);
+        }
         if !problem.status().is_server_error() {
             return;
         }
@@ -41,6 +46,19 @@ impl RequestLog {
                 tracing::warn!(operation, code, cause, "requests fail");
             } else {
                 tracing::debug!(operation, code, cause, "a request failed");
+            }
+        });
+    }
+
+    /// Logs who was turned away, as far as that is known. Anybody can cause it, so that of each code there is
+    /// one line in a while.
+    fn turned_away(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
+        let (code, who) = (problem.code.name(), problem.cause.as_deref().unwrap_or_default());
+        in_span(request_id, || {
+            if self.is_due(problem.code) {
+                tracing::warn!(operation, code, who, reason = &*problem.detail, "requests are turned away");
+            } else {
+                tracing::debug!(operation, code, who, reason = &*problem.detail, "a request was turned away");
             }
         });
     }

@@ -13,7 +13,7 @@ use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::request::Request;
 use super::routes::{Found, find};
-use super::{ApiState, backups, features, health, lists, openapi, origin, versions};
+use super::{ApiState, admission, backups, features, health, keys, lists, openapi, origin, versions};
 use crate::service::OperationId;
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
@@ -22,13 +22,15 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     let request_id = state.request_ids.of(headers);
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
+            let operation = id.descriptor();
+            let admitted = origin::check(method, headers, &state.options.allowed_origins)
+                .and_then(|()| admission::admit(state, operation, &segments, headers, client.peer));
             let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
-            let refused = missing.or_else(|| origin::check(method, headers, &state.options.allowed_origins).err());
-            match refused {
-                Some(problem) => (Some(id), Err(problem)),
-                None => {
-                    let operation = id.descriptor();
-                    let call = Call { state, operation, segments, query, headers, client, body: &mut body };
+            match admitted.and_then(|principal| missing.map_or(Ok(principal), Err)) {
+                Err(problem) => (Some(id), Err(problem)),
+                Ok(principal) => {
+                    let principal = &principal;
+                    let call = Call { state, operation, segments, query, headers, client, principal, body: &mut body };
                     (Some(id), handle(id, call).await)
                 }
             }
@@ -99,6 +101,12 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::GetVersion => versions::get_version(call).await,
         OperationId::UpdateVersion => versions::update_version(call).await,
         OperationId::DeleteVersion => versions::delete_version(call).await,
+        OperationId::CreateKey => keys::create_key(call).await,
+        OperationId::ListKeys => keys::list_keys(call).await,
+        OperationId::GetKey => keys::get_key(call).await,
+        OperationId::RotateKey => keys::rotate_key(call).await,
+        OperationId::RevokeKey => keys::revoke_key(call).await,
+        OperationId::ListAudit => keys::list_audit(call).await,
         OperationId::CreateBackup => backups::create_backup(call).await,
         OperationId::Livez => health::livez(call),
         OperationId::Readyz => health::readyz(call),

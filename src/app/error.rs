@@ -11,6 +11,12 @@ pub enum StartError {
     AdminSocket { path: std::path::PathBuf, source: std::io::Error },
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(
+        "{address} is not on loopback, and anybody who reaches it could do anything: make an API key first, over \
+         a server on 127.0.0.1 (`liststore key create admin --role admin`), or set access.mode = \"required\"; \
+         --insecure listens all the same"
+    )]
+    Exposed { address: String },
     #[error("cannot open the data directory: {0}")]
     DataDir(#[from] DataDirError),
     #[error("cannot open the item store: {0}")]

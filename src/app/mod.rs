@@ -3,6 +3,7 @@
 //!
 //! It also owns the actix system, which arbiters need (a bare tokio runtime will not do).
 
+mod access;
 mod error;
 mod maintain;
 mod open_files;
@@ -19,11 +20,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::access::Access;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiOptions, ApiState, Handles, ListenOptions, Listening, Tls};
 use crate::backup::Backups;
-use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
+use crate::config::{ItemStoreKind, MetadataStoreKind, MetricsAccess, Settings};
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
 use crate::service::ServiceOptions;
@@ -52,6 +54,8 @@ impl Stopper {
 #[derive(Debug, Clone)]
 pub struct Ready {
     pub url: String,
+    /// Whether callers need no API key.
+    pub is_open: bool,
     pub stopper: Stopper,
 }
 
@@ -89,6 +93,7 @@ pub struct Application {
     items: Arc<dyn crate::items::ItemStore>,
     backups: Backups,
     draining: Arc<AtomicBool>,
+    access: Access,
     stopper: Stopper,
     grace: Duration,
     admin: Option<AdminSocket>,
@@ -113,16 +118,24 @@ impl Application {
         };
         let backups =
             Backups::new(stores::backup_scope(settings, data_dir.as_ref()), Arc::clone(&items), Arc::clone(&metadata));
+        let entrance = access::entrance(settings, &*metadata).await?;
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata))
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;
+        let access = Access::new(entrance.mode, metadata.key_ring().clone(), Arc::clone(&clock));
         let draining = Arc::new(AtomicBool::new(false));
         let state = Arc::new(
             ApiState::new(
-                Handles { lists: lists.clone(), metadata: metadata.clone(), backups: backups.clone(), clock },
+                Handles {
+                    lists: lists.clone(),
+                    metadata: metadata.clone(),
+                    backups: backups.clone(),
+                    access: access.clone(),
+                    clock,
+                },
                 registry,
                 Arc::clone(&draining),
                 ServiceOptions {
@@ -136,6 +149,8 @@ impl Application {
                     body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
                     buffered_bytes_max: settings.http.buffered_bytes_max,
                     allowed_origins: settings.http.allowed_origins.clone(),
+                    metrics_are_open: settings.access.metrics == MetricsAccess::Open,
+                    is_insecure: entrance.is_insecure,
                 },
             )
             .map_err(StartError::Metrics)?,
@@ -153,23 +168,38 @@ impl Application {
         let Listening { server, address } = api::listen(state, &listen, admin_listener, options)
             .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
-        Ok(Self { scheme, address, server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir })
+        Ok(Self {
+            scheme,
+            address,
+            server,
+            lists,
+            metadata,
+            items,
+            backups,
+            draining,
+            access,
+            stopper,
+            grace,
+            admin,
+            data_dir,
+        })
     }
 
     /// What it says of itself once it is ready.
     pub fn about(&self) -> Ready {
-        Ready { url: format!("{}://{}", self.scheme, self.address), stopper: self.stopper.clone() }
+        let is_open = self.access.is_open() == Some(true);
+        Ready { url: format!("{}://{}", self.scheme, self.address), is_open, stopper: self.stopper.clone() }
     }
 
     /// Serves until a signal or the stopper ends it, then stops in order: readiness off, a backup that
     /// is being made, the HTTP server (which answers what it has accepted), the list actors with their sessions and
     /// arbiters, the item store, the metadata actor and its store.
     pub async fn run_until_stopped(self, on_ready: impl FnOnce(Ready) + 'static) {
-        let about = self.about();
+        let (about, access) = (self.about(), self.access.clone());
         let Self { server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir, .. } = self;
         let handle = server.handle();
         let serving = actix::spawn(server);
-        let announced = actix::spawn(announce(about, lists.clone(), metadata.clone(), on_ready));
+        let announced = actix::spawn(announce(about, access, lists.clone(), metadata.clone(), on_ready));
         stop_requested(&stopper).await;
         tracing::info!("stopping: no new connections, open requests are answered");
         actix::spawn(second_signal_exits());
@@ -215,11 +245,18 @@ fn open_admin_socket(settings: &Settings) -> Result<Option<(AdminSocket, UnixLis
 }
 
 /// Calls `on_ready` once everything that a request needs is there.
-async fn announce(ready: Ready, lists: ListPool, metadata: MetadataHandle, on_ready: impl FnOnce(Ready)) {
+async fn announce(
+    about: Ready,
+    access: Access,
+    lists: ListPool,
+    metadata: MetadataHandle,
+    on_ready: impl FnOnce(Ready),
+) {
     while !(api::is_ready(&lists, &metadata)) {
         tokio::time::sleep(READY_LOOK_INTERVAL).await;
     }
-    on_ready(ready);
+    // Whether there are keys is known by now.
+    on_ready(Ready { is_open: access.is_open() == Some(true), ..about });
 }
 
 async fn stop_requested(stopper: &Stopper) {

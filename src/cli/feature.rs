@@ -187,7 +187,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 pub(super) fn client(options: &ServerOptions, author: Author) -> Result<Client, Failure> {
-    Ok(Client::new(options.server.url.clone(), author.user, Retries::PATIENT)?)
+    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, author.user, Retries::PATIENT)?)
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {

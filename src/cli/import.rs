@@ -88,7 +88,7 @@ impl Arguments {
     fn options(self) -> Result<Options, Failure> {
         let columns = self.columns()?;
         Ok(Options {
-            server: self.server.url,
+            server: self.server.url().map_err(Failure::Usage)?,
             feature: FeatureId { entity_type: self.entity_type, name: self.feature },
             version: self.version.version,
             files: self.files,

@@ -159,7 +159,7 @@ impl ListArguments {
 }
 
 fn client(options: &ServerOptions) -> Result<Client, Failure> {
-    Ok(Client::new(options.server.url.clone(), None, Retries::PATIENT)?)
+    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?)
 }
 
 async fn get(arguments: Get) -> Result<(), Failure> {

@@ -4,12 +4,14 @@
 //! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists
 //! and features speak HTTP with a running server: they must never open a store themselves.
 
+mod audit;
 mod backup;
 mod bench;
 mod check;
 mod failure;
 mod feature;
 mod import;
+mod key;
 mod list;
 mod migrate;
 mod output;
@@ -51,6 +53,8 @@ enum Command {
     Feature(feature::Arguments),
     Version(version::Arguments),
     List(list::Arguments),
+    Key(Box<key::Arguments>),
+    Audit(audit::Arguments),
     Import(import::Arguments),
     Bench(Box<bench::Arguments>),
 }
@@ -82,6 +86,8 @@ impl Command {
             Self::Feature(arguments) => feature::run(arguments),
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),
+            Self::Key(arguments) => key::run(*arguments),
+            Self::Audit(arguments) => audit::run(&arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Bench(arguments) => bench::run(*arguments),
         }

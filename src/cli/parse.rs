@@ -1,10 +1,12 @@
 //! Arguments that several commands share, parsed by the domain's own rules.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::failure::Failure;
 use super::output::Format;
-use crate::client::ServerUrl;
+use crate::client::{ServerUrl, Token};
 use crate::domain::{Description, EntityType, FeatureId, FeatureName, Labels, Owner, Ttl, VersionLabel};
 
 /// Which server to ask.
@@ -20,6 +22,35 @@ pub(super) struct Server {
         value_parser = ServerUrl::parse
     )]
     pub url: ServerUrl,
+    /// A file with the API key to show [default: the key in LISTSTORE_TOKEN, if there is one]
+    #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+impl Server {
+    /// The server's URL, with the API key to show there, if there is one.
+    pub(super) fn url(&self) -> Result<ServerUrl, String> {
+        Ok(self.url.clone().with_token(self.token()?))
+    }
+
+    /// Never an argument, which others on the machine could read.
+    fn token(&self) -> Result<Option<Token>, String> {
+        let (text, place) = match &self.token_file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+                (text, path.display().to_string())
+            }
+            None => match std::env::var("LISTSTORE_TOKEN") {
+                Ok(text) if !text.trim().is_empty() => (text, "LISTSTORE_TOKEN".to_owned()),
+                _ => return Ok(None),
+            },
+        };
+        match Token::parse(text.trim()) {
+            Some(token) => Ok(Some(token)),
+            None => Err(format!("{place} holds no API key: it was cut, mistyped, or is something else")),
+        }
+    }
 }
 
 /// Which server to ask, and how to print its answer.

@@ -15,12 +15,13 @@ use crate::telemetry;
 const EXAMPLES: &str = "\
 Examples:
   liststore serve
-  liststore serve --listen 0.0.0.0:8080 --data-dir /var/lib/liststore
+  LISTSTORE__ACCESS__MODE=required liststore serve --listen 0.0.0.0:8080 --data-dir /var/lib/liststore
   LISTSTORE__ITEMS__ACTORS=4 liststore serve --config liststore.toml
   liststore serve --config liststore.toml --print-config
 
-Without settings it keeps its data under ./liststore-data and listens on 127.0.0.1:8080. A SIGTERM
-or Ctrl-C lets it finish what it has accepted; a second one ends it at once.";
+Without settings it keeps its data under ./liststore-data, listens on 127.0.0.1:8080, and is open to
+everybody on this machine until there is an API key (liststore key create). A SIGTERM or Ctrl-C lets
+it finish what it has accepted; a second one ends it at once.";
 
 /// Run the server
 #[derive(Debug, Args)]
@@ -61,10 +62,11 @@ fn log_options(log: &LogSettings) -> telemetry::LogOptions {
 
 /// The ready line, and what to type next.
 fn announce(ready: Ready) {
-    tracing::info!(url = ready.url, "ready");
+    tracing::info!(url = ready.url, open = ready.is_open, "ready");
+    let open = if ready.is_open { " it is open to everybody who reaches it, without an API key;" } else { "" };
     let option = if ready.url == ServerUrl::DEFAULT { String::new() } else { format!(" --url {}", ready.url) };
     let text = format!(
-        "liststore is ready on {}; try in another terminal:\n  \
+        "liststore is ready on {};{open} try in another terminal:\n  \
          liststore feature create user story_presented --value-type string --ttl 30d{option}\n  \
          liststore list add user story_presented u-123 --value story-9{option}\n  \
          liststore list get user story_presented u-123{option}\n",

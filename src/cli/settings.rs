@@ -18,16 +18,22 @@ pub(super) struct SettingsArguments {
     /// Where the embedded stores keep their data [setting: items.embedded.dir]
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<String>,
+    /// Listen beyond this machine although anybody may do anything there [setting: access.insecure]
+    #[arg(long)]
+    insecure: bool,
 }
 
 impl SettingsArguments {
     pub(super) fn load(&self) -> Result<Loaded, Failure> {
         let flag = |flag, key, value: &Option<String>| value.clone().map(|value| Flag { flag, key, value });
-        let flags: Vec<Flag> =
-            [flag("--listen", "http.listen", &self.listen), flag("--data-dir", "items.embedded.dir", &self.data_dir)]
-                .into_iter()
-                .flatten()
-                .collect();
+        let flags: Vec<Flag> = [
+            flag("--listen", "http.listen", &self.listen),
+            flag("--data-dir", "items.embedded.dir", &self.data_dir),
+            flag("--insecure", "access.insecure", &self.insecure.then(|| "true".to_owned())),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         Settings::load(self.config.as_deref(), &flags).map_err(Failure::Settings)
     }
 }

@@ -9,6 +9,7 @@ mod failure;
 mod printable;
 mod request;
 mod retries;
+mod token;
 mod url;
 mod value_text;
 
@@ -18,7 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -28,6 +29,7 @@ pub use failure::Failure;
 pub use printable::printable;
 pub use request::Request;
 pub use retries::Retries;
+pub use token::Token;
 pub use url::ServerUrl;
 pub use value_text::{write_json, write_string};
 
@@ -57,7 +59,7 @@ pub struct Response {
 /// version does not know.
 #[derive(Debug, Deserialize)]
 pub struct RawPage {
-    #[serde(alias = "items", alias = "features", alias = "history")]
+    #[serde(alias = "items", alias = "features", alias = "history", alias = "keys", alias = "changes")]
     pub entries: Vec<Box<RawValue>>,
     pub next_page_token: Option<String>,
 }
@@ -98,6 +100,10 @@ impl Client {
         };
         let http = url.with_tls(builder)?.build().map_err(|e| ClientError::Setup(error::causes(&e)))?;
         Ok(Self { http, url, author, retries, _local: local })
+    }
+
+    pub fn with_author(self, author: Option<Author>) -> Self {
+        Self { author, ..self }
     }
 
     pub fn with_retries(self, retries: Retries) -> Self {
@@ -146,6 +152,9 @@ impl Client {
         }
         if let Some(author) = &self.author {
             builder = builder.header(USER.name, author.as_str());
+        }
+        if let Some(value) = self.url.token().and_then(Token::header) {
+            builder = builder.header(AUTHORIZATION, value);
         }
         let transport = |e: &reqwest::Error| ClientError::of_transport(&self.url, e);
         let response = builder.send().await.map_err(|e| transport(&e))?;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use reqwest::{ClientBuilder, Url};
 
+use super::Token;
 use super::error::ClientError;
 
 /// Where the server is: `http` or `https`, maybe with a path in front of the API's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerUrl(Url);
+pub struct ServerUrl(Url, Option<Token>);
 
 impl ServerUrl {
     pub const DEFAULT: &'static str = "http://127.0.0.1:8080";
@@ -22,7 +23,16 @@ impl ServerUrl {
         if url.query().is_some() || url.fragment().is_some() {
             return Err("must have neither a query nor a fragment".to_owned());
         }
-        Ok(Self(url))
+        Ok(Self(url, None))
+    }
+
+    /// The same, with an API key to show there.
+    pub fn with_token(self, token: Option<Token>) -> Self {
+        Self(self.0, token)
+    }
+
+    pub fn token(&self) -> Option<&Token> {
+        self.1.as_ref()
     }
 
     pub fn join(&self, path: &str) -> Result<Url, ClientError> {

@@ -64,6 +64,24 @@ choice! {
 }
 
 choice! {
+    /// When callers must show an API key.
+    AccessMode {
+        /// Once a key was ever made; always beyond loopback.
+        Auto = "auto",
+        Open = "open",
+        Required = "required",
+    }
+}
+
+choice! {
+    /// Who may read the metrics.
+    MetricsAccess {
+        Key = "key",
+        Open = "open",
+    }
+}
+
+choice! {
     /// When the embedded store acknowledges a write.
     Fsync {
         /// Once it is on disk: one fsync for all writes that wait.

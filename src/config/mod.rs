@@ -23,7 +23,8 @@ use serde::Serialize;
 use reader::Reader;
 
 pub use choices::{
-    ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind, Tablets,
+    AccessMode, ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind,
+    MetricsAccess, Tablets,
 };
 pub use layers::{Flag, Layers};
 pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
@@ -35,6 +36,7 @@ pub struct Settings {
     pub http: HttpSettings,
     pub items: ItemsSettings,
     pub metadata: MetadataSettings,
+    pub access: AccessSettings,
     pub log: LogSettings,
 }
 
@@ -138,6 +140,14 @@ pub struct PostgresSettings {
     /// May hold a password, which its `Debug` and `Serialize` mask.
     pub url: Option<Secret>,
     pub connections_max: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AccessSettings {
+    pub mode: AccessMode,
+    pub metrics: MetricsAccess,
+    /// Whether a server that anybody may use is to listen beyond loopback.
+    pub insecure: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -247,6 +257,12 @@ impl Default for MetadataSettings {
 impl Default for PostgresSettings {
     fn default() -> Self {
         Self { url: None, connections_max: 5 }
+    }
+}
+
+impl Default for AccessSettings {
+    fn default() -> Self {
+        Self { mode: AccessMode::Auto, metrics: MetricsAccess::Key, insecure: false }
     }
 }
 

@@ -30,6 +30,9 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("metadata.snapshot_age_max_secs", &mut metadata.snapshot_age_max_secs, number(1..=31_536_000));
     reader.read("metadata.postgres.url", &mut metadata.postgres.url, some(secret));
     reader.read("metadata.postgres.connections_max", &mut metadata.postgres.connections_max, number(2..=1_000));
+    reader.read("access.mode", &mut settings.access.mode, choice);
+    reader.read("access.metrics", &mut settings.access.metrics, choice);
+    reader.read("access.insecure", &mut settings.access.insecure, boolean);
     reader.read("log.format", &mut settings.log.format, choice);
     reader.read("log.filter", &mut settings.log.filter, |raw| {
         let filter = text(raw)?;
@@ -254,6 +257,12 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     }
     if settings.metadata.store == MetadataStoreKind::Memory {
         warnings.push("metadata.store is memory: no feature survives this process".to_owned());
+    }
+    if settings.access.insecure {
+        warnings.push(
+            "access.insecure is set: as long as there is no API key, whoever reaches the server may do anything"
+                .to_owned(),
+        );
     }
     warnings
 }

@@ -181,9 +181,12 @@ impl Labels {
     }
 }
 
-/// Who asked for a change, for the audit trail: the `Liststore-User` header, 1–128 characters.
+/// Who asked for a change, for the audit trail, in 1–128 characters; and on whose behalf, if they said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Author(String);
+pub struct Author {
+    name: String,
+    on_behalf_of: Option<String>,
+}
 
 impl Author {
     pub const CHARS_MAX: usize = 128;
@@ -193,15 +196,25 @@ impl Author {
         if text.is_empty() {
             return Err(Invalid::argument("Liststore-User must not be empty: leave the header out"));
         }
-        Ok(Self(text))
+        Ok(Self { name: text, on_behalf_of: None })
     }
 
     pub fn anonymous() -> Self {
-        Self("anonymous".into())
+        Self { name: "anonymous".into(), on_behalf_of: None }
+    }
+
+    /// Somebody who acts for another, as they say themselves.
+    pub fn on_behalf_of(self, other: Option<&Self>) -> Self {
+        Self { on_behalf_of: other.map(|other| other.name.clone()), ..self }
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
+    }
+
+    /// For whom they acted, as they said themselves.
+    pub fn behalf(&self) -> Option<&str> {
+        self.on_behalf_of.as_deref()
     }
 }
 

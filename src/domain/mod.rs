@@ -3,6 +3,7 @@
 //! Every type is parsed once, at the edge, by its one fallible constructor; past it, nothing is
 //! checked twice. This module must never name actix, scylla, sqlx or a storage engine.
 
+pub mod api_key;
 pub mod clock;
 pub mod entity;
 pub mod feature;
@@ -13,12 +14,14 @@ pub mod item_key;
 pub mod json;
 pub mod list;
 pub mod page;
+pub mod scope;
 pub mod store_id;
 pub mod timestamp;
 pub mod token;
 pub mod ttl;
 pub mod value;
 
+pub use api_key::{ApiKey, KeyId, KeyName, KeyState, PreviousSecret, SecretHash};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityId, EntityType};
 pub use feature::{
@@ -31,6 +34,7 @@ pub use item::{ADD_ITEMS_MAX, Item, NewItem};
 pub use item_key::{ItemKey, ValueDigest};
 pub use list::ListKey;
 pub use page::{Limit, PageToken};
+pub use scope::{Role, Scope};
 pub use store_id::{Belonging, StoreId};
 pub use timestamp::{Rfc3339Writer, Timestamp};
 pub use token::Token;

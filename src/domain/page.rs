@@ -8,7 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use md5::{Digest, Md5};
 
-use super::{EntityType, FeatureId, FeatureName, Invalid, ItemKey, ListKey, Revision, Timestamp, ValueDigest};
+use super::{
+    EntityType, FeatureId, FeatureName, Invalid, ItemKey, KeyId, KeyName, ListKey, Revision, Timestamp, ValueDigest,
+};
 
 /// How many entries a page may have, from 1 to a maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,7 @@ impl Limit {
     /// Of features and of history entries: 1–1,000, default 100.
     pub const PAGE_SIZE_MAX: usize = 1_000;
     pub const DEFAULT: Self = Self(100);
+    pub const LARGEST_PAGE: Self = Self(Self::PAGE_SIZE_MAX);
 
     pub fn of_items(limit: usize) -> Result<Self, Invalid> {
         Self::within("limit", limit, Self::ITEMS_MAX)
@@ -196,6 +199,52 @@ impl HistoryWalk<'_> {
     fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
         let FeatureId { entity_type, name } = self.0;
         with(&[b"history", entity_type.as_str().as_bytes(), name.as_str().as_bytes()])
+    }
+}
+
+/// A walk over all API keys, by name and then by id.
+pub struct KeyWalk;
+
+impl KeyWalk {
+    const BINDING: [&'static [u8]; 1] = [b"keys"];
+
+    /// The token of the page after the one that ended with this key.
+    pub fn token_after(&self, name: &KeyName, id: KeyId) -> PageToken {
+        PageToken::seal(&[id.as_str().as_bytes(), name.as_str().as_bytes()].concat(), &Self::BINDING)
+    }
+
+    /// The key after which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<(KeyName, KeyId), Invalid> {
+        let payload = PageToken::open(token, &Self::BINDING)?;
+        let text = std::str::from_utf8(&payload).map_err(|_| damaged_token())?;
+        let (id, name) = text.split_at_checked(KeyId::LEN).ok_or_else(damaged_token)?;
+        Ok((KeyName::new(name).map_err(|_| damaged_token())?, KeyId::new(id).map_err(|_| damaged_token())?))
+    }
+}
+
+/// A walk over the audit trail of everything, newest first, with its filter.
+pub struct AuditWalk<'a> {
+    pub texts: [Option<&'a str>; 3],
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+impl AuditWalk<'_> {
+    /// The token of the page after the one that ended with `last`.
+    pub fn token_after(&self, last: Revision) -> PageToken {
+        self.bound(|binding| PageToken::seal(&last.0.to_be_bytes(), binding))
+    }
+
+    /// The revision before which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<Revision, Invalid> {
+        let payload = self.bound(|binding| PageToken::open(token, binding))?;
+        Ok(Revision(u64::from_be_bytes(payload.try_into().map_err(|_| damaged_token())?)))
+    }
+
+    fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
+        // Absent is not the same as empty.
+        let bounds = format!("{:?} {:?} {:?}", self.texts, self.since, self.until);
+        with(&[b"audit", bounds.as_bytes()])
     }
 }
 

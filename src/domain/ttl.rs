@@ -25,6 +25,7 @@ pub enum Admission {
 
 impl Ttl {
     pub const MIN: Self = Self(1);
+    pub const DAY: Self = Self(86_400);
     pub const MAX: Self = Self(630_720_000);
 
     pub fn from_secs(secs: u64) -> Result<Self, Invalid> {

@@ -159,7 +159,7 @@ mod tests {
     const ADD: AcknowledgedAdd = AcknowledgedAdd { list: 5, newest_nanos: 1_800_000_000_000_000_000, number: 77 };
 
     fn http() -> Protocol {
-        let endpoint = Endpoint { host: "h".into(), lists_path: "/".into() };
+        let endpoint = Endpoint { host: "h".into(), lists_path: "/".into(), authorization: None };
         Protocol::Http(Http::new(&endpoint, DATA, 3, 10))
     }
 

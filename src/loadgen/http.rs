@@ -39,19 +39,23 @@ pub struct Endpoint {
     pub host: String,
     /// The path of the feature's lists, up to and including the slash before an entity ID.
     pub lists_path: String,
+    /// The Authorization header, if there is to be one.
+    pub authorization: Option<String>,
 }
 
 impl Http {
     pub fn new(endpoint: &Endpoint, data: DataSet, batch: u64, limit: u64) -> Self {
-        let Endpoint { host, lists_path } = endpoint;
+        let Endpoint { host, lists_path, authorization } = endpoint;
+        let authorization = authorization.as_ref().map(|text| format!("Authorization: {text}\r\n")).unwrap_or_default();
+        let host = format!("{host}\r\n{authorization}");
         // The length comes last in a head, where the body's own length is known.
         let post = |action: &str| {
-            format!("{action} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: ")
+            format!("{action} HTTP/1.1\r\nHost: {host}Content-Type: application/json\r\nContent-Length: ")
         };
         let behind = |operation: OperationId| operation.descriptor().path_around_last(&[]).1;
         Self {
             get_head: format!("GET {lists_path}{ENTITY_PREFIX}").into_bytes(),
-            get_tail: format!("{}?limit={limit} HTTP/1.1\r\nHost: {host}\r\n\r\n", behind(OperationId::GetItems))
+            get_tail: format!("{}?limit={limit} HTTP/1.1\r\nHost: {host}\r\n", behind(OperationId::GetItems))
                 .into_bytes(),
             add_head: format!("POST {lists_path}{ENTITY_PREFIX}").into_bytes(),
             add_tail: post(behind(OperationId::AddItems)).into_bytes(),
@@ -283,7 +287,8 @@ mod tests {
     };
 
     fn http() -> Http {
-        let endpoint = Endpoint { host: "h:1".into(), lists_path: "/v1/lists/bench/lists/".into() };
+        let endpoint =
+            Endpoint { host: "h:1".into(), lists_path: "/v1/lists/bench/lists/".into(), authorization: None };
         Http::new(&endpoint, DATA, 3, 50)
     }
 

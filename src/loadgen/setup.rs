@@ -11,7 +11,7 @@ use super::operation::Operation;
 use super::protocol::Protocol;
 use super::resp::{self, Resp};
 use super::response::Outcome;
-use crate::client::{Client, ClientError, Failure, Request, Retries, ServerUrl};
+use crate::client::{Client, ClientError, Failure, Request, Retries, ServerUrl, Token};
 use crate::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, Ttl, ValueType};
 use crate::service::OperationId;
 use crate::wire::{ErrorCode, Feature, FeatureInput, FeaturePatch};
@@ -109,7 +109,8 @@ impl ServerSide {
         let plain = url.plain().map_err(Failure::Usage)?;
         let names = [entity_type.as_str(), name.as_str()];
         let (lists_path, _) = OperationId::GetItems.descriptor().path_around_last(&names);
-        let endpoint = Endpoint { host: plain.host_header, lists_path: plain.path + &lists_path };
+        let authorization = url.token().map(Token::authorization);
+        let endpoint = Endpoint { host: plain.host_header, lists_path: plain.path + &lists_path, authorization };
         let addresses = resolve(&plain.host, plain.port).await?;
         let client = Client::new(url.clone(), None, Retries::PATIENT)?;
         let id = FeatureId { entity_type, name };

@@ -1,6 +1,6 @@
 //! How a metadata store can refuse or fail, in words that do not depend on the store.
 
-use crate::domain::{FeatureId, VersionLabel};
+use crate::domain::{FeatureId, KeyId, KeyName, VersionLabel};
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MetadataError {
@@ -16,6 +16,16 @@ pub enum MetadataError {
     DefaultVersion,
     #[error("it was changed since the given entity tag was read")]
     EtagMismatch,
+    #[error("there is no key {0}")]
+    KeyNotFound(KeyId),
+    #[error("there is a key {0} already, which is not revoked")]
+    KeyExists(KeyName),
+    #[error("the key {0} is revoked, for ever: create another one")]
+    KeyRevoked(KeyId),
+    #[error("the key {0} has expired: say when it is to expire from now on")]
+    KeyExpired(KeyId),
+    #[error("there are as many keys as there may be: revoke some")]
+    TooManyKeys,
     /// The store cannot be reached, or did not answer in time.
     #[error("metadata store unavailable: {reason}")]
     Unavailable { reason: String, outcome_unknown: bool },

@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 
 use super::change::Transition;
+use super::keys::change::KeyTransition;
+use super::keys::{AuditEntry, AuditFilter};
 use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
-use crate::domain::{FeatureId, Limit, Revision};
+use crate::domain::{FeatureId, KeyId, Limit, Revision, Timestamp};
 
-/// The history of each feature, oldest first.
+/// The history of each feature and that of everything, oldest first.
 #[derive(Debug, Default)]
 pub struct MemoryJournal {
     entries: HashMap<FeatureId, Vec<HistoryEntry>>,
+    audit: Vec<AuditEntry>,
 }
 
 /// A metadata store that forgets everything when it is dropped.
@@ -21,7 +24,30 @@ pub fn memory_store() -> LocalStore<MemoryJournal> {
 impl Journal for MemoryJournal {
     fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
         self.entries.entry(transition.id.clone()).or_default().push(transition.entry.clone());
+        self.audit.push(AuditEntry::Feature(transition.id.clone(), transition.entry.clone()));
         Ok(())
+    }
+
+    fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
+        self.audit.push(AuditEntry::Key(transition.entry.clone()));
+        Ok(())
+    }
+
+    /// The state has them already, and lives as long.
+    fn note_uses(&mut self, _: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
+        Ok(())
+    }
+
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError> {
+        let older = |entry: &&AuditEntry| before.is_none_or(|before| entry.revision() < before);
+        let mut matches = self.audit.iter().rev().filter(older).filter(|entry| filter.matches(entry));
+        let entries = matches.by_ref().take(page_size.get()).cloned().collect();
+        Ok(Page { entries, more: matches.next().is_some() })
     }
 
     fn history(

@@ -21,6 +21,7 @@ pub mod catalog;
 pub mod change;
 pub mod embedded;
 pub mod error;
+pub mod keys;
 pub mod local;
 pub mod memory;
 pub mod postgres;
@@ -31,6 +32,7 @@ pub use applied::{Applied, Deleted, VersionChanged};
 pub use calls::Calls;
 pub use catalog::Catalog;
 pub use error::MetadataError;
+pub use keys::AccessStore;
 
 /// What a feature is created from.
 #[derive(Debug, Clone)]
@@ -190,6 +192,19 @@ pub enum Action {
     DeleteVersion,
 }
 
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CreateFeature => "create_feature",
+            Self::UpdateFeature => "update_feature",
+            Self::DeleteFeature => "delete_feature",
+            Self::CreateVersion => "create_version",
+            Self::UpdateVersion => "update_version",
+            Self::DeleteVersion => "delete_version",
+        }
+    }
+}
+
 /// One entry of the audit trail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
@@ -246,7 +261,7 @@ pub enum News {
 /// store. A change that would change nothing takes none and leaves no entry. Of racing changes,
 /// one wins, and the others see what it did.
 #[async_trait]
-pub trait MetadataStore: Send + Sync + 'static {
+pub trait MetadataStore: AccessStore {
     /// Makes a change, or tells why it is refused.
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError>;
 

@@ -1,24 +1,27 @@
 //! The last catalog on disk: what a server that starts without its metadata store serves lists from.
 //!
-//! A text file: a line with the format's number, a line that says what the rest is, a line a version, and
-//! a last line with the CRC32C of all before it. It is written whole beside its place and moved there,
-//! and read strictly: anything that is not as it was written is refused, never believed in part.
+//! A text file: a line with the format's number, a line that says what the rest is, a line a version, a
+//! line an API key (with the hash of its secret), and a last line with the CRC32C of all before it. It is
+//! written whole beside its place and moved there, and read strictly: anything that is not as it was
+//! written is refused, never believed in part.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::catalog::{CatalogVersion, Snapshot};
+use super::keys::{Keys, record};
 use super::table::{Table, VersionParts};
 use crate::domain::{
     EntityType, FeatureId, FeatureName, Generation, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 
 const FILE_NAME: &str = "catalog.snapshot";
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
 
@@ -51,6 +54,8 @@ struct Head {
     revision: u64,
     synced_at_nanos: u64,
     versions: usize,
+    keys_revision: u64,
+    keys: usize,
 }
 
 /// Feature key, value type, TTL in seconds.
@@ -67,10 +72,10 @@ impl SnapshotFile {
     }
 
     /// Replaces the file, in one step that a crash cannot halve. Blocks on the disk.
-    pub fn write(&self, snapshot: &Snapshot) -> io::Result<()> {
-        let text = self.text(snapshot).map_err(io::Error::other)?;
+    pub fn write(&self, snapshot: &Snapshot, keys: &Keys) -> io::Result<()> {
+        let text = self.text(snapshot, keys).map_err(io::Error::other)?;
         let fresh = self.path.with_extension("new");
-        let mut file = File::create(&fresh)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&fresh, &self.path)?;
@@ -80,17 +85,23 @@ impl SnapshotFile {
         }
     }
 
-    fn text(&self, snapshot: &Snapshot) -> Result<String, serde_json::Error> {
+    fn text(&self, snapshot: &Snapshot, keys: &Keys) -> Result<String, serde_json::Error> {
         let head = Head {
             source: self.source.clone(),
             revision: snapshot.revision().0,
             synced_at_nanos: snapshot.synced_at().as_nanos(),
             versions: snapshot.table().versions().count(),
+            keys_revision: keys.revision.0,
+            keys: keys.keys.len(),
         };
         let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(&head)?);
         for CatalogVersion { feature_key, value_type, ttl } in snapshot.table().versions() {
             let line: Line<'_> = (feature_key.as_str(), value_type.as_str(), ttl.as_secs());
             text.push_str(&serde_json::to_string(&line)?);
+            text.push('\n');
+        }
+        for key in &keys.keys {
+            text.push_str(&record::write(key)?);
             text.push('\n');
         }
         // Writing into a text does not fail.
@@ -99,7 +110,7 @@ impl SnapshotFile {
     }
 
     /// Reads what was written last. Blocks on the disk.
-    pub fn read(&self) -> Result<Snapshot, SnapshotError> {
+    pub fn read(&self) -> Result<(Snapshot, Keys), SnapshotError> {
         match fs::read_to_string(&self.path) {
             Ok(text) => self.parse(&text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SnapshotError::None),
@@ -108,7 +119,7 @@ impl SnapshotFile {
         }
     }
 
-    fn parse(&self, text: &str) -> Result<Snapshot, SnapshotError> {
+    fn parse(&self, text: &str) -> Result<(Snapshot, Keys), SnapshotError> {
         use SnapshotError::Damaged;
         let format = text.strip_prefix(MAGIC).and_then(|rest| rest.split('\n').next());
         let format: u64 = format.and_then(|number| number.parse().ok()).ok_or(Damaged("it begins otherwise"))?;
@@ -127,10 +138,13 @@ impl SnapshotFile {
         if head.source != self.source {
             return Err(SnapshotError::OfAnother { found: head.source, wanted: self.source.clone() });
         }
-        let parts: Option<Vec<VersionParts>> = lines.map(parts_of).collect();
+        let parts: Option<Vec<VersionParts>> = lines.by_ref().take(head.versions).map(parts_of).collect();
         let parts = parts.filter(|parts| parts.len() == head.versions).ok_or(Damaged("a version makes no sense"))?;
         let synced_at = Timestamp::from_nanos(head.synced_at_nanos).map_err(|_| Damaged("its time makes no sense"))?;
-        Ok(Snapshot::stored(Revision(head.revision), synced_at, Table::of_parts(&parts)))
+        let keys: Result<Vec<_>, _> = lines.map(|line| record::read(line.as_bytes())).collect();
+        let keys = keys.ok().filter(|keys| keys.len() == head.keys).ok_or(Damaged("a key makes no sense"))?;
+        let keys = Keys { revision: Revision(head.keys_revision), keys };
+        Ok((Snapshot::stored(Revision(head.revision), synced_at, Table::of_parts(&parts)), keys))
     }
 }
 
@@ -158,11 +172,15 @@ mod tests {
     use crate::metadata::Catalog;
     use crate::metadata::catalog::Missing;
 
-    const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3}\n\
-                        [\"user#seen|\",\"json\",60]\n[\"user#seen|v2~3\",\"json\",5]\n[\"post#likes|~2\",\"int64\",1]\n";
+    const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3,\"keys_revision\":6,\"keys\":1}\n\
+                        [\"user#seen|\",\"json\",60]\n[\"user#seen|v2~3\",\"json\",5]\n[\"post#likes|~2\",\"int64\",1]\n\
+                        {\"id\":\"0123456789ab\",\"name\":\"feed\",\"roles\":[\"reader\"],\"scopes\":[\"*\"],\
+                        \"hash\":\"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\",\"previous\":null,\
+                        \"created_at_nanos\":1,\"created_by\":\"local\",\"expires_at_nanos\":null,\
+                        \"rotated_at_nanos\":null,\"revoked_at_nanos\":null,\"revision\":6}\n";
 
     fn checked(body: &str) -> String {
-        let text = format!("{MAGIC}1\n{body}");
+        let text = format!("{MAGIC}{FORMAT}\n{body}");
         format!("{text}{CHECKSUM}{:08x}\n", crc32c::crc32c(text.as_bytes()))
     }
 
@@ -170,7 +188,7 @@ mod tests {
         SnapshotFile::new(dir, "here".to_owned())
     }
 
-    fn read(text: &str) -> Result<Snapshot, SnapshotError> {
+    fn read(text: &str) -> Result<(Snapshot, Keys), SnapshotError> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE_NAME), text).unwrap();
         file(dir.path()).read()
@@ -180,10 +198,12 @@ mod tests {
     fn what_is_written_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(file(dir.path()).read(), Err(SnapshotError::None)));
-        let snapshot = read(&checked(TEXT)).unwrap();
-        file(dir.path()).write(&snapshot).unwrap();
-        file(dir.path()).write(&snapshot).unwrap();
-        let again = file(dir.path()).read().unwrap();
+        let (snapshot, keys) = read(&checked(TEXT)).unwrap();
+        file(dir.path()).write(&snapshot, &keys).unwrap();
+        file(dir.path()).write(&snapshot, &keys).unwrap();
+        let (again, keys_again) = file(dir.path()).read().unwrap();
+        assert_eq!((keys_again.revision, &keys_again.keys), (Revision(6), &keys.keys));
+        assert_eq!(keys.keys[0].name.as_str(), "feed");
         assert_eq!((again.revision(), again.synced_at().as_nanos(), again.is_stored()), (Revision(7), 9, true));
         for (name, label, expected) in [("seen", "", "user#seen|"), ("seen", "v2", "user#seen|v2~3")] {
             assert_eq!(again.version("user", name, label).unwrap().feature_key.as_str(), expected);
@@ -215,6 +235,10 @@ mod tests {
             ("\"int64\"", "\"blob\""),
             (",60]", ",0]"),
             ("\"versions\":3", "\"versions\":4"),
+            ("\"versions\":3", "\"versions\":2"),
+            ("\"keys\":1", "\"keys\":2"),
+            ("\"keys\":1", "\"keys\":0"),
+            ("0123456789ab", "0123456789"),
             ("\"revision\":7", "\"revision\":7,\"more\":1"),
         ] {
             let text = TEXT.replacen(good, bad, 1);
@@ -223,17 +247,19 @@ mod tests {
         }
         let other = read(&checked(&TEXT.replace("here", "there"))).unwrap_err().to_string();
         assert_eq!(other, "it is of there, and this server is set to here");
-        assert!(matches!(read(&checked(TEXT).replacen(" 1\n", " 2\n", 1)), Err(SnapshotError::Newer(2))));
+        assert!(matches!(read(&checked(TEXT).replacen(" 2\n", " 3\n", 1)), Err(SnapshotError::Newer(3))));
+        // One of before there were keys does not say who may.
+        assert!(matches!(read(&checked(TEXT).replacen(" 2\n", " 1\n", 1)), Err(SnapshotError::Damaged(_))));
     }
 
     #[test]
     fn it_stands_in_only_where_nothing_was_read() {
         let catalog = Catalog::default();
-        assert!(catalog.publish_stored(read(&checked(TEXT)).unwrap()));
+        assert!(catalog.publish_stored(read(&checked(TEXT)).unwrap().0));
         assert!(catalog.version("user", "seen", "").is_ok());
         assert_eq!(catalog.begin_reading(), None, "everything is to be read");
         catalog.publish(&Default::default(), Timestamp::MIN);
-        assert!(!catalog.publish_stored(read(&checked(TEXT)).unwrap()));
+        assert!(!catalog.publish_stored(read(&checked(TEXT)).unwrap().0));
         assert_eq!(catalog.version("user", "seen", ""), Err(Missing::Feature));
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::OperationId;
+use crate::access::{Permission, Resource};
 use crate::wire::parameters::Parameter;
 use crate::wire::{ErrorCode, Type};
 
@@ -37,22 +38,9 @@ pub enum Group {
     Lists,
     Features,
     Versions,
+    Access,
     Operations,
     Health,
-}
-
-/// What a caller must be allowed to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permission {
-    /// Anybody may.
-    Open,
-    ListsRead,
-    ListsWrite,
-    FeaturesRead,
-    FeaturesWrite,
-    ServerRead,
-    /// Not to be granted: for whoever is on the server's own machine.
-    LocalAdministration,
 }
 
 /// What carrying an operation out does to what is stored.
@@ -89,13 +77,15 @@ pub enum Content {
 }
 
 impl Group {
-    pub const ALL: [Self; 5] = [Self::Lists, Self::Features, Self::Versions, Self::Operations, Self::Health];
+    pub const ALL: [Self; 6] =
+        [Self::Lists, Self::Features, Self::Versions, Self::Access, Self::Operations, Self::Health];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Lists => "lists",
             Self::Features => "features",
             Self::Versions => "versions",
+            Self::Access => "access",
             Self::Operations => "operations",
             Self::Health => "health",
         }
@@ -106,22 +96,9 @@ impl Group {
             Self::Lists => "The data plane: items of lists.",
             Self::Features => "The control plane: list features and their history.",
             Self::Versions => "The control plane: versions of list features.",
+            Self::Access => "API keys, and the audit trail of everything.",
             Self::Operations => "For operators, on the server's own machine.",
             Self::Health => "For probes and scrapers.",
-        }
-    }
-}
-
-impl Permission {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::ListsRead => "lists:read",
-            Self::ListsWrite => "lists:write",
-            Self::FeaturesRead => "features:read",
-            Self::FeaturesWrite => "features:write",
-            Self::ServerRead => "server:read",
-            Self::LocalAdministration => "local",
         }
     }
 }
@@ -170,6 +147,23 @@ impl Descriptor {
 
     pub fn takes_header(&self, header: &Parameter) -> bool {
         self.headers.iter().any(|taken| taken.name == header.name)
+    }
+
+    /// What it is about, as far as the variable segments of its path tell.
+    pub fn resource<'r>(&self, variables: [&'r str; 2]) -> Resource<'r> {
+        let mut names = self.segments().filter_map(|segment| match segment {
+            Segment::Variable(name) => Some(name),
+            Segment::Fixed(_) => None,
+        });
+        match self.permission {
+            _ if names.next() == Some("entity_type") => {
+                Resource::Feature { entity_type: variables[0], feature: variables[1] }
+            }
+            Permission::ListsRead | Permission::ListsWrite | Permission::FeaturesRead | Permission::FeaturesWrite => {
+                Resource::SomeFeatures
+            }
+            _ => Resource::Whole,
+        }
     }
 
     /// The template of the path, segment by segment.

@@ -1,5 +1,7 @@
 //! Why an operation was refused or failed, in words that do not depend on who asked for it how.
 
+use crate::access::Denied;
+use crate::access::token::NoRandomness;
 use crate::actors::ListError;
 use crate::backup::BackupError;
 use crate::domain::Invalid;
@@ -25,6 +27,11 @@ pub enum ServiceError {
     DeadlineExceeded { outcome_unknown: bool },
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
     /// What is stored cannot be read. The text is for the log alone.
     #[error("{0}")]
     Damaged(String),

@@ -1,32 +1,11 @@
 //! The control plane: list features, their versions and their history.
 
-use tokio::time::timeout;
-
 use super::operation::Reply;
-use super::{Caller, PageRenderer, Service, ServiceError};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use crate::access::{Permission, Resource, decide};
 use crate::domain::page::{FeatureWalk, HistoryWalk};
 use crate::domain::{Feature, FeatureId, Limit, VersionLabel};
-use crate::metadata::{Applied, Change, FeatureFilter, MetadataError, VersionChanged};
-
-/// What a caller who left too early may believe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Changes {
-    Nothing,
-    Definitions,
-}
-
-/// Waits for the metadata handle, which has a deadline of its own, or for less if the caller asks so.
-async fn within<T>(
-    caller: &Caller,
-    changes: Changes,
-    asked: impl Future<Output = Result<T, MetadataError>>,
-) -> Result<T, ServiceError> {
-    let Some(time) = caller.timeout else { return Ok(asked.await?) };
-    match timeout(time, asked).await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(ServiceError::DeadlineExceeded { outcome_unknown: changes == Changes::Definitions }),
-    }
-}
+use crate::metadata::{Applied, Change, FeatureFilter, MetadataError, Page, VersionChanged};
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn list_features(
@@ -43,10 +22,40 @@ impl<R: PageRenderer> Service<R> {
             .map(|token| walk.resume(token.as_ref()))
             .transpose()
             .map_err(ServiceError::invalid("page_token"))?;
-        let page = within(caller, Changes::Nothing, self.metadata.features(filter, after, page_size)).await?;
+        let page = within(caller, Changes::Nothing, self.visible_features(caller, filter, after, page_size)).await?;
         let last = page.entries.last().filter(|_| page.more);
         let next_page_token = last.map(|feature| walk.token_after(&feature.id));
         Ok(Reply::Features { features: page.entries, next_page_token })
+    }
+
+    /// A page of the features that the caller may see. Where that is not all of them, those in between are
+    /// passed over here: neither a count nor a page token may tell of them.
+    async fn visible_features(
+        &self,
+        caller: &Caller,
+        filter: FeatureFilter,
+        mut after: Option<FeatureId>,
+        page_size: Limit,
+    ) -> Result<Page<Feature>, MetadataError> {
+        if !caller.principal.is_limited() {
+            return self.metadata.features(filter, after, page_size).await;
+        }
+        let is_visible = |feature: &Feature| {
+            let (entity_type, name) = (feature.id.entity_type.as_str(), feature.id.name.as_str());
+            let resource = Resource::Feature { entity_type, feature: name };
+            decide(&caller.principal, Permission::FeaturesRead, resource).is_ok()
+        };
+        let mut entries = Vec::new();
+        loop {
+            let page = self.metadata.features(filter.clone(), after, Limit::LARGEST_PAGE).await?;
+            after = page.entries.last().map(|feature| feature.id.clone());
+            entries.extend(page.entries.into_iter().filter(&is_visible));
+            if !page.more || entries.len() > page_size.get() {
+                let more = entries.len() > page_size.get();
+                entries.truncate(page_size.get());
+                return Ok(Page { entries, more });
+            }
+        }
     }
 
     /// Makes a change of a definition.

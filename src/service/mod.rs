@@ -25,6 +25,7 @@
 mod descriptor;
 mod error;
 mod features;
+mod keys;
 mod lists;
 mod operation;
 mod page_cache;
@@ -35,19 +36,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+use crate::access::{Principal, decide};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::backup::{Backup, Backups};
 use crate::domain::{Author, Clock};
-use crate::metadata::Change;
+use crate::metadata::{Change, MetadataError};
 
 use page_cache::PageCache;
 
-pub use descriptor::{Content, Descriptor, Effect, Group, Method, Permission, ReplyForm, Segment};
+pub use crate::access::Permission;
+pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;
 pub use lists::PageRenderer;
-pub use operation::{AddItems, GetItems, ListName, Operation, OperationId, Reply};
+pub use operation::{AddItems, CreateKey, GetItems, ListName, Operation, OperationId, Reply, RotateKey};
 pub use page_cache::RenderedPage;
 pub use table::{OPERATIONS, queries};
 
@@ -66,7 +69,9 @@ pub struct ServiceOptions {
 /// Who asks for an operation.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    /// Who asks, for the audit trail. None of those who did not say.
+    /// Who asks, as far as somebody has made sure.
+    pub principal: Principal,
+    /// Who asks as they say themselves. None of those who did not say.
     pub author: Option<Author>,
     /// How long the caller waits, if that is shorter than the operation's own deadline.
     pub timeout: Option<Duration>,
@@ -74,12 +79,32 @@ pub struct Caller {
 
 impl Caller {
     fn author(&self) -> Author {
-        self.author.clone().unwrap_or_else(Author::anonymous)
+        self.principal.author(self.author.as_ref())
     }
 
     /// How long the caller waits for an operation that may take `longest`.
     fn patience(&self, longest: Duration) -> Duration {
         self.timeout.map_or(longest, |asked| asked.min(longest))
+    }
+}
+
+/// What a caller who left too early may believe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Changes {
+    Nothing,
+    Definitions,
+}
+
+/// Waits for the metadata handle, which has a deadline of its own, or for less if the caller asks so.
+async fn within<T>(
+    caller: &Caller,
+    changes: Changes,
+    asked: impl Future<Output = Result<T, MetadataError>>,
+) -> Result<T, ServiceError> {
+    let Some(time) = caller.timeout else { return Ok(asked.await?) };
+    match timeout(time, asked).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(ServiceError::DeadlineExceeded { outcome_unknown: changes == Changes::Definitions }),
     }
 }
 
@@ -109,7 +134,10 @@ impl<R: PageRenderer> Service<R> {
         Ok(Self { lists, metadata, backups, clock, renderer, pages, options })
     }
 
+    /// Carries an operation out, if the caller may: that is decided here, for every operation, before
+    /// anything else is looked at.
     pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> Result<Reply, ServiceError> {
+        decide(&caller.principal, operation.id().descriptor().permission, operation.resource())?;
         match operation {
             Operation::GetItems(request) => self.get_items(caller, request).await,
             Operation::AddItems(request) => self.add_items(caller, request).await,
@@ -139,6 +167,14 @@ impl<R: PageRenderer> Service<R> {
             Operation::DeleteVersion { id, version, condition } => {
                 self.delete(caller, Change::DeleteVersion { id, version, condition }).await
             }
+            Operation::CreateKey(new) => self.create_key(caller, new).await,
+            Operation::ListKeys { page_size, page_token } => self.list_keys(caller, page_size, page_token).await,
+            Operation::GetKey(id) => self.get_key(caller, id).await,
+            Operation::RotateKey(rotation) => self.rotate_key(caller, rotation).await,
+            Operation::RevokeKey(id) => self.revoke_key(caller, id).await,
+            Operation::ListAudit { filter, page_size, page_token } => {
+                self.list_audit(caller, filter, page_size, page_token).await
+            }
             Operation::CreateBackup { dir } => self.create_backup(dir).await.map(Reply::Backup),
         }
     }
@@ -161,7 +197,7 @@ mod tests {
     #[test]
     fn a_timeout_shortens_and_never_lengthens() {
         let longest = Duration::from_secs(2);
-        let patience = |timeout| Caller { author: None, timeout }.patience(longest);
+        let patience = |timeout| Caller { timeout, ..Caller::default() }.patience(longest);
         assert_eq!(patience(None), longest);
         assert_eq!(patience(Some(Duration::from_millis(1))), Duration::from_millis(1));
         assert_eq!(patience(Some(Duration::MAX)), longest);

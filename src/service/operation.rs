@@ -6,9 +6,15 @@ use std::path::PathBuf;
 use super::descriptor::Descriptor;
 use super::page_cache::RenderedPage;
 use super::table::OPERATIONS;
+use crate::access::Resource;
+use crate::access::token::Secret;
 use crate::actors::AddOutcome;
 use crate::backup::Backup;
-use crate::domain::{EntityId, Feature, FeatureId, FeatureVersion, Limit, PageToken, Timestamp, VersionLabel};
+use crate::domain::{
+    ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, PageToken, Role, Scope, Timestamp,
+    Ttl, VersionLabel,
+};
+use crate::metadata::keys::{AuditEntry, AuditFilter};
 use crate::metadata::{FeatureFilter, FeaturePatch, HistoryEntry, NewFeature, NewVersion, Precondition, VersionPatch};
 use crate::wire::ItemInput;
 
@@ -29,6 +35,12 @@ pub enum OperationId {
     GetVersion,
     UpdateVersion,
     DeleteVersion,
+    CreateKey,
+    ListKeys,
+    GetKey,
+    RotateKey,
+    RevokeKey,
+    ListAudit,
     CreateBackup,
     Livez,
     Readyz,
@@ -72,6 +84,26 @@ pub struct AddItems<'r> {
     pub list: ListName<'r>,
     /// At least one, with values as JSON: only the feature knows their type.
     pub items: Vec<ItemInput<'r>>,
+}
+
+/// Create an API key.
+#[derive(Debug)]
+pub struct CreateKey {
+    pub name: KeyName,
+    pub roles: Vec<Role>,
+    pub scopes: Vec<Scope>,
+    /// How long it is to hold; for ever if there is none.
+    pub lifetime: Option<Ttl>,
+}
+
+/// Give an API key another secret.
+#[derive(Debug)]
+pub struct RotateKey {
+    pub id: KeyId,
+    /// How long the present secret is to hold yet.
+    pub overlap: Ttl,
+    /// How long the key is to hold from now on; as before if there is none.
+    pub lifetime: Option<Ttl>,
 }
 
 /// What is to be done.
@@ -127,9 +159,83 @@ pub enum Operation<'r> {
         version: VersionLabel,
         condition: Precondition,
     },
+    CreateKey(CreateKey),
+    ListKeys {
+        page_size: Limit,
+        page_token: Option<Cow<'r, str>>,
+    },
+    GetKey(KeyId),
+    RotateKey(RotateKey),
+    RevokeKey(KeyId),
+    ListAudit {
+        filter: AuditFilter,
+        page_size: Limit,
+        page_token: Option<Cow<'r, str>>,
+    },
     CreateBackup {
         dir: PathBuf,
     },
+}
+
+impl Operation<'_> {
+    pub fn id(&self) -> OperationId {
+        match self {
+            Self::GetItems(_) => OperationId::GetItems,
+            Self::AddItems(_) => OperationId::AddItems,
+            Self::RemoveItemsWithValue { .. } => OperationId::RemoveItemsWithValue,
+            Self::RemoveAllItems { .. } => OperationId::RemoveAllItems,
+            Self::ListFeatures { .. } => OperationId::ListFeatures,
+            Self::CreateFeature(_) => OperationId::CreateFeature,
+            Self::GetFeature(_) => OperationId::GetFeature,
+            Self::UpdateFeature { .. } => OperationId::UpdateFeature,
+            Self::DeleteFeature { .. } => OperationId::DeleteFeature,
+            Self::GetHistory { .. } => OperationId::GetHistory,
+            Self::CreateVersion { .. } => OperationId::CreateVersion,
+            Self::GetVersion { .. } => OperationId::GetVersion,
+            Self::UpdateVersion { .. } => OperationId::UpdateVersion,
+            Self::DeleteVersion { .. } => OperationId::DeleteVersion,
+            Self::CreateKey(_) => OperationId::CreateKey,
+            Self::ListKeys { .. } => OperationId::ListKeys,
+            Self::GetKey(_) => OperationId::GetKey,
+            Self::RotateKey(_) => OperationId::RotateKey,
+            Self::RevokeKey(_) => OperationId::RevokeKey,
+            Self::ListAudit { .. } => OperationId::ListAudit,
+            Self::CreateBackup { .. } => OperationId::CreateBackup,
+        }
+    }
+
+    /// What it is about: what the caller must be allowed to do it to.
+    pub fn resource(&self) -> Resource<'_> {
+        let of = |id| {
+            let FeatureId { entity_type, name }: &FeatureId = id;
+            Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() }
+        };
+        match self {
+            Self::GetItems(GetItems { list, .. })
+            | Self::AddItems(AddItems { list, .. })
+            | Self::RemoveItemsWithValue { list, .. }
+            | Self::RemoveAllItems { list } => {
+                Resource::Feature { entity_type: list.entity_type, feature: list.feature }
+            }
+            Self::CreateFeature(NewFeature { id, .. })
+            | Self::GetFeature(id)
+            | Self::UpdateFeature { id, .. }
+            | Self::DeleteFeature { id, .. }
+            | Self::GetHistory { id, .. }
+            | Self::CreateVersion { id, .. }
+            | Self::GetVersion { id, .. }
+            | Self::UpdateVersion { id, .. }
+            | Self::DeleteVersion { id, .. } => of(id),
+            Self::ListFeatures { .. } => Resource::SomeFeatures,
+            Self::CreateKey(_)
+            | Self::ListKeys { .. }
+            | Self::GetKey(_)
+            | Self::RotateKey(_)
+            | Self::RevokeKey(_)
+            | Self::ListAudit { .. }
+            | Self::CreateBackup { .. } => Resource::Whole,
+        }
+    }
 }
 
 /// What came of an operation.
@@ -157,6 +263,20 @@ pub enum Reply {
     Deleted {
         /// When the last items are gone, about.
         items_expire_by: Timestamp,
+    },
+    /// A key with a new secret.
+    KeyMade {
+        key: Box<ApiKey>,
+        secret: Secret,
+    },
+    Key(Box<ApiKey>),
+    Keys {
+        keys: Vec<ApiKey>,
+        next_page_token: Option<PageToken>,
+    },
+    Audit {
+        entries: Vec<AuditEntry>,
+        next_page_token: Option<PageToken>,
     },
     Backup(Backup),
 }

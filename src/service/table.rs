@@ -2,14 +2,16 @@
 //! line's client and the tests of `docs/api.md` are made from it.
 
 use super::OperationId;
-use super::descriptor::{Content, Descriptor, Effect, Group, Method, Permission, ReplyForm};
+use super::descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm};
+use crate::access::Permission;
 use crate::wire::parameters::{
-    ENTITY_TYPE, IF_MATCH, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_SIZE, PAGE_TOKEN, Parameter, REQUEST_ID, TEXT,
-    TIMEOUT, USER, VERSION,
+    AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, ENTITY_TYPE, IF_MATCH, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_SIZE,
+    PAGE_TOKEN, Parameter, REQUEST_ID, SINCE, TEXT, TIMEOUT, UNTIL, USER, VERSION,
 };
 use crate::wire::{
-    AddItemsInput, Added, Backup, BackupInput, Deleted, ErrorCode, Feature, FeatureInput, FeaturePage, FeaturePatch,
-    FeatureVersion, Health, HistoryPage, ItemPage, RemoveItemsInput, Removed, Type, VersionInput, VersionPatch,
+    AddItemsInput, Added, AuditPage, Backup, BackupInput, Deleted, ErrorCode, Feature, FeatureInput, FeaturePage,
+    FeaturePatch, FeatureVersion, Health, HistoryPage, ItemPage, Key, KeyInput, KeyMade, KeyPage, KeyRotation,
+    RemoveItemsInput, Removed, Type, VersionInput, VersionPatch,
 };
 
 /// What operations take in their queries, in the order in which their functions get it.
@@ -21,6 +23,7 @@ pub mod queries {
     pub const GET_ITEMS: [Parameter; 5] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, LIMIT, PAGE_TOKEN];
     pub const LIST_FEATURES: [Parameter; 4] = [ENTITY_TYPE, TEXT, PAGE_SIZE, PAGE_TOKEN];
     pub const PAGE: [Parameter; 2] = [PAGE_SIZE, PAGE_TOKEN];
+    pub const LIST_AUDIT: [Parameter; 7] = [AUDIT_BY, AUDIT_TARGET, AUDIT_ACTION, SINCE, UNTIL, PAGE_SIZE, PAGE_TOKEN];
 }
 
 const REQUEST: &[Parameter] = &[REQUEST_ID, TIMEOUT];
@@ -29,6 +32,8 @@ const CHANGE: &[Parameter] = &[IF_MATCH, USER, REQUEST_ID, TIMEOUT];
 
 const ANY: &[ErrorCode] = &[
     ErrorCode::InvalidArgument,
+    ErrorCode::Unauthenticated,
+    ErrorCode::PermissionDenied,
     ErrorCode::Internal,
     ErrorCode::Overloaded,
     ErrorCode::MetadataUnavailable,
@@ -49,6 +54,7 @@ const fn json(status: u16, description: &'static str, body: Type) -> ReplyForm {
 
 const FEATURE: ReplyForm =
     ReplyForm { headers: &[ETAG_OF_FEATURE], ..json(200, "The feature.", Type::of::<Feature>()) };
+const KEY: ReplyForm = json(200, "The key.", Type::of::<Key>());
 const FEATURE_VERSION: ReplyForm =
     ReplyForm { headers: &[ETAG_OF_VERSION], ..json(200, "The version.", Type::of::<FeatureVersion>()) };
 
@@ -317,6 +323,113 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
         ],
     },
     Descriptor {
+        id: OperationId::CreateKey,
+        name: "create_key",
+        summary: "Create an API key",
+        description: "The answer has the key's token, which nobody can show again. From the first key on, servers whose \
+                      `access.mode` is `auto` ask for one.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Write,
+        method: Method::Post,
+        path: "/v1/keys",
+        query: &queries::NONE,
+        headers: CREATION,
+        request: Some(Type::of::<KeyInput>()),
+        replies: &[ReplyForm {
+            headers: &[("Location", "The key's path.")],
+            ..json(201, "Created.", Type::of::<KeyMade>())
+        }],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::KeyExists, ErrorCode::TooManyKeys, ErrorCode::TtlTooLong]],
+    },
+    Descriptor {
+        id: OperationId::ListKeys,
+        name: "list_keys",
+        summary: "List API keys",
+        description: "Ordered by name, revoked ones too. No token is shown.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/keys",
+        query: &queries::PAGE,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "A page of keys.", Type::of::<KeyPage>())],
+        errors: &[ANY, &[ErrorCode::InvalidPageToken]],
+    },
+    Descriptor {
+        id: OperationId::GetKey,
+        name: "get_key",
+        summary: "Get an API key",
+        description: "Without its token.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/keys/{key_id}",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: None,
+        replies: &[KEY],
+        errors: &[ANY, &[ErrorCode::KeyNotFound]],
+    },
+    Descriptor {
+        id: OperationId::RotateKey,
+        name: "rotate_key",
+        summary: "Give an API key another token",
+        description: "The present token holds for the `overlap` yet, so that services can change over. One before that \
+                      ends at once.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Write,
+        method: Method::Post,
+        path: "/v1/keys/{key_id}/rotate",
+        query: &queries::NONE,
+        headers: CREATION,
+        request: Some(Type::of::<KeyRotation>()),
+        replies: &[json(200, "The key with its new token.", Type::of::<KeyMade>())],
+        errors: &[
+            ANY,
+            WRITE,
+            BODY,
+            &[ErrorCode::KeyNotFound, ErrorCode::KeyRevoked, ErrorCode::KeyExpired, ErrorCode::TtlTooLong],
+        ],
+    },
+    Descriptor {
+        id: OperationId::RevokeKey,
+        name: "revoke_key",
+        summary: "Revoke an API key",
+        description: "It holds no more, on this server when this is answered and on all others as soon as they hear of \
+                      it. It stays in the list, and its name is free again.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::RepeatableWrite,
+        method: Method::Delete,
+        path: "/v1/keys/{key_id}",
+        query: &queries::NONE,
+        headers: CREATION,
+        request: None,
+        replies: &[KEY],
+        errors: &[ANY, WRITE, &[ErrorCode::KeyNotFound]],
+    },
+    Descriptor {
+        id: OperationId::ListAudit,
+        name: "list_audit",
+        summary: "Read the audit trail of everything",
+        description: "Changes of definitions and of API keys, newest first.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/audit",
+        query: &queries::LIST_AUDIT,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "A page of changes.", Type::of::<AuditPage>())],
+        errors: &[ANY, &[ErrorCode::InvalidPageToken, ErrorCode::InvalidTimestamp]],
+    },
+    Descriptor {
         id: OperationId::CreateBackup,
         name: "create_backup",
         summary: "Make a backup of the embedded stores",
@@ -339,7 +452,9 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
             BODY,
             &[
                 ErrorCode::InvalidArgument,
+                ErrorCode::Unauthenticated,
                 ErrorCode::LocalOnly,
+                ErrorCode::MetadataUnavailable,
                 ErrorCode::BackupDirNotEmpty,
                 ErrorCode::BackupRunning,
                 ErrorCode::BackupFailed,
@@ -409,7 +524,14 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = [
             content: Some(Content::Text("text/plain; version=0.0.4")),
             headers: &[],
         }],
-        errors: &[&[ErrorCode::InvalidArgument, ErrorCode::Internal, ErrorCode::Overloaded]],
+        errors: &[&[
+            ErrorCode::InvalidArgument,
+            ErrorCode::Unauthenticated,
+            ErrorCode::PermissionDenied,
+            ErrorCode::Internal,
+            ErrorCode::Overloaded,
+            ErrorCode::MetadataUnavailable,
+        ]],
     },
     Descriptor {
         id: OperationId::OpenApi,
@@ -483,7 +605,9 @@ mod tests {
         for operation in &OPERATIONS {
             let reads = [Permission::Open, Permission::ListsRead, Permission::FeaturesRead, Permission::ServerRead];
             let writes = !reads.contains(&operation.permission);
-            assert_eq!(operation.effect.writes(), writes, "{}", operation.name);
+            // To know of keys, and of who did what, is as good as to make them.
+            let is_known_to_writers = operation.permission == Permission::KeysWrite && !operation.effect.writes();
+            assert_eq!(operation.effect.writes() || is_known_to_writers, writes, "{}", operation.name);
             let given_twice: BTreeSet<_> = operation.errors().map(|code| code as usize).collect();
             assert_eq!(given_twice.len(), operation.errors().count(), "{} has a code twice", operation.name);
         }

@@ -8,6 +8,7 @@
 
 mod add_body;
 mod error_code;
+mod keys;
 mod object;
 pub mod parameters;
 mod plain_add;
@@ -23,6 +24,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 pub use error_code::{ErrorCode, Row};
+pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
     Action, Added, Backup, Change, Check, Deleted, Feature, FeaturePage, FeatureVersion, Health, HistoryPage, Item,

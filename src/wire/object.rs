@@ -3,7 +3,7 @@
 //! Members are kept raw until they are asked for, so that each refusal names the member to blame.
 //! `null` is no way to leave a member out: it is ill-typed like any other wrong value.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -55,6 +55,9 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
+    /// Entries of a list.
+    const SET_MAX: usize = 100;
+
     /// Reads a body that may have the `known` members. `fixed` ones exist, but cannot be given
     /// here, for the reason that stands with them.
     pub fn read(body: &'a [u8], known: &[&str], fixed: &[(&str, &'static str)]) -> Result<Self, Problem> {
@@ -105,6 +108,22 @@ impl<'a> Object<'a> {
         parse: impl FnOnce(&str) -> Result<T, Invalid>,
     ) -> Result<T, Problem> {
         self.optional(name, parse)?.ok_or_else(|| missing_member(name.to_owned()))
+    }
+
+    /// A member that is a list of strings, each as its domain type; each once, in their order.
+    pub fn optional_set<T: Ord>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, Invalid>,
+    ) -> Result<Option<Vec<T>>, Problem> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        let texts: Vec<String> = serde_json::from_str(raw)
+            .map_err(|_| Problem::argument(name, format!("{name} must be a list of strings")))?;
+        if texts.is_empty() || texts.len() > Self::SET_MAX {
+            return Err(Problem::argument(name, format!("{name} must have 1 to {} entries", Self::SET_MAX)));
+        }
+        let parsed: Result<BTreeSet<T>, Invalid> = texts.iter().map(|text| parse(text)).collect();
+        parsed.map(|set| Some(set.into_iter().collect())).map_err(|invalid| Problem::from(invalid).at(name))
     }
 
     /// A member that is a map from strings to strings, as its domain type.

@@ -4,7 +4,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::texts::{EntityId, Label, Millis, Name, TimestampText};
+use super::texts::{EntityId, KeyIdText, Label, Millis, Name, TimestampText};
 use crate::domain::{Author, Limit};
 
 /// A parameter that an operation takes.
@@ -32,7 +32,8 @@ impl Parameter {
 }
 
 /// What variable segments of a path may be, by their names in its template.
-pub const PATH: [Parameter; 5] = [
+pub const PATH: [Parameter; 6] = [
+    Parameter::new("key_id", "The public part of the key.", KeyIdText::schema).with_example("4k7p2m9x0qzr"),
     Parameter::new("entity_type", "The kind of the entity.", Name::schema).with_example("user"),
     Parameter::new("feature", "The feature's name.", Name::schema).with_example("story_presented"),
     Parameter::new("name", "The feature's name.", Name::schema).with_example("story_presented"),
@@ -86,6 +87,25 @@ pub const TEXT: Parameter = Parameter {
     )
     .with_example("story")
 };
+
+pub const AUDIT_BY: Parameter =
+    Parameter::new("by", "Only changes by, or on behalf of, whoever goes by this name.", not_empty)
+        .with_example("key:feed");
+pub const AUDIT_TARGET: Parameter = Parameter::new(
+    "target",
+    "Only changes of this: a feature, as `user.story_presented`, or a key, as `key:feed`.",
+    not_empty,
+)
+.with_example("user.story_presented");
+pub const AUDIT_ACTION: Parameter =
+    Parameter::new("action", "Only changes of this kind.", not_empty).with_example("create_key");
+pub const SINCE: Parameter = Parameter::new(
+    "since",
+    "Inclusive: RFC 3339, or nanoseconds since the Unix epoch; by the clock of the server that made a change.",
+    TimestampText::schema,
+)
+.with_example("2024-08-29T16:44:05.43Z");
+pub const UNTIL: Parameter = Parameter { name: "until", ..SINCE };
 
 pub const REQUEST_ID: Parameter = Parameter::new(
     "X-Request-Id",

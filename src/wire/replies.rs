@@ -140,8 +140,13 @@ pub struct HistoryPage {
 pub struct Change {
     #[schema(value_type = texts::Timestamp, inline)]
     pub at: String,
-    /// The `Liststore-User` of the request, or `anonymous`.
+    /// `key:` and the name of the API key, `local`, or, of an open server, the `Liststore-User` of the
+    /// request or `anonymous`.
     pub by: String,
+    /// For whom, as the `Liststore-User` of a request with an API key said; nobody checked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub on_behalf_of: Option<String>,
     #[schema(value_type = Action)]
     pub action: String,
     /// The version that was created, changed or deleted.

@@ -17,6 +17,10 @@ pub(super) fn serialize_some<T: Display, S: Serializer>(value: &Option<T>, seria
     }
 }
 
+pub(super) fn serialize_all<T: Display, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
+}
+
 pub(super) fn value_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ValueType, D::Error> {
     ValueType::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }

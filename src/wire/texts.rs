@@ -75,6 +75,12 @@ texts! {
     Label => (0, 64), LABEL, "0 to 64 characters of A-Z a-z 0-9 _ . / : -, not \".\" or \"..\"; empty is the default version.", "v2";
     /// An entity.
     EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
+    /// The public part of an API key.
+    KeyIdText => (12, 12), "^[0-9a-z]{12}$", "12 characters of 0-9 a-z.", "4k7p2m9x0qzr";
+    /// What an API key is called.
+    KeyName => (1, 64), r"^[A-Za-z0-9_.\-]+$", "1 to 64 characters of A-Z a-z 0-9 _ . -.", "feed";
+    /// Features that a key is limited to.
+    Scope => (1, 258), r"^[A-Za-z0-9_.*/\-]+$", "*, or an entity type and a feature, such as user.*, customer.purchase or user.story_*; with a slash between them where a name has a dot.", "user.*";
     /// A time to live.
     Ttl => (2, domain::Ttl::CHARS_MAX), TTL, "From 1s to 7300d; on output normalised, the largest unit first.", "30d";
     /// A moment, as it may be sent in a text.

@@ -6,9 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use liststore::access::token::Secret;
 use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError, StoredCatalogOptions};
-use liststore::domain::{Author, EntityType, FeatureId, FeatureName, Limit, Revision, Ttl, ValueType};
+use liststore::domain::{
+    Author, EntityType, FeatureId, FeatureName, KeyId, KeyName, Limit, Revision, Role, Scope, Timestamp, Ttl, ValueType,
+};
 use liststore::metadata::change::Transition;
+use liststore::metadata::keys::change::KeyTransition;
+use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange};
 use liststore::metadata::local::{Journal, LocalStore, State};
 use liststore::metadata::memory::MemoryJournal;
 use liststore::metadata::snapshot_file::SnapshotFile;
@@ -239,7 +244,25 @@ impl Journal for DoubtfulJournal {
             revision: self.state.revision,
             features: self.state.features.clone(),
             generations: self.state.generations.clone(),
+            keys: self.state.keys.clone(),
         }))
+    }
+
+    fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
+        self.kept.append_key(transition)
+    }
+
+    fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
+        self.kept.note_uses(uses)
+    }
+
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError> {
+        self.kept.audit(filter, before, page_size)
     }
 
     fn history(
@@ -338,6 +361,17 @@ async fn started_kept(store: &Arc<SharedStore>, dir: &Path, age_max: Duration) -
     MetadataHandle::start(Arc::clone(store) as Arc<_>, clock, kept_in(dir, age_max)).await.unwrap()
 }
 
+fn creation(secret: &Secret) -> KeyChange {
+    KeyChange::Create {
+        id: secret.id,
+        hash: secret.hash(),
+        name: KeyName::new("feed").unwrap(),
+        roles: vec![Role::Reader],
+        scopes: vec![Scope::all()],
+        expires_at: None,
+    }
+}
+
 /// Its lists once answered 503 until the store was back.
 #[actix::test]
 async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
@@ -348,7 +382,14 @@ async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
     until("the catalog is loaded", || first.catalog().snapshot().is_some()).await;
     first.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await.unwrap();
     let file = SnapshotFile::new(dir.path(), "this test".to_owned());
-    until("it is kept", || file.read().is_ok_and(|kept| kept.version("user", "seen", "").is_ok())).await;
+    let secret = Secret::generate().unwrap();
+    first.change_key(creation(&secret), Author::anonymous()).await.unwrap();
+    let is_kept = || {
+        file.read().is_ok_and(|(catalog, keys)| {
+            catalog.version("user", "seen", "").is_ok() && keys.keys.iter().any(|key| key.id == secret.id)
+        })
+    };
+    until("it is kept", is_kept).await;
     first.stop(Duration::from_secs(5)).await;
 
     store.create_elsewhere(new_feature("later")).await;

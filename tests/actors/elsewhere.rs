@@ -6,12 +6,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use liststore::domain::{Author, Feature, FeatureId, Limit, Revision, Timestamp};
+use liststore::domain::{ApiKey, Author, Feature, FeatureId, KeyId, Limit, Revision, Timestamp};
+use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
-    Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, MetadataError,
-    MetadataStore, NewFeature, News, Page,
+    AccessStore, Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry,
+    MetadataError, MetadataStore, NewFeature, News, Page,
 };
 use tokio::sync::{Mutex as Turns, Notify, watch};
 
@@ -107,6 +108,30 @@ impl SharedStore {
             return Err(MetadataError::Unavailable { reason: "unreadable".into(), outcome_unknown: false });
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl AccessStore for SharedStore {
+    async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
+        self.inner.keys(known).await
+    }
+
+    async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
+        self.inner.change_key(change, context).await
+    }
+
+    async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
+        self.inner.note_uses(uses).await
+    }
+
+    async fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError> {
+        self.inner.audit(filter, before, page_size).await
     }
 }
 

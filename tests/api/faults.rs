@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use liststore::app::Stores;
-use liststore::domain::{Feature, FeatureId, Limit, ListKey, NewItem, Revision, SystemClock};
+use liststore::domain::{ApiKey, Feature, FeatureId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{Done, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
+use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
-    Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page,
+    AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, MetadataError,
+    MetadataStore, Page,
 };
 use prometheus::Registry;
 use tokio::sync::watch;
@@ -144,6 +146,34 @@ impl ItemSession for FaultySession {
 struct FaultyMetadata {
     faults: Arc<Faults>,
     inner: Box<dyn MetadataStore>,
+}
+
+#[async_trait]
+impl AccessStore for FaultyMetadata {
+    async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.keys(known).await
+    }
+
+    async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.change_key(change, context).await
+    }
+
+    async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.note_uses(uses).await
+    }
+
+    async fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.audit(filter, before, page_size).await
+    }
 }
 
 #[async_trait]

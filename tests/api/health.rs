@@ -17,7 +17,7 @@ async fn a_server_that_can_do_its_work_says_so() {
     assert_eq!(api.get("/livez").await.expect(200)["status"], "pass");
     let expected = json!({
         "status": "pass",
-        "checks": {"item_store": "pass", "catalog": "pass", "metadata_store": "pass", "accepting": "pass"},
+        "checks": {"item_store": "pass", "catalog": "pass", "metadata_store": "pass", "access": "pass", "accepting": "pass"},
     });
     assert_eq!(api.get("/readyz").await.expect(200), expected);
 }

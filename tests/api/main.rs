@@ -3,6 +3,7 @@
 //! Every answer that any of these tests sees is held to the OpenAPI document (see `contract`).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod access;
 mod adds;
 mod bodies;
 mod browsers;

@@ -10,6 +10,7 @@ mod connections;
 mod data_dir;
 mod import;
 mod import_faults;
+mod keys;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../support/postgres.rs"]
 mod postgres;

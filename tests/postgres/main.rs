@@ -4,6 +4,7 @@
 
 mod failover;
 mod inconsistency;
+mod keys;
 mod outage;
 mod poolers;
 mod schema;

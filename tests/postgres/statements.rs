@@ -42,8 +42,9 @@ async fn what_the_build_knows_of_each_query_is_what_postgres_says() {
 /// A file that no Rust names would be checked by nobody.
 #[test]
 fn every_query_file_is_used() {
-    let code = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/metadata/postgres/queries.rs"))
-        .unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/metadata/postgres");
+    let code =
+        ["queries.rs", "key_queries.rs"].map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).concat();
     for file in texts("metadata_sql/queries", "sql").into_keys() {
         assert!(code.contains(&format!("\"metadata_sql/queries/{file}\"")), "{file} is not used");
     }

@@ -9,23 +9,25 @@ mod sources;
 use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
-/// {actors, backup} → {items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 18] = [
+/// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
-    ("actors", &["items", "metadata", "domain"]),
+    ("access", &["domain"]),
+    ("actors", &["access", "items", "metadata", "domain"]),
     ("backup", &["data_dir", "items", "metadata", "domain"]),
     ("data_dir", &["items", "metadata", "domain"]),
     ("admin_socket", &[]),
     ("telemetry", &["domain"]),
     ("wire", &["domain"]),
-    ("service", &["actors", "backup", "items", "metadata", "wire", "domain"]),
-    ("api", &["service", "actors", "backup", "items", "metadata", "wire", "domain", "telemetry"]),
+    ("service", &["access", "actors", "backup", "items", "metadata", "wire", "domain"]),
+    ("api", &["service", "access", "actors", "backup", "items", "metadata", "wire", "domain", "telemetry"]),
     ("config", &["domain", "metadata", "telemetry"]),
     (
         "app",
         &[
+            "access",
             "admin_socket",
             "api",
             "service",
@@ -39,12 +41,13 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "telemetry",
         ],
     ),
-    ("client", &["admin_socket", "service", "wire", "domain"]),
+    ("client", &["access", "admin_socket", "service", "wire", "domain"]),
     ("import", &["client", "service", "wire", "domain"]),
     ("loadgen", &["client", "service", "wire", "domain"]),
     (
         "cli",
         &[
+            "access",
             "admin_socket",
             "app",
             "client",

@@ -11,7 +11,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::call::{Call, HandlerResult};
 use super::problem::{self, ErrorCode};
-use crate::service::{Content, Descriptor, Group, OPERATIONS, Segment, queries};
+use crate::service::{Content, Descriptor, Group, OPERATIONS, Permission, Segment, queries};
 use crate::wire::parameters::{self, Parameter};
 use crate::wire::{ProblemBody, Type};
 
@@ -44,7 +44,12 @@ fn document() -> Value {
         },
         "tags": tags,
         "paths": paths,
-        "components": {"schemas": schemas.0},
+        "components": {"schemas": schemas.0, "securitySchemes": {API_KEY: {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "ls_<id>_<secret>",
+            "description": "An API key, as `liststore key create` shows it. Servers that are open need none.",
+        }}},
     })
 }
 
@@ -89,6 +94,9 @@ fn describe(operation: &Descriptor, schemas: &mut Schemas) -> Value {
     let parameters = describe_parameters(operation);
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
+    }
+    if operation.permission != Permission::Open {
+        described["security"] = json!([{API_KEY: []}]);
     }
     if let Some(body) = &operation.request {
         let content = json!({"application/json": {"schema": schemas.reference(body)}});
@@ -154,6 +162,7 @@ fn responses(operation: &Descriptor, schemas: &mut Schemas) -> Map<String, Value
     responses
 }
 
+const API_KEY: &str = "api_key";
 const RETRY_AFTER: &str = "Retry-After";
 
 /// The answer of some codes that share a status, with an example of each.
@@ -168,6 +177,9 @@ fn error_response(codes: &[ErrorCode], schemas: &mut Schemas) -> Value {
     let mut headers = json!({"X-Request-Id": header("string", "The request's id.")});
     if codes.iter().any(|code| code.row().retry_after_secs.is_some()) {
         headers[RETRY_AFTER] = header("integer", "Seconds to wait before the request is sent again.");
+    }
+    if codes.contains(&ErrorCode::Unauthenticated) {
+        headers["WWW-Authenticate"] = header("string", "Bearer: what to send.");
     }
     let schema = schemas.reference(&Type::of::<ProblemBody>());
     let content = json!({problem::CONTENT_TYPE: {"schema": schema, "examples": examples}});

@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 
 pub(super) mod translate;
 
@@ -10,6 +10,9 @@ pub use crate::wire::{ErrorCode, Problem};
 
 /// The media type of RFC 9457, section 6.1.
 pub const CONTENT_TYPE: &str = "application/problem+json";
+
+/// What a 401 asks for (RFC 6750, section 3).
+pub const CHALLENGE: &str = "Bearer realm=\"liststore\"";
 
 impl Problem {
     pub fn status(&self) -> StatusCode {
@@ -21,6 +24,9 @@ impl Problem {
         response.content_type(CONTENT_TYPE);
         if let Some(secs) = self.code.row().retry_after_secs {
             response.insert_header((RETRY_AFTER, secs.to_string()));
+        }
+        if self.code == ErrorCode::Unauthenticated {
+            response.insert_header((WWW_AUTHENTICATE, CHALLENGE));
         }
         if let Some(allow) = &self.allow {
             response.insert_header((ALLOW, allow.as_str()));

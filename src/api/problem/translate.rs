@@ -1,6 +1,7 @@
 //! The one place where errors of the inner layers become problems.
 
 use super::{ErrorCode, Problem};
+use crate::access::Denied;
 use crate::actors::ListError;
 use crate::backup::BackupError;
 use crate::items::StoreError;
@@ -17,8 +18,21 @@ impl From<ServiceError> for Problem {
             ServiceError::CatalogUnavailable { .. } => Self::new(ErrorCode::MetadataUnavailable, error.to_string()),
             ServiceError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
             ServiceError::Backup(error) => error.into(),
+            ServiceError::Denied(error) => error.into(),
+            ServiceError::NoRandomness(error) => Self::internal(error.to_string()),
             ServiceError::Damaged(what) => Self::internal(what),
         }
+    }
+}
+
+/// A refusal tells the caller's own key and what it lacks, and nothing of what is stored.
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        let code = match denied {
+            Denied::LocalOnly => ErrorCode::LocalOnly,
+            Denied::NoRole { .. } | Denied::OutOfScope { .. } => ErrorCode::PermissionDenied,
+        };
+        Self::new(code, denied.to_string())
     }
 }
 
@@ -74,6 +88,11 @@ impl From<MetadataError> for Problem {
             MetadataError::VersionNotFound(..) => Self::new(ErrorCode::VersionNotFound, text),
             MetadataError::DefaultVersion => Self::new(ErrorCode::DefaultVersion, text),
             MetadataError::EtagMismatch => Self::new(ErrorCode::EtagMismatch, text),
+            MetadataError::KeyNotFound(_) => Self::new(ErrorCode::KeyNotFound, text),
+            MetadataError::KeyExists(_) => Self::new(ErrorCode::KeyExists, text),
+            MetadataError::KeyRevoked(_) => Self::new(ErrorCode::KeyRevoked, text),
+            MetadataError::KeyExpired(_) => Self::new(ErrorCode::KeyExpired, text).at("expires"),
+            MetadataError::TooManyKeys => Self::new(ErrorCode::TooManyKeys, text),
             MetadataError::Unavailable { reason, .. } => {
                 Self::new(ErrorCode::MetadataUnavailable, text).because(reason)
             }

@@ -144,7 +144,7 @@ impl Arguments {
         Ok(Options {
             target: match &self.redis {
                 Some(address) => TargetUrl::Redis(address.clone()),
-                None => TargetUrl::Server(self.server.url.clone()),
+                None => TargetUrl::Server(self.server.url()?),
             },
             load: self.load,
             entity_type: self.entity_type.clone(),

@@ -4,12 +4,14 @@ use std::io;
 use std::path::Path;
 
 use redb::{
-    Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Value, WriteTransaction,
+    Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value,
+    WriteTransaction,
 };
 
-use super::journal::{FEATURES, GENERATIONS, HISTORY, META, mistrusting, read_state, store_of};
+use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
-use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, records};
+use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
+use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
 use crate::domain::StoreId;
 use crate::metadata::MetadataError;
 use crate::metadata::local::{Snapshot, State};
@@ -32,6 +34,11 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
     copy_table(from, &to, FEATURES)?;
     copy_table(from, &to, GENERATIONS)?;
     copy_table(from, &to, HISTORY)?;
+    if from.list_tables()?.any(|table| table.name() == keys::KEYS.name()) {
+        copy_table(from, &to, keys::KEYS)?;
+        copy_table(from, &to, keys::USES)?;
+        copy_table(from, &to, keys::KEY_HISTORY)?;
+    }
     Ok(to.commit()?)
 }
 
@@ -101,5 +108,5 @@ fn read_all_changes(database: &Database) -> Result<u64, JournalError> {
         records::read_entry(key, revision, record.value()).map_err(JournalError::Inconsistent)?;
         changes += 1;
     }
-    Ok(changes)
+    Ok(changes + keys::read_all_changes(&database.begin_read()?)?)
 }

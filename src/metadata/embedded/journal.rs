@@ -5,26 +5,22 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
 
-use super::{JournalError, Opener, records};
-use crate::domain::{Belonging, FeatureId, Limit, Revision, StoreId};
+use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
+use super::{JournalError, Opener, keys, records};
+use crate::domain::{Belonging, FeatureId, KeyId, Limit, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
+use crate::metadata::keys::change::KeyTransition;
+use crate::metadata::keys::{AuditEntry, AuditFilter, record};
 use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
 
-/// The version of the tables and records below.
+/// The version of the tables and records below; [`keys`] have one of their own.
 pub(super) const FORMAT: u64 = 1;
 
-/// `format`, `revision`, and the two halves of the store's ID.
-pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+/// The two halves of the store's ID, in [`META`].
 const STORE_HALVES: [&str; 2] = ["store_high", "store_low"];
-/// Present features by [`records::feature_key`].
-pub(super) const FEATURES: TableDefinition<&str, &[u8]> = TableDefinition::new("features");
-/// The last generation of every version that ever was, by [`records::version_key`].
-pub(super) const GENERATIONS: TableDefinition<&str, u64> = TableDefinition::new("generations");
-/// Every change, by [`records::feature_key`] and revision.
-pub(super) const HISTORY: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("history");
 
 /// A [`Journal`] in a redb file.
 pub struct RedbJournal {
@@ -52,22 +48,59 @@ impl RedbJournal {
     fn database(&self) -> Result<&Database, MetadataError> {
         self.database.as_ref().ok_or_else(|| unavailable(false))
     }
-}
 
-impl Journal for RedbJournal {
-    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
-        let feature = transition.after.as_ref().map(records::write_feature).transpose()?;
-        let entry = records::write_entry(&transition.entry)?;
-        let failure = match write(self.database()?, transition, feature.as_deref(), &entry) {
-            Ok(()) => return Ok(()),
-            Err(failure) => failure,
-        };
+    /// Lets go of a database that a change has failed in.
+    fn conclude(&mut self, written: Result<(), Failure>) -> Result<(), MetadataError> {
+        let Err(failure) = written else { return Ok(()) };
         tracing::error!(
             error = %failure.error,
             "the metadata file failed; changes are refused until it can be opened again"
         );
         self.database = None;
         Err(unavailable(failure.outcome_unknown))
+    }
+}
+
+/// What reading failed with, in the contract's words.
+fn unreadable(what: &'static str) -> impl FnOnce(JournalError) -> MetadataError {
+    move |error| match error {
+        JournalError::Inconsistent(error) => error,
+        error => {
+            tracing::error!(?error, "{what} cannot be read");
+            unavailable(false)
+        }
+    }
+}
+
+impl Journal for RedbJournal {
+    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
+        let feature = transition.after.as_ref().map(records::write_feature).transpose()?;
+        let entry = records::write_entry(&transition.entry)?;
+        let written = write(self.database()?, transition, feature.as_deref(), &entry);
+        self.conclude(written)
+    }
+
+    fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
+        let reason = "a key has no JSON form";
+        let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
+        let key = record::write(&transition.key).map_err(failed)?;
+        let entry = record::write_entry(&transition.entry).map_err(failed)?;
+        let written = keys::write(self.database()?, transition, &(key, entry));
+        self.conclude(written)
+    }
+
+    fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
+        let written = keys::write_uses(self.database()?, uses);
+        self.conclude(written)
+    }
+
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError> {
+        keys::read_audit(self.database()?, filter, before, page_size).map_err(unreadable("the audit trail"))
     }
 
     fn mend(&mut self) -> Result<Option<State>, MetadataError> {
@@ -101,30 +134,12 @@ impl Journal for RedbJournal {
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
         let key = records::feature_key(id);
-        read_history(self.database()?, &key, before, page_size).map_err(|error| match error {
-            JournalError::Inconsistent(error) => error,
-            error => {
-                tracing::error!(?error, "the history cannot be read");
-                unavailable(false)
-            }
-        })
+        read_history(self.database()?, &key, before, page_size).map_err(unreadable("the history"))
     }
 }
 
 fn unavailable(outcome_unknown: bool) -> MetadataError {
     MetadataError::Unavailable { reason: "the metadata file cannot be read or written".to_owned(), outcome_unknown }
-}
-
-/// A transaction that failed, and whether it may have become durable all the same.
-struct Failure {
-    error: redb::Error,
-    outcome_unknown: bool,
-}
-
-impl<E: Into<redb::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self { error: error.into(), outcome_unknown: false }
-    }
 }
 
 fn write(
@@ -193,6 +208,7 @@ pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {
             records::read_generation(key.value(), generation.value()).map_err(JournalError::Inconsistent)?;
         state.generations.insert(version, generation);
     }
+    state.keys = keys::read(&transaction)?.into_iter().map(|key| (key.id, key)).collect();
     Ok(state)
 }
 
@@ -233,8 +249,8 @@ pub(super) fn prepare(database: &Database) -> Result<(), JournalError> {
     }
     let format = transaction.open_table(META)?.get("format")?.map(|format| format.value());
     match format {
-        Some(FORMAT) => Ok(()),
-        Some(newer) if newer > FORMAT => Err(JournalError::Newer(newer)),
+        Some(FORMAT | keys::FORMAT_WITH_KEYS) => Ok(()),
+        Some(newer) if newer > keys::FORMAT_WITH_KEYS => Err(JournalError::Newer(newer)),
         _ => Err(JournalError::Foreign),
     }
 }

@@ -5,8 +5,10 @@
 
 mod backup;
 mod journal;
+mod keys;
 mod overlay;
 mod records;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -36,7 +38,7 @@ pub enum OpenError {
     #[error(
         "{} was written by a newer liststore (format {found}, this one knows {}): start that one",
         path.display(),
-        journal::FORMAT
+        keys::FORMAT_WITH_KEYS
     )]
     Newer { path: PathBuf, found: u64 },
     #[error("{} is not a metadata file of liststore: move it away, or choose another data directory", path.display())]

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels,
-    Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, Owner,
+    Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
+use crate::metadata::keys::record::{Broken, author};
 use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
 
 /// Parts of a key are joined by NUL, which no name or label can hold.
@@ -104,10 +105,15 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
     })
 }
 
+/// The feature that a key of a table names.
+pub fn read_feature_id(table: &'static str, key: &str) -> Result<FeatureId, MetadataError> {
+    let (entity_type, name) = key.split_once(SEPARATOR).unzip();
+    Source { table, key }.feature_id(entity_type, name)
+}
+
 pub fn read_feature(key: &str, record: &[u8]) -> Result<Feature, MetadataError> {
     let source = Source { table: "features", key };
-    let (entity_type, name) = key.split_once(SEPARATOR).unzip();
-    let id = source.feature_id(entity_type, name)?;
+    let id = read_feature_id(source.table, key)?;
     let record: FeatureRecord = source.json(record)?;
     let versions = record.versions.into_iter().map(|v| read_version(source, v)).collect::<Result<Vec<_>, _>>()?;
     let ordered = versions.is_sorted_by(|a, b| a.version < b.version);
@@ -161,6 +167,8 @@ struct HistoryRecord {
     format: u32,
     at_nanos: u64,
     by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_behalf_of: Option<String>,
     action: Action,
     version: Option<String>,
     before: Option<serde_json::Value>,
@@ -172,6 +180,7 @@ pub fn write_entry(entry: &HistoryEntry) -> Result<Vec<u8>, MetadataError> {
         format: audit::FORMAT,
         at_nanos: entry.at.as_nanos(),
         by: entry.by.as_str().to_owned(),
+        on_behalf_of: entry.by.behalf().map(str::to_owned),
         action: entry.action,
         version: entry.version.as_ref().map(|version| version.as_str().to_owned()),
         before: entry.before.clone(),
@@ -188,7 +197,7 @@ pub fn read_entry(key: &str, revision: u64, record: &[u8]) -> Result<HistoryEntr
     Ok(HistoryEntry {
         revision: Revision(revision),
         at: source.parsed("at_nanos", Timestamp::from_nanos(record.at_nanos))?,
-        by: source.parsed("by", Author::new(record.by))?,
+        by: author(record.by, record.on_behalf_of).map_err(|Broken(column)| broken(source.table, column, key))?,
         action: record.action,
         version: record.version.map(|version| source.parsed("version", VersionLabel::new(&version))).transpose()?,
         before: record.before,

@@ -85,10 +85,10 @@ fn foreign_and_newer_files_are_refused_and_left_alone() {
     drop(open(dir.path()).unwrap());
     let ours = Database::create(&file).unwrap();
     let transaction = ours.begin_write().unwrap();
-    transaction.open_table(TableDefinition::<&str, u64>::new("meta")).unwrap().insert("format", 2).unwrap();
+    transaction.open_table(TableDefinition::<&str, u64>::new("meta")).unwrap().insert("format", 3).unwrap();
     transaction.commit().unwrap();
     drop(ours);
-    assert!(refusal(dir.path()).contains("newer liststore (format 2, this one knows 1)"), "{}", refusal(dir.path()));
+    assert!(refusal(dir.path()).contains("newer liststore (format 3, this one knows 2)"), "{}", refusal(dir.path()));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 //! | `connections` | the bounded set of connections, and the end of those that hang |
 //! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
+//! | `keys`, `key_queries`, `key_rows` | the same for API keys, and the audit trail of everything |
 //! | `unnamed` | statements that leave nothing behind in a pooler's session |
 //! | `transaction` | one change in one transaction |
 //! | `listener` | hearing of other servers' changes |
@@ -19,6 +20,9 @@ mod connections;
 mod entered;
 mod error;
 mod hosts;
+mod key_queries;
+mod key_rows;
+mod keys;
 mod listener;
 pub mod migrate;
 mod options;
@@ -241,6 +245,7 @@ async fn read_changes(connection: &mut PgConnection, since: Revision) -> Result<
     let (ids, count) = queries::changes(&mut snapshot, since, CHANGES_MAX as i64).await?;
     // Every revision has one entry. If some are missing, or the revision went back since another
     // state was restored, then the history does not lead from there to here.
+    let count = count + key_queries::key_changes(&mut snapshot, since).await?;
     let complete = revision.0.checked_sub(since.0) == Some(count) && ids.len() < CHANGES_MAX;
     let present = if complete { queries::changed_features(&mut snapshot, since).await? } else { Vec::new() };
     snapshot.commit().await?;

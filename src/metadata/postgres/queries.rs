@@ -188,7 +188,8 @@ pub(super) async fn add_history(
         rows::number(entry.revision.0),
         rows::nanos(entry.at)?,
         entry.by.as_str(),
-        rows::action_name(entry.action),
+        entry.by.behalf(),
+        entry.action.as_str(),
         id.entity_type.as_str(),
         id.name.as_str(),
         entry.version.as_ref().map(VersionLabel::as_str),
@@ -264,11 +265,11 @@ pub(super) async fn migrations(connection: &mut Connection) -> Result<Vec<(i64, 
 }
 
 /// One more than a page holds, to see whether more follows.
-fn one_more(page_size: Limit) -> i64 {
+pub(super) fn one_more(page_size: Limit) -> i64 {
     i64::try_from(page_size.get()).unwrap_or(i64::MAX - 1) + 1
 }
 
-fn page<T>(mut entries: Vec<T>, page_size: Limit) -> Page<T> {
+pub(super) fn page<T>(mut entries: Vec<T>, page_size: Limit) -> Page<T> {
     let more = entries.len() > page_size.get();
     entries.truncate(page_size.get());
     Page { entries, more }

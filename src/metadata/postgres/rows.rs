@@ -5,9 +5,10 @@
 use serde_json::Value as Json;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels,
-    Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, Owner,
+    Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
+use crate::metadata::keys::record::author;
 use crate::metadata::{Action, HistoryEntry, MetadataError};
 
 const FEATURE: &str = "list_feature";
@@ -43,6 +44,7 @@ pub(super) struct HistoryRow {
     pub revision: i64,
     pub changed_at_ns: i64,
     pub changed_by: String,
+    pub on_behalf_of: Option<String>,
     pub action: String,
     pub version: Option<String>,
     pub before: Option<Json>,
@@ -50,37 +52,37 @@ pub(super) struct HistoryRow {
 }
 
 /// Where a value stands, for the error if it makes no sense.
-struct RowName<'a> {
-    table: &'static str,
-    key: &'a dyn Fn() -> String,
+pub(super) struct RowName<'a> {
+    pub table: &'static str,
+    pub key: &'a (dyn Fn() -> String + 'a),
 }
 
 impl RowName<'_> {
-    fn broken(&self, column: &'static str) -> MetadataError {
+    pub(super) fn broken(&self, column: &'static str) -> MetadataError {
         MetadataError::DatabaseInconsistency { table: self.table, column, key: (self.key)() }
     }
 
-    fn valid<T>(&self, column: &'static str, value: Result<T, Invalid>) -> Result<T, MetadataError> {
+    pub(super) fn valid<T>(&self, column: &'static str, value: Result<T, Invalid>) -> Result<T, MetadataError> {
         value.map_err(|_| self.broken(column))
     }
 
-    fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, MetadataError> {
+    pub(super) fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, MetadataError> {
         value.ok_or_else(|| self.broken(column))
     }
 
-    fn unsigned(&self, column: &'static str, number: i64) -> Result<u64, MetadataError> {
+    pub(super) fn unsigned(&self, column: &'static str, number: i64) -> Result<u64, MetadataError> {
         u64::try_from(number).map_err(|_| self.broken(column))
     }
 
-    fn timestamp(&self, column: &'static str, nanos: i64) -> Result<Timestamp, MetadataError> {
+    pub(super) fn timestamp(&self, column: &'static str, nanos: i64) -> Result<Timestamp, MetadataError> {
         self.valid(column, Timestamp::from_nanos(self.unsigned(column, nanos)?))
     }
 
-    fn revision(&self, column: &'static str, number: i64) -> Result<Revision, MetadataError> {
+    pub(super) fn revision(&self, column: &'static str, number: i64) -> Result<Revision, MetadataError> {
         self.unsigned(column, number).map(Revision)
     }
 
-    fn ttl(&self, column: &'static str, secs: i32) -> Result<Ttl, MetadataError> {
+    pub(super) fn ttl(&self, column: &'static str, secs: i32) -> Result<Ttl, MetadataError> {
         self.valid(column, Ttl::from_secs(self.unsigned(column, i64::from(secs))?))
     }
 }
@@ -170,7 +172,7 @@ pub(super) fn history_entry(row: HistoryRow) -> Result<HistoryEntry, MetadataErr
     Ok(HistoryEntry {
         revision: at.revision("revision", row.revision)?,
         at: at.timestamp("changed_at_ns", row.changed_at_ns)?,
-        by: at.valid("changed_by", Author::new(row.changed_by))?,
+        by: author(row.changed_by, row.on_behalf_of).map_err(|_| at.broken("changed_by"))?,
         action: action_named(&row.action).ok_or_else(|| at.broken("action"))?,
         version: row.version.map(|label| at.valid("version", VersionLabel::new(&label))).transpose()?,
         before: row.before,
@@ -178,21 +180,17 @@ pub(super) fn history_entry(row: HistoryRow) -> Result<HistoryEntry, MetadataErr
     })
 }
 
-const ACTIONS: [(Action, &str); 6] = [
-    (Action::CreateFeature, "create_feature"),
-    (Action::UpdateFeature, "update_feature"),
-    (Action::DeleteFeature, "delete_feature"),
-    (Action::CreateVersion, "create_version"),
-    (Action::UpdateVersion, "update_version"),
-    (Action::DeleteVersion, "delete_version"),
+const ACTIONS: [Action; 6] = [
+    Action::CreateFeature,
+    Action::UpdateFeature,
+    Action::DeleteFeature,
+    Action::CreateVersion,
+    Action::UpdateVersion,
+    Action::DeleteVersion,
 ];
 
 fn action_named(text: &str) -> Option<Action> {
-    ACTIONS.iter().find(|(_, name)| *name == text).map(|(action, _)| *action)
-}
-
-pub(super) fn action_name(action: Action) -> &'static str {
-    ACTIONS.iter().find(|(known, _)| *known == action).map_or("", |(_, name)| name)
+    ACTIONS.into_iter().find(|action| action.as_str() == text)
 }
 
 /// Nanoseconds as the tables hold them: up to 2^63 - 1, which is in the year 2262.

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use prometheus::IntCounter;
 use sqlx::{Connection, PgConnection};
 
@@ -40,6 +41,21 @@ pub(super) struct Outcome {
 /// Decides what is to be done. May be asked again, when the change collided with another.
 pub(super) type Decide<'a> = dyn Fn(&Present) -> Result<Option<Transition>, MetadataError> + Send + Sync + 'a;
 
+/// What one transaction did.
+pub(super) struct Worked<T> {
+    pub outcome: T,
+    /// Whether there is anything to commit.
+    pub changed: bool,
+}
+
+/// What is done in one transaction. May be asked again, when it collided with another.
+#[async_trait]
+pub(super) trait Work: Send + Sync {
+    type Outcome: Send;
+
+    async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<Self::Outcome>, Failure>;
+}
+
 /// Makes a change to a feature, or to all servers' eyes nothing at all. `created` is the version
 /// whose last generation the decision needs.
 pub(super) async fn change(
@@ -49,13 +65,22 @@ pub(super) async fn change(
     created: Option<&VersionLabel>,
     decide: &Decide<'_>,
 ) -> Result<Outcome, MetadataError> {
+    carry_out(connections, collisions, &FeatureWork { id, created, decide }).await
+}
+
+/// Does work in a transaction, wholly or to all servers' eyes not at all.
+pub(super) async fn carry_out<W: Work>(
+    connections: &Connections,
+    collisions: &IntCounter,
+    work: &W,
+) -> Result<W::Outcome, MetadataError> {
     let committing = AtomicBool::new(false);
     let attempts = async {
         let mut left = ATTEMPTS_MAX;
         loop {
             left -= 1;
             let mut lease = connections.lease().await?;
-            match attempt(&mut lease, id, created, decide, &committing).await {
+            match attempt(&mut lease, work, &committing).await {
                 Ok(outcome) => {
                     lease.finished();
                     return Ok(outcome);
@@ -80,37 +105,53 @@ pub(super) async fn change(
 }
 
 /// Leaves no transaction open behind, unless the driver failed.
-async fn attempt(
+async fn attempt<W: Work>(
     connection: &mut PgConnection,
-    id: &FeatureId,
-    created: Option<&VersionLabel>,
-    decide: &Decide<'_>,
+    work: &W,
     committing: &AtomicBool,
-) -> Result<Outcome, Failure> {
+) -> Result<W::Outcome, Failure> {
     let mut transaction = connection.begin_with(BEGIN).await?;
-    let decided = match prepare(&mut transaction, id, created).await {
-        Ok(present) => decide(&present).map(|transition| (present.feature, transition)).map_err(Failure::Refused),
-        Err(failure) => Err(failure),
-    };
-    match decided {
-        Ok((before, Some(transition))) => {
-            write(&mut transaction, before.as_ref(), &transition).await?;
+    match work.carry_out(&mut transaction).await {
+        Ok(Worked { outcome, changed: true }) => {
             committing.store(true, Ordering::Relaxed);
             let committed = transaction.commit().await;
             if committed.as_ref().err().is_none_or(commit_was_undone) {
                 committing.store(false, Ordering::Relaxed);
             }
             committed?;
-            Ok(Outcome { before, transition: Some(transition) })
+            Ok(outcome)
         }
-        Ok((before, None)) => {
+        Ok(Worked { outcome, changed: false }) => {
             transaction.rollback().await?;
-            Ok(Outcome { before, transition: None })
+            Ok(outcome)
         }
         Err(failure) => {
             transaction.rollback().await?;
             Err(failure)
         }
+    }
+}
+
+/// A change of a definition.
+struct FeatureWork<'a> {
+    id: &'a FeatureId,
+    created: Option<&'a VersionLabel>,
+    decide: &'a Decide<'a>,
+}
+
+#[async_trait]
+impl Work for FeatureWork<'_> {
+    type Outcome = Outcome;
+
+    async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<Outcome>, Failure> {
+        let present = prepare(connection, self.id, self.created).await?;
+        let transition = (self.decide)(&present).map_err(Failure::Refused)?;
+        let before = present.feature;
+        if let Some(transition) = &transition {
+            write(connection, before.as_ref(), transition).await?;
+        }
+        let changed = transition.is_some();
+        Ok(Worked { outcome: Outcome { before, transition }, changed })
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a store that keeps its definitions has after it was closed and opened again.
 
 use liststore::domain::ValueType;
+use liststore::metadata::keys::{AuditFilter, KeyChange};
 use liststore::metadata::{Calls, NewFeature};
 
 use super::MetadataBackend;
+use super::keys::{at, creation, key_id, told};
 use super::sample::*;
 
 pub async fn a_reopened_store_has_everything(backend: &dyn MetadataBackend) {
@@ -60,4 +62,20 @@ pub async fn generations_outlive_a_reopening(backend: &dyn MetadataBackend) {
         store.delete_feature(&id, ANY, by("deleter")).await.unwrap();
         store.close().await;
     }
+}
+
+pub async fn keys_outlive_a_reopening(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    store.change_key(creation('a', "feed"), by("x")).await.unwrap();
+    store.change_key(creation('b', "other"), by("x")).await.unwrap();
+    store.change_key(KeyChange::Revoke { id: key_id('a') }, by("x")).await.unwrap();
+    store.note_uses(&[(key_id('b'), at(5))]).await.unwrap();
+    let (keys, trail) = (store.keys(None).await.unwrap().unwrap(), told(&store, &AuditFilter::default()).await);
+    store.close().await;
+    drop(store);
+    let store = backend.open().await;
+    let again = store.keys(None).await.unwrap().unwrap();
+    assert_eq!((again.revision, again.keys), (keys.revision, keys.keys));
+    assert_eq!(told(&store, &AuditFilter::default()).await, trail);
+    store.close().await;
 }

@@ -10,6 +10,7 @@ pub mod durability;
 pub mod features;
 pub mod generations;
 pub mod history;
+pub mod keys;
 pub mod listing;
 pub mod races;
 pub mod sample;
@@ -43,12 +44,19 @@ macro_rules! metadata_store_suite {
                 durability {
                     a_reopened_store_has_everything,
                     generations_outlive_a_reopening,
+                    keys_outlive_a_reopening,
                 }
             );
         }
     };
     (@every $attributes:tt $backend:expr) => {
         $crate::metadata::metadata_store_suite!(@cases $attributes $backend;
+            keys {
+                a_key_is_made_rotated_and_revoked,
+                names_and_changes_of_nothing_are_told,
+                uses_are_noted_and_never_go_back,
+                the_audit_trail_has_everything_in_one_order,
+            }
             features {
                 a_feature_is_what_it_was_created_from,
                 a_feature_that_exists_is_not_created_again,

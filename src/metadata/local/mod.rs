@@ -1,6 +1,6 @@
 //! Definitions on one machine: the present state in memory, every change in a [`Journal`] first.
 //!
-//! The memory store and the embedded store differ in their journal only.
+//! The memory store and the embedded store differ in their journal only. Keys are in `keys.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -10,15 +10,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::change::{self, Transition};
+use super::keys::change::KeyTransition;
+use super::keys::{AuditEntry, AuditFilter};
 use super::{
     Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page,
 };
-use crate::domain::{Feature, FeatureId, Generation, Limit, Revision, VersionLabel};
+use crate::domain::{ApiKey, Feature, FeatureId, Generation, KeyId, Limit, Revision, Timestamp, VersionLabel};
+
+mod keys;
 
 /// Where changes are kept. What it holds at the start is the store's first state.
 pub trait Journal: Send + 'static {
     /// Keeps a change, all of it or nothing, before anybody sees it.
     fn append(&mut self, transition: &Transition) -> Result<(), MetadataError>;
+
+    /// Keeps a change of a key, as [`Self::append`].
+    fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError>;
+
+    /// Keeps when keys were last used.
+    fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError>;
+
+    /// As [`AccessStore::audit`](super::AccessStore::audit).
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError>;
 
     /// Called before anything else is asked of the journal: one that has failed mends itself here,
     /// and then tells the state that it holds, since a change whose outcome was unknown may be in
@@ -48,13 +66,14 @@ pub trait Snapshot {
     fn write(&self, dir: &Path) -> Result<(), MetadataError>;
 }
 
-/// All definitions and generations, as of one revision.
+/// All definitions, generations and keys, as of one revision.
 #[derive(Debug, Default)]
 pub struct State {
     pub revision: Revision,
     pub features: BTreeMap<FeatureId, Feature>,
     /// The last generation of each (feature, version) that ever was.
     pub generations: HashMap<(FeatureId, VersionLabel), Generation>,
+    pub keys: BTreeMap<KeyId, ApiKey>,
 }
 
 impl State {

@@ -1,0 +1,34 @@
+-- A page of the audit trail of definitions and API keys, newest first, before the revision $1: of changes
+-- by or on behalf of $2, of what $3 names (entity_type.name, or key: and a name), of the action $4, from
+-- $5 to $6, each of these or null; at most $7 entries.
+SELECT
+    revision AS "revision!",
+    changed_at_ns AS "changed_at_ns!",
+    changed_by AS "changed_by!",
+    on_behalf_of AS "on_behalf_of?",
+    action AS "action!",
+    entity_type AS "entity_type?",
+    name AS "name!",
+    version AS "version?",
+    key_id AS "key_id?",
+    before AS "before?",
+    after AS "after?"
+FROM (
+    SELECT
+        revision, changed_at_ns, changed_by, on_behalf_of, action, entity_type, name, version,
+        NULL::text AS key_id, before, after
+    FROM list_feature_history
+    UNION ALL
+    SELECT
+        revision, changed_at_ns, changed_by, on_behalf_of, action, NULL, key_name, NULL,
+        key_id, before, after
+    FROM api_key_history
+) AS entry
+WHERE revision < $1
+    AND ($2::text IS NULL OR changed_by = $2 OR on_behalf_of = $2)
+    AND ($3::text IS NULL OR $3 = CASE WHEN key_id IS NULL THEN entity_type || '.' || name ELSE 'key:' || name END)
+    AND ($4::text IS NULL OR action = $4)
+    AND ($5::bigint IS NULL OR changed_at_ns >= $5)
+    AND ($6::bigint IS NULL OR changed_at_ns <= $6)
+ORDER BY revision DESC
+LIMIT $7

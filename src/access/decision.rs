@@ -1,0 +1,179 @@
+//! Who asks, and whether they may: a pure function of both.
+//!
+//! Whatever is not allowed is refused. A refusal depends on what the caller may do and on the names that
+//! they sent, and never on what is stored: so it does not tell whether a feature exists.
+
+use std::sync::Arc;
+
+use super::Permission;
+use crate::domain::{ApiKey, Author};
+
+/// Who asks.
+#[derive(Debug, Clone, Default)]
+pub enum Principal {
+    /// Nobody knows who: everybody, where the server is open.
+    #[default]
+    Anonymous,
+    /// Whoever may use the socket in the server's data directory.
+    Local,
+    /// Whoever has this key's secret. It held when the request came.
+    Key(Arc<ApiKey>),
+}
+
+/// What an operation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource<'r> {
+    /// A feature, its versions, its history or its lists.
+    Feature { entity_type: &'r str, feature: &'r str },
+    /// Features that are looked at one by one later: those that a listing is to show, or one that only
+    /// the request's body names.
+    SomeFeatures,
+    /// The server, or all of them: no feature in particular.
+    Whole,
+}
+
+/// Why somebody may not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error("only over the socket in the server's data directory, as `liststore backup` does on its machine")]
+    LocalOnly,
+    #[error("the key {key} has no role with {}", .permission.name())]
+    NoRole { key: String, permission: Permission },
+    #[error("the key {key} has {} within its scopes only", .permission.name())]
+    OutOfScope { key: String, permission: Permission },
+}
+
+/// Whether somebody may do something.
+pub fn decide(principal: &Principal, permission: Permission, resource: Resource<'_>) -> Result<(), Denied> {
+    let key = match (permission, principal) {
+        (Permission::Open, _) | (_, Principal::Local) => return Ok(()),
+        (Permission::LocalAdministration, _) => return Err(Denied::LocalOnly),
+        (_, Principal::Anonymous) => return Ok(()),
+        (_, Principal::Key(key)) => key,
+    };
+    if !key.roles.iter().any(|role| permission.is_of(*role)) {
+        return Err(Denied::NoRole { key: key.name.as_str().to_owned(), permission });
+    }
+    let is_within = match resource {
+        Resource::Feature { entity_type, feature } => {
+            key.scopes.iter().any(|scope| scope.matches(entity_type, feature))
+        }
+        Resource::SomeFeatures => true,
+        // Who is limited to some features has nothing to do with what concerns all of them.
+        Resource::Whole => !principal.is_limited(),
+    };
+    if is_within { Ok(()) } else { Err(Denied::OutOfScope { key: key.name.as_str().to_owned(), permission }) }
+}
+
+impl Principal {
+    /// Whether it may see or change some features only.
+    pub fn is_limited(&self) -> bool {
+        match self {
+            Self::Key(key) => !key.scopes.iter().any(|scope| scope.is_all()),
+            Self::Anonymous | Self::Local => false,
+        }
+    }
+
+    /// What the audit trail calls it; `claimed` is the name that the caller goes by, which nobody has
+    /// checked: where somebody is known it is only on whose behalf they say they act.
+    pub fn author(&self, claimed: Option<&Author>) -> Author {
+        match self {
+            Self::Anonymous => claimed.cloned().unwrap_or_else(Author::anonymous),
+            Self::Local | Self::Key(_) => {
+                Author::new(self.to_string()).unwrap_or_else(|_| Author::anonymous()).on_behalf_of(claimed)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Principal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Anonymous => f.write_str("anonymous"),
+            Self::Local => f.write_str("local"),
+            Self::Key(key) => write!(f, "key:{}", key.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::test_keys::key;
+    use crate::domain::Role;
+
+    const PERMISSIONS: [Permission; 8] = [
+        Permission::Open,
+        Permission::ListsRead,
+        Permission::ListsWrite,
+        Permission::FeaturesRead,
+        Permission::FeaturesWrite,
+        Permission::KeysWrite,
+        Permission::ServerRead,
+        Permission::LocalAdministration,
+    ];
+    const SEEN: Resource<'static> = Resource::Feature { entity_type: "user", feature: "seen" };
+
+    fn principal(roles: &[Role], scopes: &[&str]) -> Principal {
+        Principal::Key(Arc::new(key("feed", roles, scopes)))
+    }
+
+    fn allowed(principal: &Principal, resource: Resource<'_>) -> Vec<&'static str> {
+        let may = |permission: &Permission| decide(principal, *permission, resource).is_ok();
+        PERMISSIONS.into_iter().filter(may).map(Permission::name).collect()
+    }
+
+    #[test]
+    fn each_role_may_what_it_is_for_and_nothing_else() {
+        for (role, expected) in [
+            (Role::Reader, &["open", "lists:read", "features:read"][..]),
+            (Role::Writer, &["open", "lists:read", "lists:write", "features:read"]),
+            (Role::Editor, &["open", "features:read", "features:write"]),
+            (Role::Operator, &["open", "features:read", "server:read"]),
+            (
+                Role::Admin,
+                &["open", "lists:read", "lists:write", "features:read", "features:write", "keys:write", "server:read"],
+            ),
+        ] {
+            for resource in [SEEN, Resource::SomeFeatures, Resource::Whole] {
+                assert_eq!(allowed(&principal(&[role], &["*"]), resource), expected, "{role}");
+            }
+        }
+        assert_eq!(allowed(&principal(&[Role::Reader, Role::Editor], &["*"]), SEEN).len(), 4);
+        assert_eq!(allowed(&principal(&[], &["*"]), SEEN), ["open"]);
+        assert_eq!(allowed(&principal(&[Role::Admin], &[]), SEEN), ["open"]);
+    }
+
+    #[test]
+    fn a_limited_key_has_its_features_and_nothing_that_concerns_all() {
+        let limited = principal(&[Role::Admin], &["user.*", "customer.purchase"]);
+        assert_eq!(allowed(&limited, SEEN).len(), 7);
+        let other = Resource::Feature { entity_type: "customer", feature: "seen" };
+        assert_eq!(allowed(&limited, other), ["open"]);
+        assert_eq!(allowed(&limited, Resource::Whole), ["open"]);
+        assert!(decide(&limited, Permission::FeaturesRead, Resource::SomeFeatures).is_ok());
+    }
+
+    #[test]
+    fn local_administration_is_granted_to_nobody() {
+        assert_eq!(allowed(&Principal::Local, Resource::Whole).len(), PERMISSIONS.len());
+        for principal in [Principal::Anonymous, principal(&[Role::Admin], &["*"])] {
+            let decided = decide(&principal, Permission::LocalAdministration, Resource::Whole);
+            assert_eq!(decided, Err(Denied::LocalOnly));
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_claimed_counts_for_itself_only_where_nobody_is_known() {
+        let alice = Author::new("alice").unwrap();
+        let named = |principal: &Principal, claimed| {
+            let author = principal.author(claimed);
+            (author.as_str().to_owned(), author.behalf().map(str::to_owned))
+        };
+        assert_eq!(named(&Principal::Anonymous, None), ("anonymous".to_owned(), None));
+        assert_eq!(named(&Principal::Anonymous, Some(&alice)), ("alice".to_owned(), None));
+        let key = principal(&[Role::Editor], &["*"]);
+        assert_eq!(named(&key, None), ("key:feed".to_owned(), None));
+        assert_eq!(named(&key, Some(&alice)), ("key:feed".to_owned(), Some("alice".to_owned())));
+    }
+}

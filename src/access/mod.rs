@@ -1,0 +1,144 @@
+//! Who may do what: principals, permissions, and API keys.
+//!
+//! A request is first told to be somebody's ([`Access::identify`]), and then decided on
+//! ([`decide`]), which the service does once for every operation. This room knows no HTTP, no store and no
+//! setting: keys are published to it, in memory, as definitions are to the catalog.
+
+mod decision;
+mod key_ring;
+mod permission;
+pub mod token;
+
+use std::sync::Arc;
+
+pub use decision::{Denied, Principal, Resource, decide};
+pub use key_ring::{KeyRing, NoKey};
+pub use permission::Permission;
+
+use crate::domain::Clock;
+
+/// When a key is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Once one was ever made, and not before.
+    OnceConfigured,
+    Never,
+    Always,
+}
+
+/// What somebody shows of themselves.
+#[derive(Debug, Clone, Copy)]
+pub enum Credentials<'c> {
+    None,
+    /// They may use the server's data directory.
+    Local,
+    /// A text that is said to be a key.
+    Bearer(&'c [u8]),
+    /// Something that is no such text.
+    Unreadable,
+}
+
+/// Why nobody knows who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unidentified {
+    /// Nothing was shown.
+    NoCredentials,
+    Refused(NoKey),
+    /// It cannot be told yet: keys have not been read.
+    Unknowable,
+}
+
+/// Tells who asks. Cheap to clone.
+#[derive(Clone)]
+pub struct Access {
+    mode: Mode,
+    ring: KeyRing,
+    clock: Arc<dyn Clock>,
+}
+
+impl Access {
+    pub fn new(mode: Mode, ring: KeyRing, clock: Arc<dyn Clock>) -> Self {
+        Self { mode, ring, clock }
+    }
+
+    /// Whether anybody may do anything; `None` for as long as that is not known, and nobody may.
+    pub fn is_open(&self) -> Option<bool> {
+        match self.mode {
+            Mode::Never => Some(true),
+            Mode::Always => Some(false),
+            Mode::OnceConfigured => self.ring.is_configured().map(|configured| !configured),
+        }
+    }
+
+    pub fn identify(&self, credentials: Credentials<'_>) -> Result<Principal, Unidentified> {
+        if matches!(credentials, Credentials::Local) {
+            return Ok(Principal::Local);
+        }
+        match self.is_open() {
+            Some(true) => return Ok(Principal::Anonymous),
+            Some(false) => {}
+            None => return Err(Unidentified::Unknowable),
+        }
+        match credentials {
+            Credentials::None | Credentials::Local => Err(Unidentified::NoCredentials),
+            Credentials::Unreadable => Err(Unidentified::Refused(NoKey::Malformed)),
+            Credentials::Bearer(text) => match self.ring.verify(text, self.clock.now()) {
+                Ok(key) => Ok(Principal::Key(key)),
+                Err(NoKey::NotLoaded) => Err(Unidentified::Unknowable),
+                Err(refused) => Err(Unidentified::Refused(refused)),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod test_keys {
+    use super::token::Secret;
+    use crate::domain::{ApiKey, Author, KeyName, Revision, Role, Scope, Timestamp};
+
+    pub fn key(name: &str, roles: &[Role], scopes: &[&str]) -> ApiKey {
+        key_of(&Secret::generate().unwrap(), name, roles, scopes)
+    }
+
+    pub fn key_of(secret: &Secret, name: &str, roles: &[Role], scopes: &[&str]) -> ApiKey {
+        ApiKey {
+            id: secret.id,
+            name: KeyName::new(name).unwrap(),
+            roles: roles.to_vec(),
+            scopes: scopes.iter().map(|scope| Scope::parse(scope).unwrap()).collect(),
+            hash: secret.hash(),
+            previous: None,
+            created_at: Timestamp::MIN,
+            created_by: Author::anonymous(),
+            expires_at: None,
+            rotated_at: None,
+            revoked_at: None,
+            last_used_at: None,
+            revision: Revision(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_keys::key;
+    use super::*;
+    use crate::domain::{ApiKey, Revision, Role, SystemClock, Timestamp};
+
+    fn opened(mode: Mode, ring: &KeyRing) -> Option<bool> {
+        Access::new(mode, ring.clone(), Arc::new(SystemClock)).is_open()
+    }
+
+    #[test]
+    fn a_server_is_open_only_where_that_is_known() {
+        let ring = KeyRing::default();
+        let modes = [Mode::OnceConfigured, Mode::Never, Mode::Always];
+        assert_eq!(modes.map(|mode| opened(mode, &ring)), [None, Some(true), Some(false)]);
+        ring.publish(Revision(0), []);
+        assert_eq!(modes.map(|mode| opened(mode, &ring)), [Some(true), Some(true), Some(false)]);
+        // The last key is gone: that must not open it.
+        let revoked = ApiKey { revoked_at: Some(Timestamp::MIN), ..key("feed", &[Role::Admin], &["*"]) };
+        ring.publish(Revision(1), [revoked]);
+        assert_eq!(modes.map(|mode| opened(mode, &ring)), [Some(false), Some(true), Some(false)]);
+    }
+}

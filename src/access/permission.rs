@@ -1,0 +1,52 @@
+//! What a caller may be allowed to do, and which roles allow it.
+
+use crate::domain::Role;
+
+/// What an operation asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// Anybody may.
+    Open,
+    ListsRead,
+    ListsWrite,
+    FeaturesRead,
+    FeaturesWrite,
+    KeysWrite,
+    ServerRead,
+    /// Not to be granted: for whoever is on the server's own machine.
+    LocalAdministration,
+}
+
+impl Permission {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::ListsRead => "lists:read",
+            Self::ListsWrite => "lists:write",
+            Self::FeaturesRead => "features:read",
+            Self::FeaturesWrite => "features:write",
+            Self::KeysWrite => "keys:write",
+            Self::ServerRead => "server:read",
+            Self::LocalAdministration => "local",
+        }
+    }
+
+    /// Whether a role allows it. What is not named here is not allowed.
+    pub fn is_of(self, role: Role) -> bool {
+        match role {
+            Role::Reader => matches!(self, Self::ListsRead | Self::FeaturesRead),
+            Role::Writer => matches!(self, Self::ListsRead | Self::ListsWrite | Self::FeaturesRead),
+            Role::Editor => matches!(self, Self::FeaturesRead | Self::FeaturesWrite),
+            Role::Operator => matches!(self, Self::FeaturesRead | Self::ServerRead),
+            Role::Admin => matches!(
+                self,
+                Self::ListsRead
+                    | Self::ListsWrite
+                    | Self::FeaturesRead
+                    | Self::FeaturesWrite
+                    | Self::KeysWrite
+                    | Self::ServerRead
+            ),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The form of API keys as services hold them, and how a secret is recognised.
+//!
+//! `ls_<id>_<secret><checksum>`: a public id of 12 characters of `[0-9a-z]`, a secret of 43 random
+//! characters of `[0-9A-Za-z]` (256 bits), and the CRC-32C of all before it in 6 characters of the same.
+//! The checksum tells typing errors without a look at any store, and spares secret scanners false alarms:
+//! `\bls_[0-9a-z]{12}_[0-9A-Za-z]{49}\b` finds a key, and the checksum says whether it is one.
+//!
+//! What is kept of a secret is its HMAC-SHA-256 under the key's id. A slow hash, as for passwords, would
+//! defend nothing: nobody guesses 256 random bits, and whoever could would not be stopped by a factor of
+//! a million; it would only let strangers buy a server's time with wrong keys.
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::domain::{KeyId, SecretHash};
+
+const PREFIX: &str = "ls_";
+const SECRET_LEN: usize = 43;
+const CHECKSUM_LEN: usize = 6;
+const LEN: usize = PREFIX.len() + KeyId::LEN + 1 + SECRET_LEN + CHECKSUM_LEN;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Of [`ALPHABET`], the characters of an id.
+const ID_ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+/// Binds the hashes to their use.
+const PURPOSE: &[u8] = b"liststore api key 1 ";
+
+/// The system has no randomness to give.
+#[derive(Debug, thiserror::Error)]
+#[error("the system gives no random numbers")]
+pub struct NoRandomness;
+
+/// A key's secret, to be shown once. `Debug` shows its id only.
+pub struct Secret {
+    pub id: KeyId,
+    text: String,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{PREFIX}{}_***", self.id)
+    }
+}
+
+impl Secret {
+    /// A new secret of a new key.
+    pub fn generate() -> Result<Self, NoRandomness> {
+        let id = random_text(ID_ALPHABET, KeyId::LEN)?;
+        Self::generate_for(KeyId::new(&id).map_err(|_| NoRandomness)?)
+    }
+
+    /// Another secret of a key.
+    pub fn generate_for(id: KeyId) -> Result<Self, NoRandomness> {
+        let mut text = format!("{PREFIX}{id}_{}", random_text(ALPHABET, SECRET_LEN)?);
+        let checksum = checksum_of(text.as_bytes());
+        text.extend(checksum.map(char::from));
+        Ok(Self { id, text })
+    }
+
+    /// What the service is to send.
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    pub fn hash(&self) -> SecretHash {
+        let tag = hmac::sign(&hash_key(self.id), self.text.as_bytes());
+        let mut bytes = [0; SecretHash::LEN];
+        bytes.copy_from_slice(tag.as_ref());
+        SecretHash::new(bytes)
+    }
+}
+
+/// Unbiased: bytes that would favour some characters are drawn again.
+fn random_text(alphabet: &[u8], len: usize) -> Result<String, NoRandomness> {
+    let (random, mut drawn) = (SystemRandom::new(), [0; 64]);
+    let fair = 256 - 256 % alphabet.len();
+    let mut text = String::with_capacity(len);
+    while text.len() < len {
+        random.fill(&mut drawn).map_err(|_| NoRandomness)?;
+        let fitting = drawn.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < fair);
+        text.extend(fitting.take(len - text.len()).map(|byte| char::from(alphabet[byte % alphabet.len()])));
+    }
+    Ok(text)
+}
+
+fn checksum_of(text: &[u8]) -> [u8; CHECKSUM_LEN] {
+    let mut rest = crc32c::crc32c(text) as usize;
+    let mut checksum = [b'0'; CHECKSUM_LEN];
+    for place in checksum.iter_mut().rev() {
+        *place = ALPHABET[rest % ALPHABET.len()];
+        rest /= ALPHABET.len();
+    }
+    checksum
+}
+
+fn hash_key(id: KeyId) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, &[PURPOSE, id.as_str().as_bytes()].concat())
+}
+
+/// A text that was sent as a key: it has the form of one.
+#[derive(Clone, Copy)]
+pub struct Presented<'t> {
+    pub id: KeyId,
+    text: &'t [u8],
+}
+
+impl<'t> Presented<'t> {
+    /// Reads the form alone; [`Self::is_whole`] looks at the rest.
+    pub fn read(text: &'t [u8]) -> Option<Self> {
+        if text.len() != LEN {
+            return None;
+        }
+        let rest = text.strip_prefix(PREFIX.as_bytes())?;
+        let (id, rest) = rest.split_at_checked(KeyId::LEN)?;
+        let id = KeyId::new(std::str::from_utf8(id).ok()?).ok()?;
+        rest.starts_with(b"_").then_some(Self { id, text })
+    }
+
+    /// Whether its checksum holds.
+    pub fn is_whole(&self) -> bool {
+        let (body, checksum) = self.text.split_at(LEN - CHECKSUM_LEN);
+        checksum == checksum_of(body)
+    }
+
+    /// Whether it is the secret of this hash. Takes as long whether or not it is.
+    pub fn is_of(&self, hash: &SecretHash) -> bool {
+        hmac::verify(&hash_key(self.id), self.text, hash.as_bytes()).is_ok()
+    }
+
+    pub fn bytes(&self) -> &'t [u8] {
+        self.text
+    }
+}
+
+/// Whether a text has the form of a key, and its checksum: for those who hold one and want to know
+/// before they send it.
+pub fn is_well_formed(text: &str) -> bool {
+    Presented::read(text.as_bytes()).is_some_and(|presented| presented.is_whole())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_recognised_by_its_hash_and_no_other_is() {
+        let secret = Secret::generate().unwrap();
+        let presented = Presented::read(secret.expose().as_bytes()).unwrap();
+        assert!(presented.is_whole() && presented.is_of(&secret.hash()) && presented.id == secret.id);
+        let other = Secret::generate_for(secret.id).unwrap();
+        assert!(!presented.is_of(&other.hash()));
+        assert!(!format!("{secret:?}").contains(&secret.expose()[16..]));
+    }
+
+    #[test]
+    fn every_typing_error_is_told() {
+        let text = Secret::generate().unwrap().expose().to_owned();
+        assert!(is_well_formed(&text));
+        for at in 0..text.len() {
+            let mut typed = text.clone().into_bytes();
+            typed[at] = if typed[at] == b'x' { b'y' } else { b'x' };
+            assert!(!is_well_formed(&String::from_utf8(typed).unwrap()), "{at}");
+            assert!(!is_well_formed(&text[..at]), "{at}");
+        }
+        assert!(!is_well_formed(&(text + "0")) && !is_well_formed(""));
+    }
+
+    /// Kept hashes depend on it.
+    #[test]
+    fn the_first_form_never_changes() {
+        let body = "ls_0123456789ab_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg";
+        let checksum = String::from_utf8(checksum_of(body.as_bytes()).to_vec()).unwrap();
+        let secret = Secret { id: KeyId::new("0123456789ab").unwrap(), text: format!("{body}{checksum}") };
+        assert_eq!(secret.expose().len(), LEN);
+        let hash: String = secret.hash().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((checksum.as_str(), hash.as_str()), (CHECKSUM_OF_FIRST, HASH_OF_FIRST));
+    }
+
+    const CHECKSUM_OF_FIRST: &str = "42AqlD";
+    const HASH_OF_FIRST: &str = "591cc5350dec46767f66fc4bc7d8e5b2f19872e5a1b96b32883b5038f01ea7e2";
+
+    #[test]
+    fn secrets_use_their_whole_alphabet_and_never_come_twice() {
+        let secrets: HashSet<_> = (0..200).map(|_| Secret::generate().unwrap().expose().to_owned()).collect();
+        assert_eq!(secrets.len(), 200);
+        let drawn: HashSet<_> = secrets.iter().flat_map(|text| text[16..59].bytes()).collect();
+        assert_eq!(drawn.len(), ALPHABET.len());
+    }
+}

@@ -1,0 +1,83 @@
+//! Who sends a request, and whether they may ask for what its path names at all: before its body is looked
+//! at. What the whole request asks for is decided on by the service.
+
+use actix_web::http::header::{AUTHORIZATION, HeaderMap};
+
+use super::ApiState;
+use super::problem::{ErrorCode, Problem};
+use super::request::Peer;
+use super::routes::Segments;
+use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
+use crate::service::{Descriptor, OperationId, Permission};
+
+pub(super) fn admit(
+    state: &ApiState,
+    operation: &Descriptor,
+    segments: &Segments<'_>,
+    headers: &HeaderMap,
+    peer: Peer,
+) -> Result<Principal, Problem> {
+    let is_open = operation.permission == Permission::Open
+        || operation.id == OperationId::Metrics && state.options.metrics_are_open;
+    if is_open {
+        return Ok(Principal::Anonymous);
+    }
+    let principal = state.access.identify(credentials(headers, peer)).map_err(refusal)?;
+    decide(&principal, operation.permission, operation.resource([&segments[0], &segments[1]])).map_err(|denied| {
+        // Refused requests are to be found by who sent them.
+        Problem::from(denied).because(principal.to_string())
+    })?;
+    Ok(principal)
+}
+
+fn credentials(headers: &HeaderMap, peer: Peer) -> Credentials<'_> {
+    if peer == Peer::Local {
+        return Credentials::Local;
+    }
+    let mut values = headers.get_all(AUTHORIZATION);
+    match (values.next(), values.next()) {
+        (None, _) => Credentials::None,
+        (Some(value), None) => bearer(value.as_bytes()).map_or(Credentials::Unreadable, Credentials::Bearer),
+        (Some(_), Some(_)) => Credentials::Unreadable,
+    }
+}
+
+/// RFC 6750, section 2.1; schemes know no case (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"Bearer ";
+    let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+}
+
+fn refusal(unidentified: Unidentified) -> Problem {
+    const HINT: &str = "send an API key that holds: Authorization: Bearer ls_…";
+    let refused = |why: &'static str| Problem::new(ErrorCode::Unauthenticated, HINT).because(why);
+    match unidentified {
+        Unidentified::NoCredentials => refused("no key"),
+        Unidentified::Refused(NoKey::Malformed) => {
+            let detail = "what was sent has not the form of an API key, or was mistyped: its checksum does not hold";
+            Problem::new(ErrorCode::Unauthenticated, detail).because("no key's form")
+        }
+        // Nobody is told which of these it was but the log.
+        Unidentified::Refused(NoKey::Expired) => refused("an expired key"),
+        Unidentified::Refused(NoKey::Revoked) => refused("a revoked key"),
+        Unidentified::Refused(NoKey::Unknown | NoKey::NotLoaded) => refused("an unknown key"),
+        Unidentified::Unknowable => {
+            Problem::new(ErrorCode::MetadataUnavailable, "the API keys have not been loaded yet")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_taken_from_the_scheme_bearer_alone() {
+        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
+        assert_eq!(bearer(b"bEARER   abc "), Some(&b"abc"[..]));
+        for bad in [&b"Basic abc"[..], b"abc", b"Bearer", b""] {
+            assert_eq!(bearer(bad), None);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Reads requests about API keys and the audit trail.
+
+use super::call::{Call, HandlerResult};
+use super::features::limit;
+use super::problem::Problem;
+use crate::domain::{KeyId, Timestamp, Ttl};
+use crate::metadata::keys::AuditFilter;
+use crate::service::{CreateKey, Operation, RotateKey, queries};
+use crate::wire::parameters::{Parameter, SINCE, UNTIL};
+use crate::wire::{KeyInput, KeyRotation};
+
+pub(super) async fn create_key(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    let KeyInput { name, roles, scopes, expires } = KeyInput::read(&call.body().await?)?;
+    call.execute(&caller, Operation::CreateKey(CreateKey { name, roles, scopes, lifetime: expires })).await
+}
+
+pub(super) async fn list_keys(call: Call<'_>) -> HandlerResult {
+    let [page_size, page_token] = call.query(&queries::PAGE)?;
+    let caller = call.caller()?;
+    let page_size = limit(page_size.as_deref())?;
+    call.execute(&caller, Operation::ListKeys { page_size, page_token }).await
+}
+
+pub(super) async fn get_key(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::GetKey(key_id(&call)?)).await
+}
+
+pub(super) async fn rotate_key(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    let id = key_id(&call)?;
+    let KeyRotation { overlap, expires } = KeyRotation::read(&call.body().await?)?;
+    let overlap = overlap.unwrap_or(Ttl::DAY);
+    call.execute(&caller, Operation::RotateKey(RotateKey { id, overlap, lifetime: expires })).await
+}
+
+pub(super) async fn revoke_key(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::RevokeKey(key_id(&call)?)).await
+}
+
+pub(super) async fn list_audit(call: Call<'_>) -> HandlerResult {
+    let [by, target, action, since, until, page_size, page_token] = call.query(&queries::LIST_AUDIT)?;
+    let caller = call.caller()?;
+    let page_size = limit(page_size.as_deref())?;
+    let filter = AuditFilter {
+        by: by.map(Into::into),
+        target: target.map(Into::into),
+        action: action.map(Into::into),
+        since: moment(&SINCE, since.as_deref())?,
+        until: moment(&UNTIL, until.as_deref())?,
+    };
+    call.execute(&caller, Operation::ListAudit { filter, page_size, page_token }).await
+}
+
+fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
+    text.map(Timestamp::parse).transpose().map_err(|invalid| Problem::from(invalid).at(parameter.name))
+}
+
+fn key_id(call: &Call<'_>) -> Result<KeyId, Problem> {
+    KeyId::new(&call.segments[0]).map_err(|invalid| Problem::from(invalid).at("key_id"))
+}

@@ -1,0 +1,89 @@
+//! `liststore audit`: who changed which definitions and keys, through a server's HTTP API.
+
+use clap::Args;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::ServerOptions;
+use crate::client::{Client, RawPage, Request, Retries, read};
+use crate::domain::{Limit, Timestamp};
+use crate::service::OperationId;
+use crate::wire::Audited;
+use crate::wire::parameters::{AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, PAGE_SIZE, PAGE_TOKEN, SINCE, UNTIL};
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore audit
+  liststore audit --by key:feed --since 2024-08-29T00:00:00Z
+  liststore audit --target user.story_presented --limit 10 --output ndjson
+
+Newest first. It needs a key of the role admin, or an open server.";
+
+/// Show who changed which definitions and keys
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Only changes by, or on behalf of, whoever goes by this name, such as key:feed
+    #[arg(long)]
+    by: Option<String>,
+    /// Only changes of this: user.story_presented, or key:feed
+    #[arg(long)]
+    target: Option<String>,
+    /// Only changes of this kind, such as create_key
+    #[arg(long)]
+    action: Option<String>,
+    /// Only changes from this moment on
+    #[arg(long, value_parser = Timestamp::parse)]
+    since: Option<Timestamp>,
+    /// Only changes up to this moment
+    #[arg(long, value_parser = Timestamp::parse)]
+    until: Option<Timestamp>,
+    /// At most so many
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let changes = block_on(fetch(arguments))?;
+    let mut output = Output::open();
+    if arguments.options.output == Format::Table {
+        let rows: Result<Vec<_>, Failure> =
+            changes.iter().map(|change| Ok(row(read(change.get().as_bytes())?))).collect();
+        output.table(&["AT", "BY", "FOR", "ACTION", "TARGET", "VERSION"], &rows?)?;
+    } else {
+        changes.iter().try_for_each(|change| output.json(change))?;
+    }
+    output.flush()
+}
+
+async fn fetch(arguments: &Arguments) -> Result<Vec<Box<serde_json::value::RawValue>>, Failure> {
+    let client = Client::new(arguments.options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
+    let (mut changes, mut page_token) = (Vec::new(), None);
+    while changes.len() < arguments.limit {
+        let page_size = (arguments.limit - changes.len()).min(Limit::PAGE_SIZE_MAX);
+        let request = Request::new(OperationId::ListAudit, &[])
+            .query(&AUDIT_BY, arguments.by.as_ref())
+            .query(&AUDIT_TARGET, arguments.target.as_ref())
+            .query(&AUDIT_ACTION, arguments.action.as_ref())
+            .query(&SINCE, arguments.since)
+            .query(&UNTIL, arguments.until)
+            .query(&PAGE_SIZE, Some(page_size))
+            .query(&PAGE_TOKEN, page_token.as_ref());
+        let page: RawPage = client.ask(&request).await?;
+        changes.extend(page.entries);
+        page_token = page.next_page_token;
+        if page_token.is_none() {
+            break;
+        }
+    }
+    Ok(changes)
+}
+
+fn row(change: Audited) -> Vec<String> {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let Audited { at, by, on_behalf_of, action, target, version, .. } = change;
+    vec![at, by, or_none(on_behalf_of), action, target, or_none(version)]
+}

@@ -1,0 +1,225 @@
+//! `liststore key`: API keys, through a server's HTTP API or the socket in its data directory.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::value::RawValue;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::{self, Author, ServerOptions};
+use crate::client::{Client, RawPage, Request, Response, Retries, read};
+use crate::domain::{EntityType, KeyId, KeyName, Limit, Role, Scope, Ttl};
+use crate::service::OperationId;
+use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN};
+use crate::wire::{Key, KeyInput, KeyMade, KeyRotation};
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore key create admin --role admin --local > admin.key
+  export LISTSTORE_TOKEN=$(cat admin.key)
+  liststore key create feed --role writer --entity-types user --expires 90d > feed.key
+  liststore key list
+
+From the first key on, a server asks for one. The first is made over the socket in the server's data
+directory (--local), or while the server is open. Keys are read from LISTSTORE_TOKEN or --token-file.";
+
+/// Create, list, rotate and revoke API keys
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(Create),
+    List(List),
+    Rotate(Rotate),
+    Revoke(Revoke),
+}
+
+/// How the server is reached.
+#[derive(Debug, Args)]
+struct Way {
+    /// Over the socket in the server's data directory, as the user that it runs as: needs no key
+    #[arg(long)]
+    local: bool,
+    /// That directory
+    #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
+    data_dir: PathBuf,
+    #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Create a key, and print it this once
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore key create admin --role admin --local > admin.key
+  liststore key create feed --role writer --entity-types user,customer --expires 90d > feed.key
+  liststore key create stories --role reader --scope 'user.story_*' > stories.key
+
+Roles: reader (lists and definitions), writer (lists), editor (definitions), operator (metrics), admin
+(everything). Without --scope and --entity-types a key is for all features.")]
+struct Create {
+    /// What it is called: in the audit trail, and in lists of keys
+    #[arg(value_parser = KeyName::new)]
+    name: KeyName,
+    /// What it may do; may be given again
+    #[arg(long = "role", required = true, value_delimiter = ',', value_parser = Role::parse)]
+    roles: Vec<Role>,
+    /// Features that it is for, such as user.* or customer.purchase; may be given again
+    #[arg(long = "scope", value_delimiter = ',', value_parser = Scope::parse)]
+    scopes: Vec<Scope>,
+    /// Entity types whose features it is for
+    #[arg(long, value_delimiter = ',', value_parser = EntityType::new)]
+    entity_types: Vec<EntityType>,
+    /// How long it holds, such as 90d [default: for ever]
+    #[arg(long, value_parser = parse::ttl)]
+    expires: Option<Ttl>,
+    #[command(flatten)]
+    way: Way,
+}
+
+/// List all keys, revoked ones too
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore key list --output ndjson")]
+struct List {
+    #[command(flatten)]
+    way: Way,
+}
+
+/// Give a key another secret, and print it this once
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore key rotate 4k7p2m9x0qzr --overlap 12h > feed.key")]
+struct Rotate {
+    /// The id that `key list` shows
+    #[arg(value_parser = key_id)]
+    id: KeyId,
+    /// How long the present secret holds yet [default: 1d]
+    #[arg(long, value_parser = parse::ttl)]
+    overlap: Option<Ttl>,
+    /// How long the key holds from now on [default: as before]
+    #[arg(long, value_parser = parse::ttl)]
+    expires: Option<Ttl>,
+    #[command(flatten)]
+    way: Way,
+}
+
+/// Revoke a key, for ever
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore key revoke 4k7p2m9x0qzr")]
+struct Revoke {
+    /// The id that `key list` shows
+    #[arg(value_parser = key_id)]
+    id: KeyId,
+    #[command(flatten)]
+    way: Way,
+}
+
+fn key_id(text: &str) -> Result<KeyId, String> {
+    KeyId::new(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    block_on(async {
+        match arguments.command {
+            Command::Create(arguments) => create(arguments).await,
+            Command::List(arguments) => list(arguments).await,
+            Command::Rotate(arguments) => rotate(arguments).await,
+            Command::Revoke(arguments) => revoke(arguments).await,
+        }
+    })
+}
+
+impl Way {
+    fn client(&self) -> Result<Client, Failure> {
+        let author = self.author.user.clone();
+        if self.local {
+            return Ok(Client::local(&self.data_dir, Retries::PATIENT)?.with_author(author));
+        }
+        Ok(Client::new(self.options.server.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?)
+    }
+}
+
+async fn create(arguments: Create) -> Result<(), Failure> {
+    let Create { name, roles, mut scopes, entity_types, expires, way } = arguments;
+    for entity_type in entity_types {
+        // With a slash, since the name may hold a dot.
+        scopes.push(Scope::parse(&format!("{entity_type}/*")).map_err(|error| Failure::Usage(error.to_string()))?);
+    }
+    let request = Request::new(OperationId::CreateKey, &[]).body(&KeyInput { name, roles, scopes, expires })?;
+    show_made(&way.client()?.send(&request).await?, way.options.output)
+}
+
+async fn list(List { way }: List) -> Result<(), Failure> {
+    let client = way.client()?;
+    let (mut page_token, mut keys) = (None, Vec::new());
+    loop {
+        let request = Request::new(OperationId::ListKeys, &[])
+            .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
+            .query(&PAGE_TOKEN, page_token);
+        let page: RawPage = client.ask(&request).await?;
+        keys.extend(page.entries);
+        page_token = page.next_page_token;
+        if page_token.is_none() {
+            break;
+        }
+    }
+    let mut output = Output::open();
+    if way.options.output == Format::Table {
+        let rows: Result<Vec<_>, Failure> = keys.iter().map(|key| Ok(row(read(key.get().as_bytes())?))).collect();
+        output.table(&["ID", "NAME", "STATE", "ROLES", "SCOPES", "EXPIRES", "LAST USED"], &rows?)?;
+    } else {
+        keys.iter().try_for_each(|key| output.json(key))?;
+    }
+    output.flush()
+}
+
+fn row(key: Key) -> Vec<String> {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let (roles, scopes) = (key.roles.join(","), key.scopes.join(","));
+    vec![key.id, key.name, key.state, roles, scopes, or_none(key.expires_at), or_none(key.last_used_at)]
+}
+
+async fn rotate(Rotate { id, overlap, expires, way }: Rotate) -> Result<(), Failure> {
+    let request = Request::new(OperationId::RotateKey, &[id.as_str()]).body(&KeyRotation { overlap, expires })?;
+    show_made(&way.client()?.send(&request).await?, way.options.output)
+}
+
+async fn revoke(Revoke { id, way }: Revoke) -> Result<(), Failure> {
+    let response = way.client()?.send(&Request::new(OperationId::RevokeKey, &[id.as_str()])).await?;
+    let mut output = Output::open();
+    if way.options.output == Format::Table {
+        let key: Key = read(&response.body)?;
+        output.line(&format!("revoked key {} ({})", key.id, key.name))?;
+    } else {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
+    }
+    output.flush()
+}
+
+/// The token alone goes to standard output, so that it can go into a file.
+fn show_made(response: &Response, format: Format) -> Result<(), Failure> {
+    let mut output = Output::open();
+    if format == Format::Table {
+        let made: KeyMade = read(&response.body)?;
+        output.line(&made.token)?;
+        let (id, name) = (made.key.id, made.key.name);
+        eprintln!("key {id} ({name}): this is the only time that its token is shown");
+    } else {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
+    }
+    output.flush()
+}

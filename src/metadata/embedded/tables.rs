@@ -1,0 +1,24 @@
+//! The tables of definitions in the file, and how a transaction on them fails.
+
+use redb::TableDefinition;
+
+/// `format`, `revision`, and the two halves of the store's ID.
+pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+/// Present features by `records::feature_key`.
+pub(super) const FEATURES: TableDefinition<&str, &[u8]> = TableDefinition::new("features");
+/// The last generation of every version that ever was, by `records::version_key`.
+pub(super) const GENERATIONS: TableDefinition<&str, u64> = TableDefinition::new("generations");
+/// Every change, by `records::feature_key` and revision.
+pub(super) const HISTORY: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("history");
+
+/// A transaction that failed, and whether it may have become durable all the same.
+pub(super) struct Failure {
+    pub error: redb::Error,
+    pub outcome_unknown: bool,
+}
+
+impl<E: Into<redb::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), outcome_unknown: false }
+    }
+}

@@ -1,0 +1,175 @@
+//! What each change does to a key: pure, and the same for every store.
+
+use super::{KEYS_MAX, KeyAction, KeyChange, KeyHistoryEntry, record};
+use crate::domain::{ApiKey, KeyId, KeyState, PreviousSecret, Revision};
+use crate::metadata::{ChangeContext, MetadataError};
+
+/// A key as it is to be from now on, and the entry of the audit trail that tells of it.
+#[derive(Debug, Clone)]
+pub struct KeyTransition {
+    pub key: ApiKey,
+    pub entry: KeyHistoryEntry,
+}
+
+/// What came of deciding.
+#[derive(Debug, Clone)]
+pub enum Decided {
+    Change(Box<KeyTransition>),
+    /// Nothing is to change of this key.
+    Nothing(Box<ApiKey>),
+}
+
+/// Decides what a change does to the keys that there are. `revision` is the number that it will have.
+pub fn decide<'k>(
+    keys: impl Iterator<Item = &'k ApiKey> + Clone,
+    change: KeyChange,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Decided, MetadataError> {
+    let present = |id: KeyId| keys.clone().find(|key| key.id == id).ok_or(MetadataError::KeyNotFound(id));
+    let now = context.at;
+    let (action, before, key) = match change {
+        KeyChange::Create { id, hash, name, roles, scopes, expires_at } => {
+            let mut holding = keys.clone().filter(|key| key.revoked_at.is_none());
+            if holding.clone().any(|key| key.name == name) || keys.clone().any(|key| key.id == id) {
+                return Err(MetadataError::KeyExists(name));
+            }
+            if holding.nth(KEYS_MAX - 1).is_some() {
+                return Err(MetadataError::TooManyKeys);
+            }
+            let key = ApiKey {
+                id,
+                name,
+                roles,
+                scopes,
+                hash,
+                previous: None,
+                created_at: now,
+                created_by: context.by.clone(),
+                expires_at,
+                rotated_at: None,
+                revoked_at: None,
+                last_used_at: None,
+                revision,
+            };
+            (KeyAction::CreateKey, None, key)
+        }
+        KeyChange::Rotate { id, hash, previous_until, expires_at } => {
+            let before = present(id)?;
+            let rotated = ApiKey {
+                hash,
+                previous: Some(PreviousSecret { hash: before.hash, until: previous_until }),
+                rotated_at: Some(now),
+                expires_at: expires_at.or(before.expires_at),
+                revision,
+                ..before.clone()
+            };
+            match rotated.state(now) {
+                KeyState::Active => (KeyAction::RotateKey, Some(before), rotated),
+                KeyState::Revoked => return Err(MetadataError::KeyRevoked(id)),
+                KeyState::Expired => return Err(MetadataError::KeyExpired(id)),
+            }
+        }
+        KeyChange::Revoke { id } => {
+            let before = present(id)?;
+            if before.revoked_at.is_some() {
+                return Ok(Decided::Nothing(Box::new(before.clone())));
+            }
+            (KeyAction::RevokeKey, Some(before), ApiKey { revoked_at: Some(now), revision, ..before.clone() })
+        }
+    };
+    let entry = KeyHistoryEntry {
+        revision,
+        at: now,
+        by: context.by,
+        action,
+        id: key.id,
+        name: key.name.clone(),
+        before: before.map(record::shown),
+        after: Some(record::shown(&key)),
+    };
+    Ok(Decided::Change(Box::new(KeyTransition { key, entry })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Author, KeyName, Role, Scope, SecretHash, Timestamp};
+
+    fn at(nanos: u64) -> ChangeContext {
+        ChangeContext { by: Author::anonymous(), at: Timestamp::from_nanos(nanos).unwrap() }
+    }
+
+    fn id(last: char) -> KeyId {
+        KeyId::new(&format!("0000000000{last}0")).unwrap()
+    }
+
+    fn creation(last: char, name: &str, expires_nanos: Option<u64>) -> KeyChange {
+        KeyChange::Create {
+            id: id(last),
+            hash: SecretHash::new([1; 32]),
+            name: KeyName::new(name).unwrap(),
+            roles: vec![Role::Reader],
+            scopes: vec![Scope::all()],
+            expires_at: expires_nanos.map(|nanos| Timestamp::from_nanos(nanos).unwrap()),
+        }
+    }
+
+    fn rotation(last: char, expires_nanos: Option<u64>) -> KeyChange {
+        KeyChange::Rotate {
+            id: id(last),
+            hash: SecretHash::new([2; 32]),
+            previous_until: Timestamp::from_nanos(20).unwrap(),
+            expires_at: expires_nanos.map(|nanos| Timestamp::from_nanos(nanos).unwrap()),
+        }
+    }
+
+    /// Decides, and makes the change.
+    fn make(keys: &mut Vec<ApiKey>, change: KeyChange, nanos: u64) -> Result<Option<KeyAction>, MetadataError> {
+        match decide(keys.iter(), change, Revision(nanos), at(nanos))? {
+            Decided::Nothing(_) => Ok(None),
+            Decided::Change(transition) => {
+                keys.retain(|key| key.id != transition.key.id);
+                keys.push(transition.key);
+                Ok(Some(transition.entry.action))
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_free_again_once_its_key_is_revoked() {
+        let mut keys = Vec::new();
+        assert_eq!(make(&mut keys, creation('a', "feed", None), 1).unwrap(), Some(KeyAction::CreateKey));
+        assert!(matches!(make(&mut keys, creation('b', "feed", None), 2), Err(MetadataError::KeyExists(_))));
+        assert!(matches!(make(&mut keys, creation('a', "other", None), 2), Err(MetadataError::KeyExists(_))));
+        assert_eq!(make(&mut keys, KeyChange::Revoke { id: id('a') }, 3).unwrap(), Some(KeyAction::RevokeKey));
+        assert_eq!(make(&mut keys, KeyChange::Revoke { id: id('a') }, 4).unwrap(), None);
+        assert_eq!(keys[0].revoked_at.unwrap().as_nanos(), 3);
+        assert_eq!(make(&mut keys, creation('b', "feed", None), 5).unwrap(), Some(KeyAction::CreateKey));
+        assert!(matches!(make(&mut keys, rotation('a', None), 6), Err(MetadataError::KeyRevoked(_))));
+        let unknown = KeyChange::Revoke { id: id('c') };
+        assert!(matches!(make(&mut keys, unknown, 6), Err(MetadataError::KeyNotFound(_))));
+    }
+
+    #[test]
+    fn a_rotation_keeps_the_secret_before_it_and_may_bring_an_expired_key_back() {
+        let mut keys = Vec::new();
+        make(&mut keys, creation('a', "feed", Some(10)), 1).unwrap();
+        assert_eq!(make(&mut keys, rotation('a', None), 9).unwrap(), Some(KeyAction::RotateKey));
+        assert_eq!(keys[0].previous.map(|previous| previous.hash), Some(SecretHash::new([1; 32])));
+        assert!(matches!(make(&mut keys, rotation('a', None), 10), Err(MetadataError::KeyExpired(_))));
+        make(&mut keys, rotation('a', Some(30)), 10).unwrap();
+        assert_eq!((keys[0].expires_at.unwrap().as_nanos(), keys[0].created_at.as_nanos()), (30, 1));
+    }
+
+    #[test]
+    fn no_more_keys_are_made_than_memory_is_meant_for() {
+        let mut keys = Vec::new();
+        make(&mut keys, creation('a', "feed", None), 1).unwrap();
+        let one = keys[0].clone();
+        keys.extend((1..KEYS_MAX).map(|_| one.clone()));
+        assert!(matches!(make(&mut keys, creation('b', "more", None), 2), Err(MetadataError::TooManyKeys)));
+        keys[0].revoked_at = Some(Timestamp::MIN);
+        assert!(make(&mut keys, creation('b', "more", None), 2).is_ok());
+    }
+}

@@ -1,0 +1,193 @@
+//! API keys, as metadata stores keep them: beside the definitions, with the same revisions and the same
+//! audit trail.
+//!
+//! What a change does to a key is decided in [`change`], the same for every store. Requests never come
+//! here: they look their keys up in memory, where the metadata actor publishes them.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub mod change;
+pub mod record;
+
+use super::{ChangeContext, HistoryEntry, MetadataError, Page};
+use crate::domain::{
+    ApiKey, Author, FeatureId, KeyId, KeyName, Limit, Revision, Role, Scope, SecretHash, Timestamp, VersionLabel,
+};
+
+/// Keys that are not revoked: all are held in memory.
+pub const KEYS_MAX: usize = 10_000;
+
+/// What is to be done to a key.
+#[derive(Debug, Clone)]
+pub enum KeyChange {
+    Create {
+        id: KeyId,
+        hash: SecretHash,
+        name: KeyName,
+        roles: Vec<Role>,
+        scopes: Vec<Scope>,
+        expires_at: Option<Timestamp>,
+    },
+    /// Gives it another secret. The present one holds until `previous_until`.
+    Rotate {
+        id: KeyId,
+        hash: SecretHash,
+        previous_until: Timestamp,
+        /// When the key is to expire from now on; as before where there is none.
+        expires_at: Option<Timestamp>,
+    },
+    /// It holds no more, for ever. One that is revoked already stays as it is.
+    Revoke { id: KeyId },
+}
+
+/// All keys, revoked ones too, as of one revision.
+#[derive(Debug, Clone, Default)]
+pub struct Keys {
+    pub revision: Revision,
+    /// In the order of their ids.
+    pub keys: Vec<ApiKey>,
+}
+
+/// What was done to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyAction {
+    CreateKey,
+    RotateKey,
+    RevokeKey,
+}
+
+impl KeyAction {
+    pub const ALL: [Self; 3] = [Self::CreateKey, Self::RotateKey, Self::RevokeKey];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CreateKey => "create_key",
+            Self::RotateKey => "rotate_key",
+            Self::RevokeKey => "revoke_key",
+        }
+    }
+}
+
+/// One entry of the audit trail of keys. Nothing of it is a secret, or a hash of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyHistoryEntry {
+    pub revision: Revision,
+    pub at: Timestamp,
+    pub by: Author,
+    pub action: KeyAction,
+    pub id: KeyId,
+    pub name: KeyName,
+    pub before: Option<serde_json::Value>,
+    pub after: Option<serde_json::Value>,
+}
+
+/// One entry of the audit trail of everything.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AuditEntry {
+    Feature(FeatureId, HistoryEntry),
+    Key(KeyHistoryEntry),
+}
+
+impl AuditEntry {
+    pub fn revision(&self) -> Revision {
+        match self {
+            Self::Feature(_, entry) => entry.revision,
+            Self::Key(entry) => entry.revision,
+        }
+    }
+
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Feature(_, entry) => entry.at,
+            Self::Key(entry) => entry.at,
+        }
+    }
+
+    pub fn by(&self) -> &Author {
+        match self {
+            Self::Feature(_, entry) => &entry.by,
+            Self::Key(entry) => &entry.by,
+        }
+    }
+
+    pub fn action(&self) -> &'static str {
+        match self {
+            Self::Feature(_, entry) => entry.action.as_str(),
+            Self::Key(entry) => entry.action.as_str(),
+        }
+    }
+
+    /// What was changed: a feature as `user.seen`, a key as `key:feed`.
+    pub fn target(&self) -> String {
+        match self {
+            Self::Feature(id, _) => id.to_string(),
+            Self::Key(entry) => format!("key:{}", entry.name),
+        }
+    }
+
+    pub fn version(&self) -> Option<&VersionLabel> {
+        match self {
+            Self::Feature(_, entry) => entry.version.as_ref(),
+            Self::Key(_) => None,
+        }
+    }
+
+    /// What it looked like before, and since.
+    pub fn states(self) -> (Option<serde_json::Value>, Option<serde_json::Value>) {
+        match self {
+            Self::Feature(_, HistoryEntry { before, after, .. }) | Self::Key(KeyHistoryEntry { before, after, .. }) => {
+                (before, after)
+            }
+        }
+    }
+}
+
+/// Which entries of the audit trail are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Who made the change, or on whose behalf they said they did.
+    pub by: Option<String>,
+    /// What was changed, as [`AuditEntry::target`] writes it.
+    pub target: Option<String>,
+    pub action: Option<String>,
+    /// Inclusive, by the clock of the server that made the change.
+    pub since: Option<Timestamp>,
+    /// Inclusive.
+    pub until: Option<Timestamp>,
+}
+
+impl AuditFilter {
+    pub fn matches(&self, entry: &AuditEntry) -> bool {
+        let by = entry.by();
+        self.by.as_deref().is_none_or(|name| by.as_str() == name || by.behalf() == Some(name))
+            && self.target.as_ref().is_none_or(|target| entry.target() == *target)
+            && self.action.as_deref().is_none_or(|action| entry.action() == action)
+            && self.since.is_none_or(|since| entry.at() >= since)
+            && self.until.is_none_or(|until| entry.at() <= until)
+    }
+}
+
+/// A place where keys are kept, and the audit trail of everything.
+#[async_trait]
+pub trait AccessStore: Send + Sync + 'static {
+    /// All keys; `None` if nothing at all was changed since the revision `known`.
+    async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError>;
+
+    /// Makes a change in one transaction with its audit entry, and returns the key as it is then. It takes
+    /// the next revision of the store, unless nothing is to change.
+    async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError>;
+
+    /// Notes when keys were used last. Takes no revision; a moment before the one that is known is
+    /// passed over, and so is a key that is not.
+    async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError>;
+
+    /// The audit trail of definitions and keys, newest first, strictly before the revision `before`.
+    async fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError>;
+}

@@ -1,0 +1,60 @@
+//! Keys on one machine: in the state that is in memory, and every change in the journal first.
+
+use async_trait::async_trait;
+
+use super::{Inner, Journal, LocalStore};
+use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
+use crate::metadata::keys::change::{Decided, decide};
+use crate::metadata::keys::{AccessStore, AuditEntry, AuditFilter, KeyChange, Keys};
+use crate::metadata::{ChangeContext, MetadataError, Page};
+
+#[async_trait]
+impl<J: Journal> AccessStore for LocalStore<J> {
+    async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
+        // A journal that cannot be mended yet may hold a change that the state lacks.
+        let inner = self.lock_mended()?;
+        let state = &inner.state;
+        let keys = || Keys { revision: state.revision, keys: state.keys.values().cloned().collect() };
+        Ok((known != Some(state.revision)).then(keys))
+    }
+
+    async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
+        let mut inner = self.lock_mended()?;
+        let Inner { state, journal } = &mut *inner;
+        match decide(state.keys.values(), change, state.next_revision(), context)? {
+            Decided::Nothing(key) => Ok(*key),
+            Decided::Change(transition) => {
+                journal.append_key(&transition)?;
+                state.revision = transition.entry.revision;
+                state.keys.insert(transition.key.id, transition.key.clone());
+                Ok(transition.key)
+            }
+        }
+    }
+
+    async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
+        let mut inner = self.lock_mended()?;
+        let Inner { state, journal } = &mut *inner;
+        let newer = |(id, at): &&(KeyId, Timestamp)| state.keys.get(id).is_some_and(|key| key.last_used_at < Some(*at));
+        let newer: Vec<_> = uses.iter().filter(newer).copied().collect();
+        if newer.is_empty() {
+            return Ok(());
+        }
+        journal.note_uses(&newer)?;
+        for (id, at) in newer {
+            if let Some(key) = state.keys.get_mut(&id) {
+                key.last_used_at = Some(at);
+            }
+        }
+        Ok(())
+    }
+
+    async fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError> {
+        self.lock_mended()?.journal.audit(filter, before, page_size)
+    }
+}

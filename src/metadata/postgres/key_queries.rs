@@ -1,0 +1,94 @@
+//! The statements about API keys and the audit trail of everything: as those in `queries.rs`.
+
+use sqlx::PgConnection;
+
+use super::error::Failure;
+use super::key_rows::{self, AuditRow, KeyRow};
+use super::queries::{one_more, page};
+use super::rows;
+use super::unnamed::Unnamed;
+use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
+use crate::metadata::keys::{AuditEntry, AuditFilter, KeyHistoryEntry};
+use crate::metadata::{MetadataError, Page};
+
+type Connection = PgConnection;
+
+pub(super) async fn keys(connection: &mut Connection) -> Result<Vec<ApiKey>, Failure> {
+    let found = sqlx::query_file_as!(KeyRow, "metadata_sql/queries/keys.sql").fetch_all(Unnamed(connection)).await?;
+    let keys: Result<_, MetadataError> = found.into_iter().map(key_rows::key).collect();
+    Ok(keys?)
+}
+
+pub(super) async fn put_key(connection: &mut Connection, key: &ApiKey) -> Result<(), Failure> {
+    let (id, revision) = (key.id.as_str(), rows::number(key.revision.0));
+    sqlx::query_file!("metadata_sql/queries/put_key.sql", id, key_rows::record(key)?, revision)
+        .execute(Unnamed(connection))
+        .await?;
+    Ok(())
+}
+
+/// Turns servers away that do not know keys.
+pub(super) async fn require_keys(connection: &mut Connection) -> Result<(), Failure> {
+    sqlx::query_file!("metadata_sql/queries/require_keys.sql").execute(Unnamed(connection)).await?;
+    Ok(())
+}
+
+pub(super) async fn add_key_history(connection: &mut Connection, entry: &KeyHistoryEntry) -> Result<(), Failure> {
+    sqlx::query_file!(
+        "metadata_sql/queries/add_key_history.sql",
+        rows::number(entry.revision.0),
+        rows::nanos(entry.at)?,
+        entry.by.as_str(),
+        entry.by.behalf(),
+        entry.action.as_str(),
+        entry.id.as_str(),
+        entry.name.as_str(),
+        entry.before,
+        entry.after,
+    )
+    .execute(Unnamed(connection))
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn note_key_uses(connection: &mut Connection, uses: &[(KeyId, Timestamp)]) -> Result<(), Failure> {
+    let ids: Vec<_> = uses.iter().map(|(id, _)| id.to_string()).collect();
+    let moments: Result<Vec<_>, _> = uses.iter().map(|(_, at)| rows::nanos(*at)).collect();
+    sqlx::query_file!("metadata_sql/queries/note_key_uses.sql", &ids[..], &moments?[..])
+        .execute(Unnamed(connection))
+        .await?;
+    Ok(())
+}
+
+/// How many changes of keys there were after a revision.
+pub(super) async fn key_changes(connection: &mut Connection, since: Revision) -> Result<u64, Failure> {
+    let found = sqlx::query_file!("metadata_sql/queries/key_changes.sql", rows::number(since.0))
+        .fetch_one(Unnamed(connection))
+        .await?;
+    Ok(found.changes.unsigned_abs())
+}
+
+pub(super) async fn audit(
+    connection: &mut Connection,
+    filter: &AuditFilter,
+    before: Option<Revision>,
+    page_size: Limit,
+) -> Result<Page<AuditEntry>, Failure> {
+    // Beyond what the tables hold nothing is later.
+    let nanos = |at: Timestamp| i64::try_from(at.as_nanos()).unwrap_or(i64::MAX);
+    let found = sqlx::query_file_as!(
+        AuditRow,
+        "metadata_sql/queries/audit.sql",
+        before.map_or(i64::MAX, |revision| rows::number(revision.0)),
+        filter.by.as_deref(),
+        filter.target.as_deref(),
+        filter.action.as_deref(),
+        filter.since.map(nanos),
+        filter.until.map(nanos),
+        one_more(page_size),
+    )
+    .fetch_all(Unnamed(connection))
+    .await?;
+    let entries: Result<_, MetadataError> = found.into_iter().map(key_rows::audit_entry).collect();
+    Ok(page(entries?, page_size))
+}

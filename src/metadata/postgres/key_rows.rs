@@ -1,0 +1,75 @@
+//! Rows of API keys and of the audit trail to domain types and back: as those in `rows.rs`.
+
+use serde_json::Value as Json;
+
+use super::rows::{self, HistoryRow, RowName};
+use crate::domain::{ApiKey, FeatureId, KeyId, KeyName};
+use crate::metadata::MetadataError;
+use crate::metadata::keys::record::{self, Broken};
+use crate::metadata::keys::{AuditEntry, KeyAction, KeyHistoryEntry};
+
+const KEY: &str = "api_key";
+const KEY_HISTORY: &str = "api_key_history";
+
+#[derive(Debug)]
+pub(super) struct KeyRow {
+    pub id: String,
+    pub record: Json,
+    pub last_used_at_ns: Option<i64>,
+    pub revision: i64,
+}
+
+/// An entry of either audit trail: of a key where it has a key's id.
+#[derive(Debug)]
+pub(super) struct AuditRow {
+    pub revision: i64,
+    pub changed_at_ns: i64,
+    pub changed_by: String,
+    pub on_behalf_of: Option<String>,
+    pub action: String,
+    pub entity_type: Option<String>,
+    pub name: String,
+    pub version: Option<String>,
+    pub key_id: Option<String>,
+    pub before: Option<Json>,
+    pub after: Option<Json>,
+}
+
+pub(super) fn key(row: KeyRow) -> Result<ApiKey, MetadataError> {
+    let KeyRow { id, record, last_used_at_ns, revision } = row;
+    let place = || id.clone();
+    let at = RowName { table: KEY, key: &place };
+    let key = record::read(record.to_string().as_bytes()).map_err(|Broken(part)| at.broken(part))?;
+    if key.id.as_str() != id || key.revision != at.revision("revision", revision)? {
+        return Err(at.broken("record"));
+    }
+    let last_used_at = last_used_at_ns.map(|nanos| at.timestamp("last_used_at_ns", nanos)).transpose()?;
+    Ok(ApiKey { last_used_at, ..key })
+}
+
+pub(super) fn record(key: &ApiKey) -> Result<Json, MetadataError> {
+    let text = record::write(key).and_then(|text| serde_json::from_str(&text));
+    text.map_err(|_| MetadataError::Internal { reason: "a key has no JSON form".to_owned(), outcome_unknown: false })
+}
+
+pub(super) fn audit_entry(row: AuditRow) -> Result<AuditEntry, MetadataError> {
+    let Some(key_id) = &row.key_id else {
+        let id: FeatureId = rows::changed_id(row.entity_type.as_deref().unwrap_or_default(), &row.name)?;
+        let AuditRow { revision, changed_at_ns, changed_by, on_behalf_of, action, version, before, after, .. } = row;
+        let entry = HistoryRow { revision, changed_at_ns, changed_by, on_behalf_of, action, version, before, after };
+        return rows::history_entry(entry).map(|entry| AuditEntry::Feature(id, entry));
+    };
+    let place = || row.revision.to_string();
+    let at = RowName { table: KEY_HISTORY, key: &place };
+    let action = KeyAction::ALL.into_iter().find(|action| action.as_str() == row.action);
+    Ok(AuditEntry::Key(KeyHistoryEntry {
+        revision: at.revision("revision", row.revision)?,
+        at: at.timestamp("changed_at_ns", row.changed_at_ns)?,
+        by: record::author(row.changed_by.clone(), row.on_behalf_of.clone()).map_err(|_| at.broken("changed_by"))?,
+        action: action.ok_or_else(|| at.broken("action"))?,
+        id: at.valid("key_id", KeyId::new(key_id))?,
+        name: at.valid("key_name", KeyName::new(&row.name))?,
+        before: row.before.clone(),
+        after: row.after.clone(),
+    }))
+}

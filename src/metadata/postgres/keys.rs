@@ -1,0 +1,116 @@
+//! API keys and the audit trail of everything, in the same database and by the same count of revisions.
+
+use async_trait::async_trait;
+use sqlx::{Connection, PgConnection};
+
+use super::PostgresStore;
+use super::error::Failure;
+use super::key_queries as queries;
+use super::options::{BEGIN, BEGIN_SNAPSHOT, CALL_TIME_MAX};
+use super::queries::{next_revision, notify, revision};
+use super::transaction::{self, Work, Worked};
+use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
+use crate::metadata::keys::change::{Decided, decide};
+use crate::metadata::keys::{AccessStore, AuditEntry, AuditFilter, KeyChange, Keys};
+use crate::metadata::{ChangeContext, MetadataError, Page};
+
+#[async_trait]
+impl AccessStore for PostgresStore {
+    async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let keys = read_keys(&mut lease, known).await;
+            self.connections.conclude(lease, keys)
+        };
+        self.connections.within(CALL_TIME_MAX, read).await
+    }
+
+    async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
+        let work = KeyWork { change, context };
+        transaction::carry_out(&self.connections, &self.collisions, &work).await
+    }
+
+    async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
+        let write = async {
+            let mut lease = self.connections.lease().await?;
+            let noted = note_uses(&mut lease, uses).await;
+            self.connections.conclude(lease, noted)
+        };
+        self.connections.within(CALL_TIME_MAX, write).await
+    }
+
+    async fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Revision>,
+        page_size: Limit,
+    ) -> Result<Page<AuditEntry>, MetadataError> {
+        // No text of the trail holds NUL, and Postgres cannot be asked about one that does.
+        let texts = [&filter.by, &filter.target, &filter.action];
+        if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+            return Ok(Page { entries: Vec::new(), more: false });
+        }
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let page = read_audit(&mut lease, filter, before, page_size).await;
+            self.connections.conclude(lease, page)
+        };
+        self.connections.within(CALL_TIME_MAX, read).await
+    }
+}
+
+/// A change of a key. All keys are read for it, under the lock that all changes take: names are told
+/// apart, and keys counted, as no other server changes them meanwhile.
+struct KeyWork {
+    change: KeyChange,
+    context: ChangeContext,
+}
+
+#[async_trait]
+impl Work for KeyWork {
+    type Outcome = ApiKey;
+
+    async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<ApiKey>, Failure> {
+        let revision = next_revision(connection).await?;
+        let keys = queries::keys(connection).await?;
+        let decided = decide(keys.iter(), self.change.clone(), revision, self.context.clone());
+        match decided.map_err(Failure::Refused)? {
+            Decided::Nothing(key) => Ok(Worked { outcome: *key, changed: false }),
+            Decided::Change(transition) => {
+                if keys.is_empty() {
+                    queries::require_keys(connection).await?;
+                }
+                queries::put_key(connection, &transition.key).await?;
+                queries::add_key_history(connection, &transition.entry).await?;
+                notify(connection, revision).await?;
+                Ok(Worked { outcome: transition.key, changed: true })
+            }
+        }
+    }
+}
+
+async fn read_keys(connection: &mut PgConnection, known: Option<Revision>) -> Result<Option<Keys>, Failure> {
+    let mut snapshot = connection.begin_with(BEGIN_SNAPSHOT).await?;
+    let revision = revision(&mut snapshot).await?;
+    let keys = if known == Some(revision) { None } else { Some(queries::keys(&mut snapshot).await?) };
+    snapshot.commit().await?;
+    Ok(keys.map(|keys| Keys { revision, keys }))
+}
+
+async fn note_uses(connection: &mut PgConnection, uses: &[(KeyId, Timestamp)]) -> Result<(), Failure> {
+    let mut transaction = connection.begin_with(BEGIN).await?;
+    queries::note_key_uses(&mut transaction, uses).await?;
+    Ok(transaction.commit().await?)
+}
+
+async fn read_audit(
+    connection: &mut PgConnection,
+    filter: &AuditFilter,
+    before: Option<Revision>,
+    page_size: Limit,
+) -> Result<Page<AuditEntry>, Failure> {
+    let mut transaction = connection.begin_with(BEGIN).await?;
+    let page = queries::audit(&mut transaction, filter, before, page_size).await?;
+    transaction.commit().await?;
+    Ok(page)
+}

@@ -1,0 +1,336 @@
+//! Who may do what: every operation of the table with every kind of caller, and API keys.
+
+use liststore::service::{Descriptor, Effect, OPERATIONS, Permission, Segment};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{Answer, Api, api, api_with};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// Sends with a key.
+async fn with_key(api: &Api, token: &str, method: Method, path: &str, body: &Value) -> Answer {
+    let authorization = format!("Bearer {token}");
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    api.send(method, path, &[("authorization", &authorization), JSON], &body).await
+}
+
+/// Creates a key with the rights of another, or of nobody while the server is open.
+async fn key(api: &Api, by: Option<&str>, body: Value) -> (String, String) {
+    let made = match by {
+        Some(token) => with_key(api, token, Method::POST, "/v1/keys", &body).await,
+        None => api.post("/v1/keys", body).await,
+    };
+    assert_eq!(made.header("cache-control"), Some("no-store"));
+    let made = made.expect(201);
+    (made["token"].as_str().unwrap().to_owned(), made["key"]["id"].as_str().unwrap().to_owned())
+}
+
+async fn admin(api: &Api) -> String {
+    key(api, None, json!({"name": "admin", "roles": ["admin"]})).await.0
+}
+
+/// Somebody who asks, and what they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    NoKey,
+    Unknown,
+    Expired,
+    Revoked,
+    OtherEntityType,
+    ReadOnly,
+    Right,
+}
+
+const ALL: [Who; 7] =
+    [Who::NoKey, Who::Unknown, Who::Expired, Who::Revoked, Who::OtherEntityType, Who::ReadOnly, Who::Right];
+
+/// The status and code that somebody is refused with; none where they are not.
+fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
+    let denied = Some((403, "permission_denied"));
+    let is_of_a_feature = operation.segments().any(|segment| segment == Segment::Variable("entity_type"));
+    let is_of_features = matches!(
+        operation.permission,
+        Permission::ListsRead | Permission::ListsWrite | Permission::FeaturesRead | Permission::FeaturesWrite
+    );
+    match (who, operation.permission) {
+        (_, Permission::Open) => None,
+        (Who::NoKey | Who::Unknown | Who::Expired | Who::Revoked, _) => Some((401, "unauthenticated")),
+        (_, Permission::LocalAdministration) => Some((403, "local_only")),
+        // A listing shows what they may see.
+        (Who::OtherEntityType, _) if is_of_features && !is_of_a_feature && operation.effect == Effect::Read => None,
+        (Who::OtherEntityType, _) => denied,
+        (Who::ReadOnly, Permission::ListsRead | Permission::FeaturesRead) => None,
+        (Who::ReadOnly, _) => denied,
+        (Who::Right, _) => None,
+    }
+}
+
+/// The body that the document shows as an example.
+fn example(document: &Value, operation: &Descriptor) -> Value {
+    let path = operation.path.replace('/', "~1");
+    let method = operation.method.as_str().to_lowercase();
+    let pointer = format!("/paths/{path}/{method}/requestBody/content/application~1json/schema/$ref");
+    match document.pointer(&pointer).and_then(Value::as_str) {
+        Some(reference) => document.pointer(&format!("{}/example", reference.trim_start_matches('#'))).unwrap().clone(),
+        None => Value::Null,
+    }
+}
+
+/// New operations are in here by themselves.
+#[tokio::test]
+async fn every_operation_is_for_those_alone_who_may() {
+    let api = api().await;
+    let document = api.get("/openapi.json").await.expect(200);
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let all_roles = ["reader", "writer", "editor", "operator", "admin"];
+    let (expiring, _) = key(&api, Some(&admin), json!({"name": "e", "roles": ["admin"], "expires": "1s"})).await;
+    let (revoked, id) = key(&api, Some(&admin), json!({"name": "r", "roles": ["admin"]})).await;
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    let other = json!({"name": "o", "roles": all_roles, "scopes": ["customer.*"]});
+    let (other, _) = key(&api, Some(&admin), other).await;
+    let (reader, _) = key(&api, Some(&admin), json!({"name": "ro", "roles": ["reader"]})).await;
+    let unknown = liststore::access::token::Secret::generate().unwrap();
+    while with_key(&api, &expiring, Method::GET, "/v1/features", &Value::Null).await.status != 401 {
+        tokio::task::yield_now().await;
+    }
+    for operation in &OPERATIONS {
+        let variables: Vec<_> =
+            operation.segments().filter(|segment| matches!(segment, Segment::Variable(_))).collect();
+        let names = variables.iter().map(|segment| match segment {
+            Segment::Variable("entity_type") => "user",
+            Segment::Variable("feature" | "name") => "seen",
+            Segment::Variable("key_id") => "0123456789ab",
+            _ => "v2",
+        });
+        let path = operation.path_of(&names.collect::<Vec<_>>());
+        let method: Method = operation.method.as_str().parse().unwrap();
+        let body = example(&document, operation);
+        for who in ALL {
+            let token = match who {
+                Who::NoKey => None,
+                Who::Unknown => Some(unknown.expose()),
+                Who::Expired => Some(&*expiring),
+                Who::Revoked => Some(&*revoked),
+                Who::OtherEntityType => Some(&*other),
+                Who::ReadOnly => Some(&*reader),
+                Who::Right => Some(&*admin),
+            };
+            let answer = match token {
+                Some(token) => with_key(&api, token, method.clone(), &path, &body).await,
+                None if body.is_null() => api.send(method.clone(), &path, &[], b"").await,
+                None => api.send(method.clone(), &path, &[JSON], body.to_string().as_bytes()).await,
+            };
+            let about = format!("{} as {who:?}: {} {}", operation.name, answer.status, answer.text());
+            match refusal(who, operation) {
+                Some((status, code)) => assert_eq!((answer.status, &*answer.code()), (status, code), "{about}"),
+                None => assert!(![401, 403].contains(&answer.status), "{about}"),
+            }
+            if answer.status == 401 {
+                assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"liststore\""), "{about}");
+            }
+        }
+    }
+}
+
+/// Else whoever may not see a feature could find out its name.
+#[tokio::test]
+async fn a_refusal_does_not_tell_whether_a_feature_exists() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let limited = json!({"name": "o", "roles": ["admin"], "scopes": ["user.other"]});
+    let (limited, _) = key(&api, Some(&admin), limited).await;
+    for path in ["/v1/features/user/NAME", "/v1/features/user/NAME/versions/v9", "/v1/lists/user/NAME/u/items"] {
+        let mut told = Vec::new();
+        for name in ["seen", "none"] {
+            let answer = with_key(&api, &limited, Method::GET, &path.replace("NAME", name), &Value::Null).await;
+            told.push((answer.status, answer.text()));
+        }
+        assert_eq!(told[0], told[1]);
+        assert_eq!(told[0].0, 403);
+    }
+}
+
+#[tokio::test]
+async fn a_listing_shows_what_its_caller_may_see_and_its_pages_tell_no_more() {
+    let api = api().await;
+    for name in ["a1", "b1", "a2", "b2", "a3", "b3"] {
+        api.feature(name, "string", "1h").await;
+    }
+    let admin = admin(&api).await;
+    let limited = json!({"name": "o", "roles": ["reader"], "scopes": ["user.a*"]});
+    let (limited, _) = key(&api, Some(&admin), limited).await;
+    let (mut names, mut path) = (Vec::new(), "/v1/features?page_size=2".to_owned());
+    loop {
+        let page = with_key(&api, &limited, Method::GET, &path, &Value::Null).await.expect(200);
+        names.extend(page["features"].as_array().unwrap().iter().map(|f| f["name"].as_str().unwrap().to_owned()));
+        match page["next_page_token"].as_str() {
+            Some(token) => path = format!("/v1/features?page_size=2&page_token={token}"),
+            None => break,
+        }
+    }
+    assert_eq!(names, ["a1", "a2", "a3"]);
+    let exactly = with_key(&api, &limited, Method::GET, "/v1/features?page_size=3", &Value::Null).await.expect(200);
+    assert_eq!(exactly["next_page_token"], Value::Null, "no hidden feature may be told of by a token");
+}
+
+#[tokio::test]
+async fn a_server_is_open_until_its_first_key_and_never_again() {
+    let api = api().await;
+    api.get("/v1/features").await.expect(200);
+    let admin = admin(&api).await;
+    api.get("/v1/features").await.refused("unauthenticated", "");
+    let keys = with_key(&api, &admin, Method::GET, "/v1/keys", &Value::Null).await.expect(200);
+    let id = keys["keys"][0]["id"].as_str().unwrap();
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    with_key(&api, &admin, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
+    api.get("/v1/features").await.refused("unauthenticated", "");
+    api.get("/livez").await.expect(200);
+    api.get("/readyz").await.expect(200);
+}
+
+#[tokio::test]
+async fn what_is_no_key_is_refused_however_it_is_sent() {
+    let api = api().await;
+    let admin = admin(&api).await;
+    let huge = "x".repeat(20_000);
+    for bad in ["", "Bearer", "Bearer ", "Basic YWRtaW46YWRtaW4=", &admin, &format!("Bearer {huge}"), "Bearer ls_!!"] {
+        let answer = api.send(Method::GET, "/v1/features", &[("authorization", bad)], b"").await;
+        answer.refused("unauthenticated", "");
+    }
+    let authorization = format!("bearer  {admin}");
+    api.send(Method::GET, "/v1/features", &[("authorization", &authorization)], b"").await.expect(200);
+    let twice = [("authorization", &*authorization), ("authorization", &*authorization)];
+    api.send(Method::GET, "/v1/features", &twice, b"").await.refused("unauthenticated", "");
+}
+
+#[tokio::test]
+async fn a_rotated_key_has_two_tokens_for_a_while() {
+    let api = api().await;
+    let admin = admin(&api).await;
+    let (old, id) = key(&api, Some(&admin), json!({"name": "feed", "roles": ["reader"]})).await;
+    let path = format!("/v1/keys/{id}/rotate");
+    let rotated = with_key(&api, &admin, Method::POST, &path, &json!({"overlap": "1h"})).await.expect(200);
+    let new = rotated["token"].as_str().unwrap();
+    assert_eq!(rotated["key"]["id"], json!(id));
+    for token in [&*old, new] {
+        with_key(&api, token, Method::GET, "/v1/features", &Value::Null).await.expect(200);
+    }
+    let again = with_key(&api, &admin, Method::POST, &path, &json!({})).await.expect(200);
+    with_key(&api, &old, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
+    with_key(&api, new, Method::GET, "/v1/features", &Value::Null).await.expect(200);
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    for token in [&*old, new, again["token"].as_str().unwrap()] {
+        with_key(&api, token, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
+    }
+    with_key(&api, &admin, Method::POST, &path, &json!({})).await.refused("key_revoked", "");
+}
+
+#[tokio::test]
+async fn keys_are_refused_that_could_not_be() {
+    let api = api().await;
+    for (body, field) in [
+        (json!({"roles": ["reader"]}), "name"),
+        (json!({"name": "a b", "roles": ["reader"]}), "name"),
+        (json!({"name": "a"}), "roles"),
+        (json!({"name": "a", "roles": []}), "roles"),
+        (json!({"name": "a", "roles": ["god"]}), "roles"),
+        (json!({"name": "a", "roles": "reader"}), "roles"),
+        (json!({"name": "a", "roles": ["reader"], "scopes": ["user"]}), "scopes"),
+        (json!({"name": "a", "roles": ["reader"], "expires": "soon"}), "expires"),
+    ] {
+        api.post("/v1/keys", body).await.refused("invalid_argument", field);
+    }
+    let admin = admin(&api).await;
+    let again = json!({"name": "admin", "roles": ["reader"]});
+    with_key(&api, &admin, Method::POST, "/v1/keys", &again).await.refused("key_exists", "");
+    let unknown = with_key(&api, &admin, Method::GET, "/v1/keys/0123456789ab", &Value::Null).await;
+    unknown.refused("key_not_found", "");
+    with_key(&api, &admin, Method::GET, "/v1/keys/X", &Value::Null).await.refused("invalid_argument", "key_id");
+}
+
+#[tokio::test]
+async fn the_audit_trail_tells_who_did_what_and_for_whom() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let (editor, _) = key(&api, Some(&admin), json!({"name": "ui", "roles": ["editor"], "scopes": ["user.*"]})).await;
+    let authorization = format!("Bearer {editor}");
+    let headers = [("authorization", &*authorization), ("liststore-user", "alice"), JSON];
+    api.send(Method::PATCH, "/v1/features/user/seen", &headers, br#"{"ttl":"2h"}"#).await.expect(200);
+    let history =
+        with_key(&api, &editor, Method::GET, "/v1/features/user/seen/history", &Value::Null).await.expect(200);
+    let first = &history["history"][0];
+    assert_eq!((&first["by"], &first["on_behalf_of"]), (&json!("key:ui"), &json!("alice")));
+    assert_eq!(history["history"][1]["by"], "anonymous");
+
+    let read = async |query: &str| {
+        let page = with_key(&api, &admin, Method::GET, &format!("/v1/audit{query}"), &Value::Null).await.expect(200);
+        let changes = page["changes"].as_array().unwrap().clone();
+        let text =
+            |change: &Value| format!("{} {}", change["action"].as_str().unwrap(), change["target"].as_str().unwrap());
+        (changes.iter().map(text).collect::<Vec<_>>(), page["next_page_token"].as_str().map(str::to_owned), page)
+    };
+    let (all, none, whole) = read("").await;
+    assert_eq!(
+        all,
+        ["update_feature user.seen", "create_key key:ui", "create_key key:admin", "create_feature user.seen"]
+    );
+    assert_eq!(none, None);
+    assert_eq!(whole["changes"][1]["by"], "key:admin");
+    for token in [&editor, &admin] {
+        assert!(!whole.to_string().contains(&token[16..]), "the trail has a secret");
+    }
+    assert_eq!(read("?by=alice").await.0, ["update_feature user.seen"]);
+    assert_eq!(read("?by=key:ui").await.0, ["update_feature user.seen"]);
+    assert_eq!(read("?target=key:ui").await.0, ["create_key key:ui"]);
+    assert_eq!(read("?action=create_feature").await.0, ["create_feature user.seen"]);
+    let at = whole["changes"][2]["at"].as_str().unwrap();
+    assert_eq!(read(&format!("?until={at}")).await.0.len(), 2);
+    assert_eq!(read(&format!("?since={at}")).await.0.len(), 3);
+    let (first, token, _) = read("?page_size=3").await;
+    let (second, end, _) = read(&format!("?page_size=3&page_token={}", token.unwrap())).await;
+    assert_eq!((first.len(), second, end), (3, vec!["create_feature user.seen".to_owned()], None));
+}
+
+#[tokio::test]
+async fn metrics_are_open_where_that_is_set() {
+    let api = api_with(&[("access.metrics", "open")]).await;
+    let admin = admin(&api).await;
+    api.get("/metrics").await.expect_text();
+    let closed = super::client::api().await;
+    let operator = self::admin(&closed).await;
+    closed.get("/metrics").await.refused("unauthenticated", "");
+    with_key(&closed, &operator, Method::GET, "/metrics", &Value::Null).await.expect_text();
+    drop(admin);
+}
+
+impl Answer {
+    fn expect_text(&self) {
+        assert_eq!(self.status, 200, "{}", self.text());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_needs_keys_lets_nobody_in_before_there_are_some() {
+    let api = api_with(&[("access.mode", "required")]).await;
+    api.get("/v1/features").await.refused("unauthenticated", "");
+    api.post("/v1/keys", json!({"name": "a", "roles": ["admin"]})).await.refused("unauthenticated", "");
+}
+
+/// A definition's store that is away takes no key away, and takes none back.
+#[tokio::test]
+async fn keys_hold_while_the_metadata_store_is_away() {
+    use liststore::metadata::MetadataError;
+    let (api, faults) = super::faults::faulty(&[]).await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let away = MetadataError::Unavailable { reason: "no route".to_owned(), outcome_unknown: false };
+    *faults.metadata.lock().unwrap() = Some(away);
+    with_key(&api, &admin, Method::GET, "/v1/lists/user/seen/u/items", &Value::Null).await.expect(200);
+    api.get("/v1/lists/user/seen/u/items").await.refused("unauthenticated", "");
+    let revocation = with_key(&api, &admin, Method::DELETE, "/v1/keys/0123456789ab", &Value::Null).await;
+    revocation.refused("metadata_unavailable", "");
+}

@@ -1,0 +1,107 @@
+//! API keys by the command line: the first one, a server that asks for them, and what the log says of them.
+
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::program::{Server, run};
+
+/// Makes the first key, over the socket in the data directory.
+fn first_key(server: &Server) -> String {
+    let said = server.run(&["key", "create", "admin", "--role", "admin", "--local", "--data-dir", "data"]);
+    assert!(said.status == 0 && said.err.contains("the only time"), "{said:?}");
+    let token = said.out;
+    let token = token.trim().to_owned();
+    assert!(token.starts_with("ls_") && token.len() == 65, "{token}");
+    token
+}
+
+#[test]
+fn the_first_key_is_made_over_the_socket_and_closes_the_server() {
+    let server = Server::start();
+    assert!(server.ready.lines().next().unwrap().contains("open to everybody"), "{}", server.ready);
+    server.feature("purchase", "string");
+    let token = first_key(&server);
+    let refused = server.run(&["feature", "list"]).failed(1);
+    assert!(refused.contains("unauthenticated") || refused.contains("API key"), "{refused}");
+    let asked = |arguments: &[&str]| server.command(arguments).env("LISTSTORE_TOKEN", &token).output().unwrap();
+    assert!(asked(&["feature", "list"]).status.success());
+    let file = server.write("admin.key", format!("{token}\n"));
+    assert!(server.ok(&["--help"]).contains("key"));
+    assert!(server.ok(&["feature", "list", "--token-file", &file]).contains("purchase"));
+    let listed = server.ok(&["key", "list", "--token-file", &file]);
+    assert!(listed.contains("admin") && listed.contains("active") && !listed.contains(&token[16..]), "{listed}");
+    let trail = server.ok(&["audit", "--token-file", &file]);
+    assert!(trail.contains("create_key") && trail.contains("local") && trail.contains("customer.purchase"), "{trail}");
+    let id = &token[3..15];
+    let rotated = server.run(&["key", "rotate", id, "--overlap", "1h", "--token-file", &file]).out;
+    assert!(rotated.starts_with(&token[..16]) && rotated.trim() != token);
+    assert!(server.ok(&["key", "revoke", id, "--token-file", &file]).contains("revoked"));
+    server.run(&["feature", "list", "--token-file", &file]).failed(1);
+    let cut = server.write("cut.key", &token[..60]);
+    assert!(server.run(&["feature", "list", "--token-file", &cut]).failed(2).contains("no API key"));
+}
+
+/// Started anew, a server is as closed as it was.
+#[test]
+fn a_server_with_keys_does_not_say_that_it_is_open() {
+    let server = Server::start();
+    let token = first_key(&server);
+    let (_, _, dir) = server.end(Signal::SIGTERM);
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    assert!(!server.ready.contains("open to everybody"), "{}", server.ready);
+    server.run(&["feature", "list"]).failed(1);
+    let asked = server.command(&["feature", "list"]).env("LISTSTORE_TOKEN", &token).output().unwrap();
+    assert!(asked.status.success());
+}
+
+#[test]
+fn a_server_that_anybody_could_use_does_not_listen_beyond_loopback() {
+    let dir = TempDir::new().unwrap();
+    let data: PathBuf = dir.path().join("data");
+    let data = data.to_str().unwrap();
+    let refused = run(&["serve", "--listen", "0.0.0.0:0", "--data-dir", data]);
+    assert_eq!(refused.status, 1, "{refused:?}");
+    let refused = refused.err;
+    assert!(refused.contains("liststore key create") && refused.contains("--insecure"), "{refused}");
+    let server = Server::start_in(dir, "0.0.0.0:0", &[("LISTSTORE__ACCESS__INSECURE", "true")]);
+    let url = server.url.replace("0.0.0.0", "127.0.0.1");
+    let ready = |server: &Server| {
+        let said = server.command(&["feature", "list", "--url", &url]).output().unwrap();
+        said.status.success()
+    };
+    assert!(ready(&server));
+    let (_, log, dir) = server.end(Signal::SIGTERM);
+    assert!(log.contains("access.insecure"), "{log}");
+    let server = Server::start_in(dir, "0.0.0.0:0", &[("LISTSTORE__ACCESS__MODE", "required")]);
+    first_key(&server);
+    let (_, _, dir) = server.end(Signal::SIGTERM);
+    // With a key there is nothing to refuse.
+    Server::start_in(dir, "0.0.0.0:0", &[]).end(Signal::SIGTERM);
+}
+
+/// Whoever reads logs is not to become whoever is logged.
+#[test]
+fn no_key_is_ever_in_the_log() {
+    let server = Server::start_with(&[("LISTSTORE__LOG__FILTER", "trace"), ("RUST_BACKTRACE", "1")]);
+    let token = first_key(&server);
+    let asked =
+        |token: &str, arguments: &[&str]| server.command(arguments).env("LISTSTORE_TOKEN", token).output().unwrap();
+    assert!(asked(&token, &["feature", "list"]).status.success());
+    assert!(asked(&token, &["key", "list", "-o", "json"]).status.success());
+    let made = asked(&token, &["key", "create", "feed", "--role", "reader", "--entity-types", "user"]);
+    let feed = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    assert!(!asked(&feed, &["key", "list"]).status.success());
+    let rotated = asked(&token, &["key", "rotate", &feed[3..15]]);
+    let rotated = String::from_utf8(rotated.stdout).unwrap().trim().to_owned();
+    assert!(asked(&token, &["key", "revoke", &feed[3..15]]).status.success());
+    assert!(!asked(&rotated, &["feature", "list"]).status.success());
+    let (_, log, _) = server.end(Signal::SIGTERM);
+    for token in [&token, &feed, &rotated] {
+        assert_eq!(token.len(), 65);
+        assert!(!log.contains(&token[16..]), "the log has a key");
+    }
+    assert!(log.contains("key:feed") && log.contains("permission_denied"), "who was refused is logged: {log}");
+    assert!(log.contains("a revoked key"), "{log}");
+}

@@ -1,0 +1,100 @@
+//! API keys that several servers share.
+
+use liststore::access::NoKey;
+use liststore::access::token::Secret;
+use liststore::domain::{Author, Clock, KeyName, Role, Scope, SystemClock};
+use liststore::metadata::keys::KeyChange;
+use liststore::metadata::postgres::{SchemaState, inspect};
+use liststore::metadata::{AccessStore, Calls, MetadataStore};
+use sqlx::Row;
+
+use crate::postgres::Database;
+use crate::servers::{Node, context, new_feature, run, store, until};
+
+fn creation(secret: &Secret, name: &str) -> KeyChange {
+    KeyChange::Create {
+        id: secret.id,
+        hash: secret.hash(),
+        name: KeyName::new(name).unwrap(),
+        roles: vec![Role::Reader],
+        scopes: vec![Scope::all()],
+        expires_at: None,
+    }
+}
+
+fn holds(node: &Node, secret: &Secret) -> Result<(), NoKey> {
+    node.handle.key_ring().verify(secret.expose().as_bytes(), SystemClock.now()).map(|_| ())
+}
+
+#[test]
+fn a_key_made_or_revoked_on_one_server_is_known_to_the_other() {
+    run(async {
+        let database = Database::migrated().await;
+        let (a, b) = (Node::start(&database.url).await, Node::start(&database.url).await);
+        assert_eq!(b.handle.key_ring().is_configured(), Some(false));
+        let secret = Secret::generate().unwrap();
+        a.handle.change_key(creation(&secret, "feed"), Author::anonymous()).await.unwrap();
+        assert_eq!(holds(&a, &secret), Ok(()));
+        until("the other knows the key", || holds(&b, &secret).is_ok()).await;
+        // Servers here poll once an hour: that it is seen was told.
+        b.handle.change_key(KeyChange::Revoke { id: secret.id }, Author::anonymous()).await.unwrap();
+        assert_eq!(holds(&b, &secret), Err(NoKey::Revoked));
+        until("the other knows of the revocation", || holds(&a, &secret) == Err(NoKey::Revoked)).await;
+        // Changes of definitions are found beside those of keys, and the other way round.
+        a.create("seen", 100).await.unwrap();
+        until("it knows the feature", || b.known_ttl("seen") == Some(100)).await;
+        assert_eq!(b.handle.key_ring().is_configured(), Some(true));
+        a.stop().await;
+        b.stop().await;
+    });
+}
+
+#[test]
+fn keys_hold_while_postgres_is_away_and_a_revocation_is_refused() {
+    run(async {
+        let server = crate::postgres::Server::start();
+        let database = Database::create_in(&server.url, "").await;
+        liststore::metadata::postgres::migrate(&database.url, false).await.unwrap();
+        let node = Node::start(&database.url).await;
+        let secret = Secret::generate().unwrap();
+        node.handle.change_key(creation(&secret, "feed"), Author::anonymous()).await.unwrap();
+        server.kill();
+        assert_eq!(holds(&node, &secret), Ok(()));
+        let revoked = node.handle.change_key(KeyChange::Revoke { id: secret.id }, Author::anonymous()).await;
+        assert!(revoked.is_err_and(|error| error.is_retryable()));
+        assert_eq!(holds(&node, &secret), Ok(()));
+        node.stop().await;
+    });
+}
+
+/// They would serve everybody.
+#[tokio::test]
+async fn the_first_key_turns_servers_away_that_know_none() {
+    let database = Database::migrated().await;
+    let served_from = async || {
+        let row = sqlx::query("SELECT served_from FROM liststore_schema_compatibility");
+        row.fetch_one(&mut database.connect().await).await.unwrap().get::<i64, _>(0)
+    };
+    let store = store(&database.url);
+    store.create_feature(new_feature("seen", 60), context()).await.unwrap();
+    assert_eq!(served_from().await, 1);
+    store.change_key(creation(&Secret::generate().unwrap(), "feed"), context()).await.unwrap();
+    assert_eq!(served_from().await, 3);
+    assert!(matches!(inspect(&database.url).await.unwrap().schema, SchemaState::Current { .. }));
+    store.close().await;
+}
+
+/// What the database keeps of a key is no key.
+#[tokio::test]
+async fn no_secret_is_in_the_database() {
+    let database = Database::migrated().await;
+    let (store, secret) = (store(&database.url), Secret::generate().unwrap());
+    store.change_key(creation(&secret, "feed"), context()).await.unwrap();
+    for table in ["api_key", "api_key_history"] {
+        let query = sqlx::AssertSqlSafe(format!("SELECT coalesce(string_agg(t::text, ' '), '') FROM {table} t"));
+        let row = sqlx::query(query).fetch_one(&mut database.connect().await).await.unwrap();
+        let kept: String = row.get(0);
+        assert!(kept.contains(secret.id.as_str()) && !kept.contains(&secret.expose()[16..]), "{table}");
+    }
+    store.close().await;
+}
