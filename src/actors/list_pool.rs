@@ -173,7 +173,7 @@ impl ListPool {
         self.inner.slots.iter().map(|slot| (**slot.state.load()).clone()).collect()
     }
 
-    /// Why the item store takes no writes at present, if it does not.
+    /// Which writes the item store does not take at present, and why, if it does not take all.
     pub fn read_only(&self) -> Option<String> {
         self.inner.store.read_only()
     }

@@ -79,7 +79,7 @@ fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
         return (Check::Warn, Some(format!("{live} of {all} list actors are live{failed}")));
     }
     match lists.read_only() {
-        Some(reason) => (Check::Warn, Some(format!("the item store takes no writes{}", because(&reason)))),
+        Some(reason) => (Check::Warn, Some(format!("the item store does not take all writes{}", because(&reason)))),
         None => lists.warning().map_or((Check::Pass, None), |warning| (Check::Warn, Some(warning))),
     }
 }

@@ -11,6 +11,7 @@ mod options;
 #[cfg(target_os = "linux")]
 mod scheduling;
 mod stores;
+mod unreachable;
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -119,9 +120,11 @@ impl Application {
         let backups =
             Backups::new(stores::backup_scope(settings, data_dir.as_ref()), Arc::clone(&items), Arc::clone(&metadata));
         let entrance = access::entrance(settings, &*metadata).await?;
+        let definitions = Arc::clone(&metadata);
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata))
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
+        items.forget(unreachable::lists(metadata.catalog().clone(), definitions));
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;

@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What is open beside the clients' connections: files of the embedded stores, connections to the
 /// databases, and clients that wait for their turn or are told to leave.
-const BESIDE_CONNECTIONS: u64 = 1_000;
+const BESIDE_CONNECTIONS: u64 = 3_000;
 
 /// Raises the limit as far as this process may: the usual one of 1,024 is for programs that use
 /// select(2). Warns if it stays below what the settings may need.

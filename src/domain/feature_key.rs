@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{FeatureId, Generation, VersionLabel};
+use super::{EntityType, FeatureId, FeatureName, Generation, VersionLabel};
 
 /// `"$entityType#$featureName|$featureVersion"`, with `~n` appended for a generation n above 1.
 ///
@@ -22,6 +22,18 @@ impl FeatureKey {
         })
     }
 
+    /// Takes the text of a key apart; `None` for any other text.
+    pub fn parse(text: &str) -> Option<(FeatureId, VersionLabel, Generation)> {
+        let (entity_type, rest) = text.split_once('#')?;
+        let (name, rest) = rest.split_once('|')?;
+        let (label, generation) = match rest.split_once('~') {
+            Some((label, generation)) => (label, generation.parse().ok().filter(|number| *number > 1)?),
+            None => (rest, 1),
+        };
+        let id = FeatureId { entity_type: EntityType::new(entity_type).ok()?, name: FeatureName::new(name).ok()? };
+        Some((id, VersionLabel::new(label).ok()?, Generation::new(generation).ok()?))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -36,7 +48,6 @@ impl fmt::Display for FeatureKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{EntityType, FeatureName};
 
     fn key(version: &str, generation: u64) -> String {
         let id = FeatureId {
@@ -57,5 +68,19 @@ mod tests {
     fn later_generations_append_their_number() {
         assert_eq!(key("", 2), "user#story_presented|~2");
         assert_eq!(key("v2", 12), "user#story_presented|v2~12");
+    }
+
+    #[test]
+    fn a_key_is_taken_apart_as_it_was_made() {
+        for (version, generation) in [("", 1), ("v2", 1), ("", 2), ("a/b:c.d-e", 12)] {
+            let text = key(version, generation);
+            let (id, label, found) = FeatureKey::parse(&text).unwrap();
+            assert_eq!((label.as_str(), found.as_u64()), (version, generation));
+            assert_eq!(FeatureKey::new(&id, &label, found).as_str(), text);
+        }
+        for other in ["", "user", "user#seen", "user#seen|~1", "user#seen|~0", "user#seen|~x", "us er#seen|", "#seen|"]
+        {
+            assert_eq!(FeatureKey::parse(other), None, "{other}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -121,6 +122,9 @@ pub struct PermitCounts {
     pub waiting: usize,
 }
 
+/// Given the text of a feature key, whether no definition leads, or ever will, to any list of it.
+pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// A place where lists are kept.
 ///
 /// # What is visible
@@ -145,11 +149,16 @@ pub trait ItemStore: Send + Sync + 'static {
         None
     }
 
+    /// Says how a store can know of lists that nobody can read any more: it may give their room back. Asked
+    /// at any time, on threads that may wait.
+    fn forget(&self, _unreachable: IsUnreachable) {}
+
     /// Persists all that was acknowledged and releases what the store holds. No session may be
     /// used during or after it.
     async fn close(&self) -> Result<(), StoreError>;
 
-    /// Why the store takes no writes at present, if it does not: reads go on meanwhile.
+    /// Which writes the store does not take at present, and why, if it does not take all: reads go on
+    /// meanwhile.
     fn read_only(&self) -> Option<String> {
         None
     }

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, Labels, Limit, Owner, Revision, Timestamp, Ttl, ValueType,
-    VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, Generation, Labels, Limit, Owner, Revision, Timestamp, Ttl,
+    ValueType, VersionLabel,
 };
 
 mod applied;
@@ -305,6 +305,13 @@ pub trait MetadataStore: AccessStore {
     /// definitions are to be read again.
     async fn changes(&self, _since: Revision) -> Result<Option<Changes>, MetadataError> {
         Ok(None)
+    }
+
+    /// Whether it is certain that this generation of a version was there and was deleted, and so will
+    /// never be there again. A store that cannot be certain, or does not know, says no. Does not wait for
+    /// anything but this machine.
+    fn is_past(&self, _id: &FeatureId, _version: &VersionLabel, _generation: Generation) -> bool {
+        false
     }
 
     /// Writes a copy of the store into a directory, which is on this machine. A store that is opened

@@ -16,9 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::catalog::{CatalogVersion, Snapshot};
 use super::keys::{Keys, record};
 use super::table::{Table, VersionParts};
-use crate::domain::{
-    EntityType, FeatureId, FeatureName, Generation, Revision, Timestamp, Ttl, ValueType, VersionLabel,
-};
+use crate::domain::{FeatureKey, Revision, Timestamp, Ttl, ValueType};
 
 const FILE_NAME: &str = "catalog.snapshot";
 const FORMAT: u64 = 2;
@@ -151,16 +149,11 @@ impl SnapshotFile {
 /// Through the domain's constructors, as everything that comes from outside.
 fn parts_of(line: &str) -> Option<VersionParts> {
     let (key, value_type, ttl_secs): (String, String, u64) = serde_json::from_str(line).ok()?;
-    let (entity_type, rest) = key.split_once('#')?;
-    let (name, rest) = rest.split_once('|')?;
-    let (label, generation) = match rest.split_once('~') {
-        Some((label, generation)) => (label, generation.parse().ok().filter(|number| *number > 1)?),
-        None => (rest, 1),
-    };
+    let (id, label, generation) = FeatureKey::parse(&key)?;
     Some(VersionParts {
-        id: FeatureId { entity_type: EntityType::new(entity_type).ok()?, name: FeatureName::new(name).ok()? },
-        label: VersionLabel::new(label).ok()?,
-        generation: Generation::new(generation).ok()?,
+        id,
+        label,
+        generation,
         value_type: ValueType::parse(&value_type).ok()?,
         ttl: Ttl::from_secs(ttl_secs).ok()?,
     })

@@ -243,6 +243,49 @@ pub async fn full_disk() -> Result<(), Failed> {
     Ok(judged(&scene.close().await?)?)
 }
 
+/// A list grows until it is larger than the room that is left. Adds end while there still is some, removals
+/// pass, and what they hide is given back, so that adds are taken again; over and over, and by the same
+/// process. Nothing acknowledged is lost, a SIGKILL afterwards included.
+pub async fn nearly_full_disk() -> Result<(), Failed> {
+    let dir = run::fresh_dir()?;
+    let recipe = embedded(dir.path(), "group");
+    // Half of it for the log's segments and spares.
+    let _disk = SmallDisk::mount(recipe.data_dir(), 96)?;
+    let mut scene = Scene::open(recipe).await?;
+    let list = scene.list("hot");
+    let mut big = BigAdds::new(&scene);
+    for round in 0..3 {
+        let refused = scene.repeat_until(&mut big, 5_000, |outcome| !matches!(outcome, Outcome::Added { .. })).await;
+        refused.ok_or("the disk was full, and every add was acknowledged")?;
+        let removals = match round {
+            // The newest, one by one, which gives nothing back at once; then all.
+            0 => big.newest(20).map(|value| Request::RemoveValue { list: list.clone(), value }).collect(),
+            _ => vec![Request::RemoveAll { list: list.clone() }],
+        };
+        for removal in removals {
+            scene.client.call(removal, None).await;
+            let taken = scene.client.last().is_some_and(is_acknowledged);
+            if !taken {
+                return Err(format!("a removal while adds are refused: {:?}", scene.client.last()).into());
+            }
+        }
+        if round == 0 {
+            scene.client.call(Request::RemoveAll { list: list.clone() }, None).await;
+        }
+        let began = Instant::now();
+        while scene.repeat_until(&mut big, 1, |outcome| matches!(outcome, Outcome::Added { .. })).await.is_none() {
+            if began.elapsed() > FAILURE_TIMEOUT {
+                return Err(format!("no adds are taken after removals: {:?}", scene.client.last()).into());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    scene.subject.kill().await?;
+    scene.subject.bring_up().await?;
+    scene.client.walk(list, None, None, 100, usize::MAX).await;
+    Ok(judged(&scene.close().await?)?)
+}
+
 /// Adds of values as large as they may be.
 pub struct BigAdds {
     number: u64,
@@ -255,10 +298,19 @@ impl BigAdds {
         Self { number: 0, list: scene.list("hot"), epoch: scene.epoch }
     }
 
+    fn value(number: u64) -> String {
+        format!("\"{number}-{}\"", "x".repeat(60_000))
+    }
+
     pub fn next(&mut self) -> Request {
         self.number += 1;
-        let value = format!("\"{}-{}\"", self.number, "x".repeat(60_000));
+        let value = Self::value(self.number);
         Request::Add { list: self.list.clone(), items: vec![Item { timestamp: self.epoch + self.number, value }] }
+    }
+
+    /// The values of so many adds before the last one, which was refused.
+    fn newest(&self, count: u64) -> impl Iterator<Item = String> + use<> {
+        (self.number.saturating_sub(count)..self.number).map(Self::value)
     }
 }
 

@@ -8,9 +8,10 @@ use hyper::Method;
 use crate::http::{Connection, Endpoint};
 
 /// The counters that are looked at, and what they count.
-const WATCHED: [(&str, &str); 4] = [
+const WATCHED: [(&str, &str); 5] = [
     ("liststore_flushes_total", "flushes"),
     ("liststore_compactions_total", "merges"),
+    ("liststore_expired_items_dropped_total", "expired items dropped by merges"),
     ("liststore_head_hits_total", "reads of heads"),
     ("liststore_head_misses_total", "reads behind heads"),
 ];

@@ -11,6 +11,7 @@ use crate::{damage, disks, tools};
 /// Runs at a time.
 const JOBS: usize = 2;
 const FULL_DISK: &str = "faults::the_disk_is_full_and_freed";
+const NEARLY_FULL_DISK: &str = "faults::a_list_is_larger_than_the_room_that_is_left";
 
 pub fn runtime() -> Result<Runtime, String> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|e| e.to_string())
@@ -83,6 +84,9 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("faults::files_are_damaged", || runtime()?.block_on(damage::damaged_files())),
         tools::trial(FULL_DISK, "the right to mount", tools::own_mounts(), |way| {
             tools::with_own_mounts(way, FULL_DISK, || runtime()?.block_on(disks::full_disk()))
+        }),
+        tools::trial(NEARLY_FULL_DISK, "the right to mount", tools::own_mounts(), |way| {
+            tools::with_own_mounts(way, NEARLY_FULL_DISK, || runtime()?.block_on(disks::nearly_full_disk()))
         }),
     ]
 }

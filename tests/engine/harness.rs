@@ -59,12 +59,13 @@ pub fn item(timestamp: u64, value: &[u8], ttl_secs: u64) -> NewItem {
     NewItem { timestamp: at(timestamp), value: Bytes::copy_from_slice(value), expires_at }
 }
 
-/// Small segments and caches, so that everything happens often.
+/// Small segments, files and caches, so that everything happens often.
 pub fn small_options(fsync: Fsync) -> EmbeddedOptions {
     EmbeddedOptions {
         fsync,
         cache_bytes: 4 << 20,
         log_segment_bytes: 4 << 10,
+        data_file_bytes: 2_000,
         read_threads: 1,
         ..EmbeddedOptions::new("/data")
     }

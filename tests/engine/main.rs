@@ -18,7 +18,10 @@ mod opening;
 mod operations;
 mod overlap;
 mod reading;
+mod room;
 mod sim_disk;
+mod space;
+mod steps;
 mod ties;
 
 /// The server's.

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use liststore::items::embedded::{Disk, DiskFile, LockGuard};
+use liststore::items::embedded::{Disk, DiskFile, LockGuard, Space};
 
 const SECTOR: usize = 512;
 
@@ -79,6 +79,8 @@ struct State {
     data_reads_held: bool,
     /// Reads of data files, but for those of merges.
     data_reads: u64,
+    merges_held: bool,
+    merges_fail: bool,
     syncs_held: bool,
     links_fail: bool,
     locked: BTreeSet<PathBuf>,
@@ -209,6 +211,8 @@ impl SimDisk {
             data_files_held: false,
             data_reads_held: false,
             data_reads: 0,
+            merges_held: false,
+            merges_fail: false,
             syncs_held: false,
             locked: BTreeSet::new(),
             ..state
@@ -336,6 +340,17 @@ impl SimDisk {
         self.state().data_reads
     }
 
+    /// The same for those of merges alone.
+    pub fn hold_merges(&self, held: bool) {
+        self.state().merges_held = held;
+        self.1.notify_all();
+    }
+
+    /// Lets merges find no room.
+    pub fn fail_merges(&self, fail: bool) {
+        self.state().merges_fail = fail;
+    }
+
     /// Lets no sync of a file return until what this returns is dropped.
     pub fn hold_syncs(&self) -> HeldSyncs {
         self.state().syncs_held = true;
@@ -416,12 +431,13 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.state();
-        while state.data_files_held && is_data_file(path) {
+        let merges = std::thread::current().name() == Some("items-compact");
+        while (state.data_files_held || merges && state.merges_held) && is_data_file(path) {
             state = self.1.wait(state).unwrap();
         }
         state.need_dir(path.parent().unwrap())?;
         state.step()?;
-        if state.bytes_max.is_some_and(|max| state.used() >= max) {
+        if state.bytes_max.is_some_and(|max| state.used() >= max) || merges && state.merges_fail {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let inode = state.next_inode;
@@ -483,6 +499,12 @@ impl Disk for SimDisk {
         synced.iter().for_each(|change| apply(&mut state.durable_names, change));
         state.unsynced_names = others;
         Ok(())
+    }
+
+    fn space(&self, _dir: &Path) -> io::Result<Space> {
+        let state = self.state();
+        let Some(total) = state.bytes_max else { return Ok(Space { free: u64::MAX, total: u64::MAX }) };
+        Ok(Space { free: total.saturating_sub(state.used()) as u64, total: total as u64 })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {

@@ -62,7 +62,7 @@ pub fn write(engine: &Engine, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) 
     copier.go_on()?;
     let stored = write_format(disk, &to).and_then(|()| manifest.store(disk, &to));
     stored.map_err(|(WriteError::NotWritten(error) | WriteError::Unknown(error))| cannot("write in", &to)(error))?;
-    let files = || manifest.files.iter().flatten();
+    let files = || manifest.files().map(|(_, file)| file);
     Ok(ItemBackup {
         data_files: files().count() as u64,
         data_bytes: files().map(|file| file.bytes).sum(),

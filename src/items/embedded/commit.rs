@@ -12,7 +12,7 @@ use super::health::{Part, unavailable};
 use super::log::frame::{FrameBuffer, Kind};
 use super::log::writer::LogWriter;
 use super::options::Fsync;
-use super::queue::{GROUP_WRITES, Placed, Taken, Write, closed};
+use super::queue::{self, GROUP_WRITES, Placed, Taken, Write, closed};
 use crate::items::StoreError;
 
 /// A frame takes no more writes beyond this.
@@ -56,7 +56,9 @@ impl Committer {
         let _guard = Unattended(self.engine.clone());
         self.freeze_if_full();
         loop {
-            let something_left = !self.sealed || self.retry_at.is_some() || self.engine.queue.freeze_is_wanted();
+            let freeze_is_wanted =
+                self.engine.queue.freeze_is_wanted() || self.engine.is_worth_a_flush(&self.engine.tables.view());
+            let something_left = !self.sealed || self.retry_at.is_some() || freeze_is_wanted;
             match self.engine.queue.take(something_left.then_some(TICK), self.linger) {
                 Taken::Closed => break,
                 Taken::Nothing => self.tick(),
@@ -83,8 +85,12 @@ impl Committer {
     }
 
     fn commit(&mut self, mut group: Vec<Write>) {
+        self.engine.keep_watch_of_room(group.iter().map(Write::bytes).sum());
         if let Err(error) = self.wait_for_room() {
             return reply_all(group, &error);
+        }
+        if let Some(error) = self.engine.health.refuses_adds() {
+            reply_all(group.extract_if(.., |write| write.is_add()), &error);
         }
         let now = Instant::now();
         for late in group.extract_if(.., |write| write.deadline <= now) {
@@ -98,8 +104,11 @@ impl Committer {
             self.engine.metrics.commit_groups.inc();
             self.engine.metrics.commit_group_size.observe(changes as f64);
             let active = self.engine.tables.view().active.clone();
-            for Placed { list, change, oldest, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
+            for Placed { part, list, change, oldest, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
                 self.engine.heads.change(list, change, || active.apply(list, change, *oldest));
+                if *part == queue::Part::Removals {
+                    self.engine.note_removal(&active, list, change);
+                }
             }
         }
         for write in group {
@@ -110,7 +119,7 @@ impl Committer {
 
     /// Puts a group into the log, as durably as the store promises.
     fn write(&mut self, group: &[Write]) -> Result<(), StoreError> {
-        if let Some(reason) = self.engine.health.read_only()
+        if let Some(reason) = self.engine.health.refuses_all()
             && self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at)
         {
             return Err(unavailable(&reason));
@@ -126,7 +135,7 @@ impl Committer {
             self.engine.bell.ring();
         }
         if self.sync_each_group && !self.sync() {
-            let reason = self.engine.health.read_only().unwrap_or_default();
+            let reason = self.engine.health.refuses_all().unwrap_or_default();
             return Err(StoreError::Unavailable { reason: format!("read-only: {reason}"), outcome_unknown: true });
         }
         Ok(())
@@ -208,7 +217,8 @@ impl Committer {
         let engine = &self.engine;
         let view = engine.tables.view();
         let much_log = self.log.position().segment - view.active.start.segment >= SEGMENTS_MAX;
-        if !(engine.queue.freeze_is_wanted() || much_log || view.active.bytes() >= engine.options.pending_bytes()) {
+        let wanted = engine.queue.freeze_is_wanted() || engine.is_worth_a_flush(&view);
+        if !(wanted || much_log || view.active.bytes() >= engine.options.pending_bytes()) {
             return;
         }
         if view.active.is_empty() && view.frozen.is_none() {
@@ -220,20 +230,24 @@ impl Committer {
         }
     }
 
-    /// Waits while too much is pending: the flusher lags.
+    /// Waits while too much is pending: the flusher lags. Removals alone may be a little more while it
+    /// lacks room, since they are what makes some.
     fn wait_for_room(&mut self) -> Result<(), StoreError> {
         let engine = self.engine.clone();
-        let has_room = || engine.tables.view().active.bytes() < 2 * engine.options.pending_bytes();
+        let pending = || engine.tables.view().active.bytes() / engine.options.pending_bytes();
         loop {
-            if let Some(error) = engine.health.refuses_beside_log() {
+            if let Some(error) = engine.health.failure() {
                 return Err(error);
             }
-            if !has_room() {
+            if pending() >= 2 {
                 // Only this thread freezes, and only then is there something to flush.
                 self.freeze_if_full();
             }
-            if has_room() {
-                return Ok(());
+            match engine.health.refuses_adds() {
+                None if pending() < 2 => return Ok(()),
+                Some(_) if pending() < 3 => return Ok(()),
+                Some(error) => return Err(error),
+                None => {}
             }
             if engine.queue.is_closed() {
                 return Err(closed());
@@ -248,7 +262,7 @@ fn cannot_write(error: &io::Error) -> String {
     format!("cannot write the log: {error}")
 }
 
-fn reply_all(group: Vec<Write>, error: &StoreError) {
+fn reply_all(group: impl IntoIterator<Item = Write>, error: &StoreError) {
     for write in group {
         write.reply.answer(Err(error.clone()));
     }

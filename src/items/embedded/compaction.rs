@@ -1,238 +1,275 @@
-//! Merges the files of a partition, so that lists lie together and what is gone takes no space.
+//! Merges the runs of a partition, so that lists lie together and what is gone takes no space.
+//!
+//! A merge that finds no room blocks nothing: it is tried again later and later, while other partitions
+//! go on. Only once a partition has all the runs that it may have are adds refused for it.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::engine::Engine;
 use super::error::WriteError;
-use super::file::{DataFile, PARTITIONS, Pace, Scan, ScanSource, Summary};
-use super::flush::FILES_MAX;
+use super::file::PARTITIONS;
+use super::flush::RUNS_MAX;
 use super::health::Part;
-use super::merge::{Merge, Source};
-use super::output::{Output, OutputError};
+use super::output::OutputError;
 use super::pace::RateLimit;
+use super::pick::{Weight, gives_back, pick};
+use super::room;
+use super::run::Run;
+use super::step::{Job, StepRoom, step};
+use super::tables::{Files, Place};
+use super::unreachable::{self, Census};
 
-/// A merge that failed is tried again after this.
-const RETRY: Duration = Duration::from_secs(1);
+/// A merge that failed is tried again after this, and then after twice as long each time.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked whether enough has expired.
 const EXPIRY_CHECK: Duration = Duration::from_secs(60);
-/// So many files of about one size are merged.
-const FAN: usize = 4;
+/// While room is scarce, a partition is rewritten for a thirty-second of it, or for anything at all after
+/// this.
+const SCARCE_PART: u64 = 32;
+const SCARCE_INTERVAL: Duration = Duration::from_secs(10);
+/// A step of a merge that gives room back is not made smaller than this as long as there is so much; with
+/// less it must give back no less than it takes.
+const STEP_BYTES_MIN: u64 = 256 << 10;
+
+/// A partition whose merges have failed.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    until: Instant,
+    delay: Duration,
+    /// What merging it all would have given back.
+    given_back: u64,
+}
+
+/// The thread that merges.
+struct Compactor<'a> {
+    engine: &'a Engine,
+    waiting: [Option<Waiting>; PARTITIONS],
+    /// When each was merged last.
+    merged_at: [Option<Instant>; PARTITIONS],
+    census: Census,
+}
 
 /// What the compacting thread does until the store stops.
 pub fn run(engine: &Arc<Engine>) {
-    loop {
-        let next = || (!engine.health.has_failed()).then(|| choose(engine)).flatten();
-        engine.bell.wait_until(Some(EXPIRY_CHECK), || next().is_some() || wanted(engine));
-        if engine.bell.is_stopping() {
-            return;
-        }
-        let compacted = match next() {
-            Some((partition, range)) => compact(engine, partition, range),
-            None if wanted(engine) => compact_all(engine),
-            None => continue,
-        };
-        let written = match compacted {
-            Ok(()) => Ok(()),
-            Err(OutputError::Stopped) => return,
-            Err(OutputError::Write(error)) => Err(error),
-            Err(OutputError::Read(error)) => {
-                engine.health.fail(format!("{error}; restore the directory from a backup"));
-                continue;
-            }
-        };
-        let retry = matches!(written, Err(WriteError::NotWritten(_)));
-        engine.note(Part::Compaction, written);
-        engine.bell.ring();
-        if retry {
-            engine.bell.wait_until(Some(RETRY), || false);
-        }
+    let mut compactor =
+        Compactor { engine, waiting: [None; PARTITIONS], merged_at: [None; PARTITIONS], census: Census::default() };
+    while !engine.bell.is_stopping() {
+        compactor.work();
     }
 }
 
+impl Compactor<'_> {
+    /// Waits for something to do, and does it.
+    fn work(&mut self) {
+        let engine = self.engine;
+        self.look_around();
+        let next = || (!engine.health.has_failed()).then(|| self.choose()).flatten();
+        let now = Instant::now();
+        let retries = self.waiting.iter().flatten().map(|waiting| waiting.until.saturating_duration_since(now));
+        let retry = retries.filter(|left| !left.is_zero()).min();
+        let look = match engine.unreachable.get() {
+            Some(_) => unreachable::INTERVAL,
+            None if engine.room.is_low() => SCARCE_INTERVAL,
+            None => EXPIRY_CHECK,
+        };
+        let timeout = retry.map_or(look, |retry| retry.min(look));
+        engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine));
+        if engine.bell.is_stopping() {
+            return;
+        }
+        match next() {
+            Some(job) => {
+                let merged = self.merge(job);
+                self.note(job.place.partition, merged);
+            }
+            None if wanted(engine) => self.compact_all(),
+            None => {}
+        }
+        engine.bell.ring();
+    }
+
+    /// Finds out how much there is to be given back.
+    fn look_around(&mut self) {
+        let files = self.engine.tables.view().files.clone();
+        self.census.renew(&files, self.engine.unreachable.get().cloned());
+        let hidden = (0..PARTITIONS).filter_map(|partition| gives_back(&self.weigh(files.partition(partition))));
+        self.engine.metrics.hidden_bytes.set(i64::try_from(hidden.sum::<u64>()).unwrap_or(i64::MAX));
+    }
+
+    fn compact_all(&mut self) {
+        let mut all_done = true;
+        for partition in 0..PARTITIONS {
+            let merged = self.compact_partition(partition);
+            all_done &= merged.is_ok();
+            self.note(partition, merged);
+        }
+        self.engine.compacted_all.store(all_done, Ordering::Release);
+        self.engine.compact_all.store(false, Ordering::Release);
+    }
+
+    fn compact_partition(&self, partition: usize) -> Result<(), OutputError> {
+        let begun = || begun(self.engine.tables.view().files.partition(partition));
+        while let Some((from_oldest, count)) = begun() {
+            self.merge(Job { place: Place { partition, from_oldest, count }, begun: true })?;
+        }
+        match self.engine.tables.view().files.partition(partition).len() {
+            0 => Ok(()),
+            count => self.merge(Job { place: Place { partition, from_oldest: count, count }, begun: false }),
+        }
+    }
+
+    /// Keeps what became of a merge.
+    fn note(&mut self, partition: usize, merged: Result<(), OutputError>) {
+        let engine = self.engine;
+        match merged {
+            Ok(()) => {
+                (self.waiting[partition], self.merged_at[partition]) = (None, Some(Instant::now()));
+            }
+            Err(OutputError::Stopped) => {}
+            Err(OutputError::Read(error)) => {
+                engine.health.fail(format!("{error}; restore the directory from a backup"));
+            }
+            Err(OutputError::Write(WriteError::Unknown(error))) => {
+                engine.note(Part::Compaction, Err(WriteError::Unknown(error)));
+            }
+            Err(OutputError::Write(WriteError::NotWritten(error))) => {
+                let delay = self.waiting[partition].map_or(RETRY_MIN, |before| (2 * before.delay).min(RETRY_MAX));
+                if self.waiting[partition].is_none() {
+                    tracing::warn!(partition, %error, "data files cannot be merged for now");
+                }
+                let weights = self.weigh(engine.tables.view().files.partition(partition));
+                let given_back = gives_back(&weights).unwrap_or(0);
+                self.waiting[partition] = Some(Waiting { until: Instant::now() + delay, delay, given_back });
+            }
+        }
+        engine.note_room_for_merges(self.waiting.iter().any(Option::is_some));
+    }
+
+    /// The merge that is needed most.
+    fn choose(&self) -> Option<Job> {
+        let (now, files) = (Instant::now(), self.engine.tables.view().files.clone());
+        let jobs = (0..PARTITIONS).filter_map(|partition| {
+            let runs = files.partition(partition);
+            let weights = self.weigh(runs);
+            let waiting = self.waiting[partition];
+            let more =
+                |waiting: Waiting| gives_back(&weights).is_some_and(|bytes| bytes > waiting.given_back + bytes / 8);
+            if waiting.is_some_and(|waiting| waiting.until > now && !more(waiting)) {
+                return None;
+            }
+            let picked = pick(&weights, self.engine.room.is_low() && self.is_worth_it(partition, &weights));
+            let place =
+                |range: Range<usize>| Place { partition, from_oldest: runs.len() - range.start, count: range.len() };
+            match begun(runs) {
+                // What has come since may hide all that it lacked room for.
+                Some((_, count)) if waiting.is_some() && count < runs.len() && picked == Some(0..runs.len()) => {
+                    Some(Job { place: place(0..runs.len()), begun: false })
+                }
+                Some((from_oldest, count)) => Some(Job { place: Place { partition, from_oldest, count }, begun: true }),
+                None => Some(Job { place: place(picked?), begun: false }),
+            }
+        });
+        jobs.max_by_key(|job| job.place.count)
+    }
+
+    /// Whether a partition is to be rewritten for what that gives back, if room is scarce.
+    fn is_worth_it(&self, partition: usize, runs: &[Weight]) -> bool {
+        let bytes = runs.iter().map(|run| run.bytes).sum::<u64>();
+        gives_back(runs).is_some_and(|given_back| given_back.saturating_mul(SCARCE_PART) >= bytes)
+            || self.merged_at[partition].is_none_or(|at| at.elapsed() >= SCARCE_INTERVAL)
+    }
+
+    fn weigh(&self, runs: &[Run]) -> Vec<Weight> {
+        let now = self.engine.clock.now().as_nanos();
+        runs.iter().map(|run| Weight::of(run, self.census.unreachable(run), now)).collect()
+    }
+
+    /// Merges to the end.
+    fn merge(&self, job: Job) -> Result<(), OutputError> {
+        let engine = self.engine;
+        let hurry = || engine.tables.view().files.most_in_a_partition() > RUNS_MAX / 2 || engine.bell.is_stopping();
+        let mut pace = RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, hurry);
+        let mut next = Some(job);
+        while let Some(job) = next {
+            let view = engine.tables.view();
+            let (job, room) = self.room_for(&view.files, job)?;
+            let stepped = step(engine, &view, job, room, &mut pace)?;
+            engine.metrics.compaction_bytes.inc_by(stepped.bytes);
+            engine.files_changed();
+            next = stepped.next;
+        }
+        engine.metrics.compactions.inc();
+        Ok(())
+    }
+
+    /// What the next step of a merge may take. One that only puts runs together leaves the reserve alone,
+    /// and takes fewer of them if there is no room for all.
+    fn room_for(&self, files: &Files, mut job: Job) -> Result<(Job, StepRoom), OutputError> {
+        let engine = self.engine;
+        let file_bytes = engine.file_bytes(files, job.place.partition);
+        let plenty = StepRoom { file_bytes, must_gain: false };
+        let Some(space) = engine.look_at_room() else { return Ok((job, plenty)) };
+        let reserve = room::reserve(space, engine.largest_file_bytes(files));
+        // What is pending comes first: its flush gives the log back.
+        let free = space.free.saturating_sub(engine.memory().pending_bytes);
+        let runs = files.partition(job.place.partition);
+        let range = job.place.range(runs);
+        let bottom = range.end == runs.len();
+        let weights = self.weigh(&runs[range.clone()]);
+        let given_back = gives_back(&weights).filter(|_| bottom);
+        let all = || weights.iter().map(|weight| weight.bytes).sum::<u64>();
+        let mut needed: Vec<u64> = runs[range.clone()].iter().map(largest_file).collect();
+        let fits = |needed: &[u64]| free >= reserve + file_bytes + needed.iter().sum::<u64>();
+        if fits(&needed) || free >= reserve + all().saturating_sub(given_back.unwrap_or(0)) {
+            return Ok((job, plenty));
+        }
+        // Also if it is not yet the merge that does, which needs fewer runs.
+        if gives_back(&self.weigh(runs)).is_some() {
+            // The last quarter is for the log.
+            let spare = free.saturating_sub(reserve / 4);
+            let least = STEP_BYTES_MIN.min(file_bytes);
+            // Two by two, if that is all that there is room for: in the end these are all of them.
+            let can_be_fewer = !job.begun && runs[range].iter().all(|run| run.merges == 0);
+            for count in (2..=needed.len()).rev().filter(|_| can_be_fewer) {
+                let taken = needed[..count].iter().sum::<u64>();
+                if taken + least <= spare {
+                    job.place.count = count;
+                    return Ok((job, StepRoom { file_bytes: file_bytes.min(spare - taken), must_gain: false }));
+                }
+            }
+            let must_gain = spare / 2 < least;
+            let most = if must_gain { (space.free / 2).max(least / 4) } else { spare / 2 };
+            return Ok((job, StepRoom { file_bytes: file_bytes.min(most), must_gain }));
+        }
+        while !job.begun && needed.len() > 2 {
+            needed.pop();
+            job.place.count -= 1;
+            if fits(&needed) {
+                return Ok((job, plenty));
+            }
+        }
+        Err(WriteError::NotWritten(io::ErrorKind::StorageFull.into()).into())
+    }
+}
+
+/// Whether somebody waits for all files to be merged.
 fn wanted(engine: &Engine) -> bool {
     engine.compact_all.load(Ordering::Acquire) && !engine.health.has_failed()
 }
 
-fn compact_all(engine: &Engine) -> Result<(), OutputError> {
-    for partition in 0..PARTITIONS {
-        let files = engine.tables.view().files.partition(partition).len();
-        if files > 0 {
-            compact(engine, partition, 0..files)?;
-        }
-    }
-    engine.compact_all.store(false, Ordering::Release);
-    Ok(())
+/// The runs of a merge that is under way: where the first stands, counted from the oldest, and how many
+/// they are.
+fn begun(runs: &[Run]) -> Option<(usize, usize)> {
+    let first = runs.iter().position(|run| run.merges > 0)?;
+    Some((runs.len() - first, 1 + runs[first].merges))
 }
 
-/// The partition that needs merging most.
-fn choose(engine: &Engine) -> Option<(usize, Range<usize>)> {
-    let files = engine.tables.view().files.clone();
-    let now = engine.clock.now().as_nanos();
-    let choices = (0..PARTITIONS).filter_map(|partition| {
-        let files = files.partition(partition);
-        let sizes: Vec<_> = files.iter().map(|file| Size { bytes: file.bytes, summary: &file.summary }).collect();
-        Some((partition, pick(&sizes, now)?))
-    });
-    choices.max_by_key(|(_, range)| range.len())
-}
-
-struct Size<'a> {
-    bytes: u64,
-    summary: &'a Summary,
-}
-
-/// Which neighbouring files of a partition, given newest first, are to be merged.
-fn pick(files: &[Size<'_>], now: u64) -> Option<Range<usize>> {
-    let (oldest, newer) = files.split_last()?;
-    let all = 0..files.len();
-    let bytes = |files: &[Size<'_>]| files.iter().map(|file| file.bytes).sum::<u64>();
-    if !newer.is_empty() && bytes(newer) >= oldest.bytes {
-        return Some(all);
-    }
-    // Only a merge with the oldest drops what is deleted or expired: so it is done for that alone.
-    let items: u64 = files.iter().map(|file| file.summary.items).sum();
-    let deleted: u64 = files.iter().map(|file| file.summary.deleted).sum();
-    let expired: u64 = files.iter().filter(|file| file.summary.half_expired_at <= now).map(|file| file.bytes).sum();
-    if deleted > 0 && deleted * 4 >= items || expired > 0 && expired * 4 >= bytes(files) {
-        return Some(all);
-    }
-    let mut count = 1;
-    while files.get(count).is_some_and(|next| next.bytes <= bytes(&files[..count])) {
-        count += 1;
-    }
-    if count >= FAN {
-        return Some(0..count);
-    }
-    // Small files in front of larger ones would pile up, in the end to `FILES_MAX`, and then the
-    // flusher waits for a merge: so there must be one. It writes less than the oldest file has.
-    (files.len() >= FILES_MAX / 2).then_some(0..newer.len())
-}
-
-fn compact(engine: &Engine, partition: usize, range: Range<usize>) -> Result<(), OutputError> {
-    let view = engine.tables.view();
-    let files = view.files.partition(partition);
-    let bottom = range.end == files.len();
-    let inputs: Vec<Arc<DataFile>> = files.get(range).unwrap_or_default().to_vec();
-    let hurry = || engine.tables.view().files.most_in_a_partition() > FILES_MAX / 2 || engine.bell.is_stopping();
-    let mut pace = RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, hurry);
-    let merged = merge_files(engine, partition, &inputs, bottom, &mut pace)?;
-    let id = merged.as_ref().map(|file| file.id);
-    let bytes = merged.as_ref().map_or(0, |file| file.bytes);
-    engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
-    match engine.tables.install_merged(partition, &inputs, merged) {
-        Ok(()) => {
-            engine.metrics.compactions.inc();
-            engine.metrics.compaction_bytes.inc_by(bytes);
-            engine.files_changed();
-            Ok(())
-        }
-        // It may be named in the manifest.
-        Err(error @ WriteError::Unknown(_)) => Err(error.into()),
-        Err(error) => {
-            id.into_iter().for_each(|id| engine.tables.discard(id));
-            Err(error.into())
-        }
-    }
-}
-
-/// Writes what the inputs, newest first, hold together.
-fn merge_files(
-    engine: &Engine,
-    partition: usize,
-    inputs: &[Arc<DataFile>],
-    bottom: bool,
-    pace: &mut dyn Pace,
-) -> Result<Option<DataFile>, OutputError> {
-    let mut scans = Vec::with_capacity(inputs.len());
-    for file in inputs {
-        scans.push(Scan::new(file.clone(), engine.options.list_hash)?);
-    }
-    let mut output = Output {
-        disk: engine.disk.clone(),
-        dir: &engine.dir,
-        tables: &engine.tables,
-        partition,
-        now: engine.clock.now().as_nanos(),
-        writer: None,
-    };
-    while let Some(list) = scans.iter().filter_map(Scan::list).min().cloned() {
-        if engine.bell.is_stopping() {
-            return Err(OutputError::Stopped);
-        }
-        let mut sources: Vec<Box<dyn Source + '_>> = Vec::new();
-        let mut cleared = false;
-        for scan in scans.iter_mut().filter(|scan| scan.list() == Some(&list)) {
-            if cleared {
-                scan.skip_list()?;
-            } else {
-                cleared = scan.cleared();
-                sources.push(Box::new(ScanSource::new(scan)?));
-            }
-        }
-        output.write_list(&list, cleared, bottom, Merge::new(sources), pace)?;
-    }
-    Ok(output.finish(pace)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn picked(sizes: &[u64]) -> Option<Range<usize>> {
-        let summary = Summary { partition: 0, items: 100, deleted: 0, half_expired_at: u64::MAX, collisions: false };
-        let files: Vec<_> = sizes.iter().map(|bytes| Size { bytes: *bytes, summary: &summary }).collect();
-        pick(&files, 1_000)
-    }
-
-    #[test]
-    fn all_are_merged_when_the_newer_outweigh_the_oldest() {
-        assert_eq!(picked(&[]), None);
-        assert_eq!(picked(&[4]), None);
-        assert_eq!(picked(&[4, 4]), Some(0..2));
-        assert_eq!(picked(&[4, 8]), None);
-        assert_eq!(picked(&[4, 4, 4, 13]), None);
-        assert_eq!(picked(&[4, 4, 4, 12]), Some(0..4));
-    }
-
-    #[test]
-    fn four_of_a_size_are_merged() {
-        assert_eq!(picked(&[4, 4, 4, 100]), None);
-        assert_eq!(picked(&[4, 4, 4, 4, 100]), Some(0..4));
-        assert_eq!(picked(&[4, 4, 4, 4, 16, 100]), Some(0..5));
-        assert_eq!(picked(&[4, 16, 100]), None);
-    }
-
-    #[test]
-    fn files_never_pile_up_however_their_sizes_fall() {
-        // Each newer one a little smaller, the oldest larger than all of them.
-        let falling: Vec<u64> = (100..100 + FILES_MAX as u64 / 2 - 1).chain([1_000_000]).collect();
-        assert_eq!(picked(&falling[1..]), None);
-        assert_eq!(picked(&falling), Some(0..FILES_MAX / 2 - 1));
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn the_flusher_never_waits_for_a_merge_that_does_not_come(
-            sizes in proptest::collection::vec(1_u64..1_000_000, FILES_MAX..FILES_MAX + 4),
-        ) {
-            let range = picked(&sizes);
-            proptest::prop_assert!(range.is_some_and(|range| range.start == 0 && range.len() > 1));
-        }
-    }
-
-    #[test]
-    fn a_partition_that_is_full_of_dead_items_is_rewritten() {
-        let sound = Summary { partition: 0, items: 100, deleted: 0, half_expired_at: 2_000, collisions: false };
-        let expired = Summary { half_expired_at: 1_000, ..sound.clone() };
-        let deleted = Summary { deleted: 50, ..sound.clone() };
-        let pick_two =
-            |newer, oldest| pick(&[Size { bytes: 1, summary: newer }, Size { bytes: 100, summary: oldest }], 1_000);
-        assert_eq!(pick_two(&sound, &sound), None);
-        assert_eq!(pick_two(&sound, &expired), Some(0..2));
-        assert_eq!(pick_two(&expired, &sound), None);
-        assert_eq!(pick_two(&deleted, &sound), Some(0..2));
-    }
+/// Bytes of a run's largest file: so much of it can be there twice while it is merged.
+fn largest_file(run: &Run) -> u64 {
+    run.data_files().map(|file| file.bytes).max().unwrap_or(0)
 }

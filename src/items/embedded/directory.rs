@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use super::disk::{Disk, LockGuard, create_dirs, read_all, replace, sync_above};
 use super::error::{Damage, OpenError, WriteError};
-use super::file::{DataFile, id_of};
+use super::file::{DataFile, PARTITIONS, id_of};
+use super::list_id::ListId;
 use super::log::frame::{SEGMENT_HEADER_LEN, SegmentHeader, frame_at, new_salt};
 use super::log::known;
 use super::log::replay::Expected;
 use super::log::writer::SPARES_MAX;
 use super::log::{segment_of, segment_path, spare_of, spare_path};
-use super::manifest::{self, Manifest, Owner};
-use super::tables::no_files;
+use super::manifest::{self, Manifest, NamedFile, Owner};
+use super::options::ListHash;
+use super::run::{Run, RunFile, Trim};
+use super::tables::Files;
 use crate::domain::{Belonging, StoreId};
 
 const LOCK: &str = "LOCK";
@@ -118,20 +121,26 @@ impl Directory {
     }
 
     /// Opens the files that the manifest names.
-    pub fn open_files(&self, disk: &dyn Disk) -> Result<Vec<Vec<Arc<DataFile>>>, OpenError> {
-        let mut files = no_files();
-        for (partition, (files, named)) in files.iter_mut().zip(&self.manifest.files).enumerate() {
+    pub fn open_runs(&self, disk: &dyn Disk, hash: ListHash) -> Result<Files, OpenError> {
+        let mut partitions = vec![Vec::new(); PARTITIONS];
+        for (partition, (runs, named)) in partitions.iter_mut().zip(&self.manifest.runs).enumerate() {
             for named in named {
-                let file = DataFile::open(disk, &self.dir, named.id, named.bytes)?;
-                if file.summary.partition != partition {
-                    let (file, what) = (file.path().to_owned(), "it belongs to another partition");
-                    return Err(Damage { file, offset: 0, what }.into());
+                let mut run = Run { merges: named.merges, ..Run::default() };
+                run.trim =
+                    named.trim.as_ref().map(|(list, item)| Trim { list: ListId::from_bytes(list, hash), item: *item });
+                for &NamedFile { id, bytes, continues, hides } in &named.files {
+                    let file = DataFile::open(disk, &self.dir, id, bytes)?;
+                    if file.summary.partition != partition {
+                        let (file, what) = (file.path().to_owned(), "it belongs to another partition");
+                        return Err(Damage { file, offset: 0, what }.into());
+                    }
+                    file.check_owner(self.manifest.owner)?;
+                    run.files.push(RunFile { file: Arc::new(file), continues, hides });
                 }
-                file.check_owner(self.manifest.owner)?;
-                files.push(Arc::new(file));
+                runs.push(run);
             }
         }
-        Ok(files)
+        Ok(Files::new(partitions))
     }
 
     /// What is known of the log.
@@ -152,7 +161,7 @@ impl Directory {
 
     /// Removes what a crash left behind. What cannot be removed does no harm.
     pub fn remove_orphans(&self, disk: &dyn Disk) {
-        let named = |id| self.manifest.files.iter().flatten().any(|file| file.id == id);
+        let named = |id| self.manifest.files().any(|(_, file)| file.id == id);
         for name in &self.names {
             if name.ends_with(".tmp") || id_of(name).is_some_and(|id| !named(id)) {
                 let _harmless = disk.remove(&self.dir.join(name));

@@ -31,9 +31,19 @@ pub trait Disk: Send + Sync + 'static {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes the names in a directory survive a loss of power.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The room on the file system of a directory.
+    fn space(&self, dir: &Path) -> io::Result<Space>;
     /// Locks a file, creating it if need be, until the guard is dropped or the process ends. `None`
     /// if somebody else holds it.
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>>;
+}
+
+/// The room on a file system, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// What this process may still take.
+    pub free: u64,
+    pub total: u64,
 }
 
 /// Holds a lock while it lives.
@@ -152,6 +162,12 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let found = rustix::fs::statvfs(dir)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Space { free: bytes(found.f_bavail), total: bytes(found.f_blocks) })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {

@@ -1,30 +1,31 @@
-//! Writes frozen items to data files, one a partition, and gives their part of the log back.
+//! Writes frozen items to data files, one run a partition, and gives their part of the log back.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::Engine;
 use super::error::WriteError;
-use super::file::{DataFile, PARTITIONS, Pace, partition_of};
+use super::file::{PARTITIONS, Pace, partition_of};
 use super::health::Part;
 use super::list_id::ListId;
 use super::merge::{MemorySource, Merge, Source};
-use super::output::{Output, OutputError};
+use super::output::{Output, OutputError, Written};
 use super::pace::RateLimit;
 use super::pending::Snapshot;
+use super::run::Run;
 use super::tables::View;
 
 /// A flush that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
-/// Files of a partition above which nothing is flushed until some are merged.
-pub const FILES_MAX: usize = 32;
+/// Runs of a partition above which nothing is flushed until some are merged.
+pub const RUNS_MAX: usize = 32;
 
 /// What the flushing thread does until the store stops.
 pub fn run(engine: &Arc<Engine>) {
     loop {
         let ready = || {
             let view = engine.tables.view();
-            view.frozen.is_some() && view.files.most_in_a_partition() < FILES_MAX && !engine.health.has_failed()
+            view.frozen.is_some() && engine.has_place_for_runs(&view.files) && !engine.health.has_failed()
         };
         if !engine.bell.wait_until(None, ready) || engine.bell.is_stopping() {
             return;
@@ -53,12 +54,12 @@ fn flush(engine: &Engine) -> Result<(), OutputError> {
     let lists = frozen.sorted();
     let hurry = || engine.tables.view().active.bytes() >= engine.options.pending_bytes() || engine.bell.is_stopping();
     let mut pace = RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, hurry);
-    let mut files = Vec::new();
-    let flushed = write_partitions(engine, &view, &lists, &mut files, &mut pace);
-    let unused: Vec<_> = files.iter().map(|file| file.id).collect();
+    let mut runs = Vec::new();
+    let flushed = write_partitions(engine, &view, &lists, &mut runs, &mut pace);
+    let unused: Vec<_> = runs.iter().flat_map(|(_, run)| run.data_files()).map(|file| file.id).collect();
     let installed = flushed.and_then(|()| {
         engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
-        Ok(engine.tables.install_flushed(files)?)
+        Ok(engine.tables.install_flushed(runs)?)
     });
     match installed {
         Ok(log_start) => {
@@ -80,35 +81,53 @@ fn write_partitions(
     engine: &Engine,
     view: &View,
     mut lists: &[(ListId, Snapshot)],
-    files: &mut Vec<DataFile>,
+    runs: &mut Vec<(usize, Run)>,
     pace: &mut dyn Pace,
 ) -> Result<(), OutputError> {
-    let now = engine.clock.now().as_nanos();
     for partition in 0..PARTITIONS {
         let count = lists.iter().take_while(|(list, _)| partition_of(list.hash()) == partition).count();
         let (of_partition, rest) = lists.split_at(count);
         lists = rest;
-        // Only this thread adds files, so that a partition without files stays without.
-        let bottom = view.files.partition(partition).is_empty();
-        let mut output = Output {
-            disk: engine.disk.clone(),
-            dir: &engine.dir,
-            tables: &engine.tables,
-            partition,
-            now,
-            writer: None,
-        };
-        for (list, snapshot) in of_partition {
+        // Only this thread adds runs, so that a partition without any stays without.
+        let older = view.files.partition(partition);
+        let mut output = Output::new(engine, partition, older, engine.file_bytes(&view.files, partition));
+        let mut run = Run::default();
+        let written = write_run(engine, &mut output, of_partition, &mut run, pace);
+        if !run.files.is_empty() {
+            runs.push((partition, run));
+        }
+        written?;
+    }
+    Ok(())
+}
+
+/// What was written is in `run`, also after an error.
+fn write_run(
+    engine: &Engine,
+    output: &mut Output<'_>,
+    lists: &[(ListId, Snapshot)],
+    run: &mut Run,
+    pace: &mut dyn Pace,
+) -> Result<(), OutputError> {
+    for (list, snapshot) in lists {
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for row in &snapshot.rows {
+            sources.push(Box::new(MemorySource::new(row.row.clone())?));
+        }
+        let mut merge = Merge::new(sources);
+        loop {
             if engine.bell.is_stopping() {
                 return Err(OutputError::Stopped);
             }
-            let mut sources: Vec<Box<dyn Source>> = Vec::new();
-            for row in &snapshot.rows {
-                sources.push(Box::new(MemorySource::new(row.row.clone())?));
+            let written = output.write_list(list, snapshot.cleared, &mut merge, pace)?;
+            if output.is_full() {
+                run.files.extend(output.finish(pace)?);
             }
-            output.write_list(list, snapshot.cleared, bottom, Merge::new(sources), pace)?;
+            if written == Written::Whole {
+                break;
+            }
         }
-        files.extend(output.finish(pace)?);
     }
+    run.files.extend(output.finish(pace)?);
     Ok(())
 }

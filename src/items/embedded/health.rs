@@ -1,25 +1,40 @@
-//! Whether the store takes writes, and if not, why.
+//! Which writes the store takes, and if not all, why.
 //!
-//! A part that cannot write for the moment (a full disk) blocks writes until it has succeeded again.
-//! What cannot be mended while the process runs (a failed fsync, damage) stops writes for good.
+//! A part that cannot write for the moment (a full disk) blocks writes until it has succeeded again: the
+//! log blocks all of them, all else adds alone, since removals are what makes room. What cannot be mended
+//! while the process runs (a failed fsync, damage) stops writes for good.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::items::StoreError;
 
-/// The parts that write.
+/// What keeps writes from being taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Log,
     Flush,
     Compaction,
+    /// There is only the reserve left.
+    Room,
 }
+
+const OTHERS: [Part; 3] = [Part::Flush, Part::Compaction, Part::Room];
 
 #[derive(Debug, Default)]
 struct Reasons {
     failed: Option<String>,
-    blocked: [Option<String>; 3],
+    blocked: [Option<String>; 4],
+}
+
+impl Reasons {
+    fn all(&self) -> Option<&String> {
+        self.failed.as_ref().or(self.blocked[Part::Log as usize].as_ref())
+    }
+
+    fn adds(&self) -> Option<&String> {
+        OTHERS.iter().find_map(|part| self.blocked[*part as usize].as_ref())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -33,28 +48,45 @@ impl Health {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why no writes are taken; `None` if they are.
+    /// The reasons, if there are any.
+    fn look<T>(&self, at: impl FnOnce(&Reasons) -> Option<T>) -> Option<T> {
+        if self.impaired.load(Ordering::Acquire) { at(&self.reasons()) } else { None }
+    }
+
+    /// Which writes are not taken, and why; `None` if all are.
     pub fn read_only(&self) -> Option<String> {
-        if !self.impaired.load(Ordering::Acquire) {
-            return None;
-        }
-        let reasons = self.reasons();
-        reasons.failed.clone().or_else(|| reasons.blocked.iter().flatten().next().cloned())
+        self.look(|reasons| match reasons.all() {
+            Some(reason) => Some(reason.clone()),
+            None => reasons.adds().map(|reason| adds_end(reason)),
+        })
     }
 
     /// Whether writes are refused until the process is started again.
     pub fn has_failed(&self) -> bool {
-        self.impaired.load(Ordering::Acquire) && self.reasons().failed.is_some()
+        self.look(|reasons| reasons.failed.as_ref().map(|_| ())).is_some()
     }
 
-    /// Whether another part than the log keeps writes from being taken, or it has failed for good.
-    pub fn refuses_beside_log(&self) -> Option<StoreError> {
-        if !self.impaired.load(Ordering::Acquire) {
-            return None;
-        }
-        let reasons = self.reasons();
-        let others = [Part::Flush, Part::Compaction].iter().filter_map(|part| reasons.blocked[*part as usize].as_ref());
-        reasons.failed.iter().chain(others).next().map(|reason| unavailable(reason))
+    /// Why nothing at all is written to the log.
+    pub fn refuses_all(&self) -> Option<String> {
+        self.look(|reasons| reasons.all().cloned())
+    }
+
+    /// Why nothing at all is written to data files.
+    pub fn refuses_flush(&self) -> Option<String> {
+        self.look(|reasons| reasons.all().or(reasons.blocked[Part::Flush as usize].as_ref()).cloned())
+    }
+
+    /// If it has failed for good: the error of any write.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.look(|reasons| reasons.failed.as_deref().map(unavailable))
+    }
+
+    /// The error of adds, if they are refused and removals are not, as far as the log can be written.
+    pub fn refuses_adds(&self) -> Option<StoreError> {
+        self.look(|reasons| {
+            let reason = reasons.adds().map(|reason| adds_end(reason))?;
+            Some(StoreError::Unavailable { reason, outcome_unknown: false })
+        })
     }
 
     /// Stops writes for good. The first reason is kept.
@@ -67,12 +99,13 @@ impl Health {
         self.impaired.store(true, Ordering::Release);
     }
 
-    /// Stops writes until the same part succeeds.
+    /// Stops writes, or adds, until the same part succeeds.
     pub fn block(&self, part: Part, reason: String) {
         let mut reasons = self.reasons();
         let slot = &mut reasons.blocked[part as usize];
         if slot.is_none() {
-            tracing::error!(reason, "the item store is read-only until this is fixed");
+            let refused = if part == Part::Log { "writes" } else { "adds" };
+            tracing::error!(reason, "the item store takes no {refused} until this is mended");
         }
         *slot = Some(reason);
         self.impaired.store(true, Ordering::Release);
@@ -85,11 +118,15 @@ impl Health {
         }
         let mut reasons = self.reasons();
         if reasons.blocked[part as usize].take().is_some() && reasons.blocked.iter().all(Option::is_none) {
-            tracing::info!("the item store writes again");
+            tracing::info!("the item store takes all writes again");
         }
         let impaired = reasons.failed.is_some() || reasons.blocked.iter().any(Option::is_some);
         self.impaired.store(impaired, Ordering::Release);
     }
+}
+
+fn adds_end(reason: &str) -> String {
+    format!("no adds are taken, removals are: {reason}")
 }
 
 /// The error of a write that was not carried out.

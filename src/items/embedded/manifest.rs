@@ -1,5 +1,5 @@
-//! The manifest: which data files there are, and from where on the log is needed. A small text,
-//! replaced in one step; what it does not name is not part of the store.
+//! The manifest: which data files there are, in which runs, and from where on the log is needed. A small
+//! text, replaced in one step; what it does not name is not part of the store.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,16 +8,31 @@ use super::disk::{Disk, read_all, replace};
 use super::error::{Damage, OpenError, WriteError};
 use super::file::{FileId, PARTITIONS};
 use super::log::Position;
-use crate::domain::StoreId;
+use crate::domain::{StoreId, ValueDigest};
 
 pub const NAME: &str = "MANIFEST";
-const FIRST_LINE: &str = "liststore items manifest 1";
+const FIRST_LINE: &str = "liststore items manifest 2";
+/// Of a manifest in which each file is a run by itself.
+const FIRST_LINE_WITHOUT_RUNS: &str = "liststore items manifest 1";
 
 /// A data file as the manifest names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedFile {
     pub id: FileId,
     pub bytes: u64,
+    pub continues: bool,
+    pub hides: u64,
+}
+
+/// The bytes of a list, and of it the timestamp and digest of an item: a [`Trim`](super::run::Trim).
+pub type NamedTrim = (Vec<u8>, Option<(u64, ValueDigest)>);
+
+/// A [`Run`](super::run::Run) as the manifest names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedRun {
+    pub files: Vec<NamedFile>,
+    pub trim: Option<NamedTrim>,
+    pub merges: usize,
 }
 
 /// Which store the items belong to. Log segments and data files say so too, but for those that are
@@ -44,12 +59,12 @@ pub struct Manifest {
     pub log_start: Position,
     pub next_file: FileId,
     /// By partition, newest first.
-    pub files: Vec<Vec<NamedFile>>,
+    pub runs: Vec<Vec<NamedRun>>,
 }
 
 impl Manifest {
     pub fn new() -> Self {
-        Self { owner: None, log_start: Position::start_of(1), next_file: 1, files: vec![Vec::new(); PARTITIONS] }
+        Self { owner: None, log_start: Position::start_of(1), next_file: 1, runs: vec![Vec::new(); PARTITIONS] }
     }
 
     fn encode(&self) -> String {
@@ -61,9 +76,16 @@ impl Manifest {
             // Writing to a string cannot fail.
             let _infallible = writeln!(text, "store {id} {from_segment} {from_file}");
         }
-        for (partition, files) in self.files.iter().enumerate() {
-            for NamedFile { id, bytes } in files {
-                let _infallible = writeln!(text, "file {partition} {id} {bytes}");
+        for (partition, run) in self.runs.iter().enumerate().flat_map(|(i, runs)| runs.iter().map(move |run| (i, run)))
+        {
+            let _infallible = writeln!(text, "run {partition} {}", run.merges);
+            if let Some((list, item)) = &run.trim {
+                let item = item
+                    .map_or(String::new(), |(timestamp, digest)| format!(" {timestamp} {}", hex(digest.as_bytes())));
+                let _infallible = writeln!(text, "trim {partition} {}{item}", hex(list));
+            }
+            for NamedFile { id, bytes, continues, hides } in &run.files {
+                let _infallible = writeln!(text, "file {partition} {id} {bytes} {} {hides}", u8::from(*continues));
             }
         }
         let checksum = crc32c::crc32c(text.as_bytes());
@@ -78,34 +100,68 @@ impl Manifest {
             return None;
         }
         let mut lines = lines.lines();
-        if lines.next()? != FIRST_LINE {
-            return None;
-        }
+        let has_runs = match lines.next()? {
+            FIRST_LINE => true,
+            FIRST_LINE_WITHOUT_RUNS => false,
+            _ => return None,
+        };
         let mut manifest = Self::new();
         for line in lines {
             let mut words = line.split(' ');
-            let kind = words.next()?;
-            let store = if kind == "store" { Some(StoreId::parse(words.next()?)?) } else { None };
-            let mut numbers = words.map(|word| word.parse::<u64>().ok());
-            let mut number = || numbers.next()?;
-            match kind {
-                "log" => {
-                    let (segment, offset) = (u32::try_from(number()?).ok()?, u32::try_from(number()?).ok()?);
-                    manifest.log_start = Position::new(segment, offset);
-                }
-                "next-file" => manifest.next_file = number()?,
-                "store" => {
-                    let (from_segment, from_file) = (u32::try_from(number()?).ok()?, number()?);
-                    manifest.owner = Some(Owner { id: store?, from_segment, from_file });
-                }
-                "file" => {
-                    let files = manifest.files.get_mut(usize::try_from(number()?).ok()?)?;
-                    files.push(NamedFile { id: number()?, bytes: number()? });
-                }
-                _ => return None,
-            }
+            manifest.take_line(words.next()?, &mut words, has_runs)?;
         }
         Some(manifest)
+    }
+
+    fn take_line<'a>(&mut self, kind: &str, words: &mut impl Iterator<Item = &'a str>, has_runs: bool) -> Option<()> {
+        let mut number = || words.next()?.parse::<u64>().ok();
+        match kind {
+            "log" => {
+                let (segment, offset) = (u32::try_from(number()?).ok()?, u32::try_from(number()?).ok()?);
+                self.log_start = Position::new(segment, offset);
+            }
+            "next-file" => self.next_file = number()?,
+            "store" => {
+                let id = StoreId::parse(words.next()?)?;
+                let mut number = || words.next()?.parse::<u64>().ok();
+                self.owner = Some(Owner { id, from_segment: u32::try_from(number()?).ok()?, from_file: number()? });
+            }
+            "run" => {
+                let partition = usize::try_from(number()?).ok()?;
+                let merges = usize::try_from(number()?).ok()?;
+                self.runs.get_mut(partition)?.push(NamedRun { merges, ..NamedRun::default() });
+            }
+            "trim" => {
+                let run = self.runs.get_mut(usize::try_from(number()?).ok()?)?.last_mut()?;
+                let list = unhex(words.next()?)?;
+                let item = match (words.next(), words.next()) {
+                    (Some(timestamp), Some(digest)) => {
+                        let digest = unhex(digest)?.try_into().ok()?;
+                        Some((timestamp.parse().ok()?, ValueDigest::from_bytes(digest)))
+                    }
+                    _ => None,
+                };
+                run.trim = Some((list, item));
+            }
+            "file" => {
+                let runs = self.runs.get_mut(usize::try_from(number()?).ok()?)?;
+                let (id, bytes) = (number()?, number()?);
+                let (continues, hides) = if has_runs { (number()? != 0, number()?) } else { (false, 0) };
+                if !has_runs {
+                    runs.push(NamedRun::default());
+                }
+                runs.last_mut()?.files.push(NamedFile { id, bytes, continues, hides });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// All files, each with its partition.
+    pub fn files(&self) -> impl Iterator<Item = (usize, &NamedFile)> {
+        let runs =
+            self.runs.iter().enumerate().flat_map(|(partition, runs)| runs.iter().map(move |run| (partition, run)));
+        runs.flat_map(|(partition, run)| run.files.iter().map(move |file| (partition, file)))
     }
 
     /// Which store the items belong to.
@@ -128,6 +184,18 @@ impl Manifest {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?, 16).ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +206,14 @@ mod tests {
         manifest.log_start = Position::new(7, 4096);
         manifest.next_file = 12;
         manifest.owner = Some(Owner { id: StoreId::new(77).unwrap(), from_segment: 3, from_file: 9 });
-        manifest.files[3] = vec![NamedFile { id: 11, bytes: 500 }, NamedFile { id: 2, bytes: 9_000_000 }];
+        let file = |id, bytes, continues| NamedFile { id, bytes, continues, hides: 7 };
+        let trim = (b"user#seen|\0u".to_vec(), Some((12, ValueDigest::of(b"value"))));
+        let runs = [
+            NamedRun { files: vec![file(11, 500, false)], merges: 2, ..NamedRun::default() },
+            NamedRun { files: vec![file(2, 9_000_000, false), file(3, 4, true)], trim: Some(trim), merges: 0 },
+            NamedRun { files: vec![file(5, 6, false)], trim: Some((vec![0, 255], None)), merges: 0 },
+        ];
+        manifest.runs[3] = runs.to_vec();
         let text = manifest.encode();
         assert_eq!(Manifest::decode(&text), Some(manifest));
         for i in 0..text.len() {
@@ -149,5 +224,16 @@ mod tests {
                 assert_eq!(str::from_utf8(&bytes).ok().and_then(Manifest::decode), None, "byte {i}, bit {bit}");
             }
         }
+    }
+
+    #[test]
+    fn each_file_of_a_manifest_without_runs_is_a_run() {
+        let lines = "liststore items manifest 1\nlog 7 64\nnext-file 12\nfile 3 11 500\nfile 3 2 9000\nfile 4 5 6\n";
+        let text = format!("{lines}checksum {:08x}\n", crc32c::crc32c(lines.as_bytes()));
+        let manifest = Manifest::decode(&text).unwrap();
+        let ids = |partition: usize| -> Vec<Vec<FileId>> {
+            manifest.runs[partition].iter().map(|run| run.files.iter().map(|file| file.id).collect()).collect()
+        };
+        assert_eq!((ids(3), ids(4)), (vec![vec![11], vec![2]], vec![vec![5]]));
     }
 }

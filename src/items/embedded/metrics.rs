@@ -11,9 +11,11 @@ pub struct Metrics {
     pub fsync_seconds: Histogram,
     pub disk_bytes: IntGauge,
     pub data_files: IntGauge,
+    pub hidden_bytes: IntGauge,
     pub flushes: IntCounter,
     pub compactions: IntCounter,
     pub compaction_bytes: IntCounter,
+    pub expired_dropped: IntCounter,
     pub head_hits: IntCounter,
     pub head_misses: IntCounter,
 }
@@ -39,9 +41,17 @@ impl Metrics {
             )?,
             disk_bytes: gauge("liststore_disk_bytes", "Bytes of data files; the log is extra.")?,
             data_files: gauge("liststore_data_files", "Data files.")?,
+            hidden_bytes: gauge(
+                "liststore_hidden_bytes",
+                "Bytes of data files that nothing can show any more, and that merges give back: estimated.",
+            )?,
             flushes: counter("liststore_flushes_total", "Times that pending items were written to data files.")?,
             compactions: counter("liststore_compactions_total", "Merges of data files.")?,
             compaction_bytes: counter("liststore_compaction_bytes_total", "Bytes of data files written by merges.")?,
+            expired_dropped: counter(
+                "liststore_expired_items_dropped_total",
+                "Expired items that flushes and merges left out.",
+            )?,
             head_hits: counter("liststore_head_hits_total", "Gets answered from list heads in memory.")?,
             head_misses: counter("liststore_head_misses_total", "Gets that had to look further than list heads.")?,
         })

@@ -3,9 +3,10 @@
 //! Its modules, in the order in which an item travels: a `session` packs items into a [`row`] and puts
 //! it into the `queue`, from which `commit`, one thread, appends it to the `log`, and then to what is
 //! `pending` in memory and to the list's head in `heads`. `flush` writes what is pending to data files
-//! (`file`), `compaction` merges those, and the `manifest` says which of them count. `tables` is what
-//! readers see of all this. `backup` copies a running store, and `verify` checks one at rest.
-//! `docs/engine.md` tells it in prose, with every format and rule.
+//! (`file`), which follow each other in a `run`; `compaction` merges those that it `pick`s, `step` by
+//! step; and the `manifest` says which of them count. `tables` is what readers see of all this. `room`
+//! watches the disk, and `health` says which writes are taken. `backup` copies a running store, and
+//! `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 
@@ -32,17 +33,22 @@ mod output;
 mod pace;
 mod page;
 mod pending;
+mod pick;
 mod pool;
 mod queue;
 mod read;
+mod room;
 mod row;
+mod run;
 mod seek;
 mod session;
+mod step;
 mod store;
 mod tables;
+mod unreachable;
 mod verify;
 
-pub use disk::{Disk, DiskFile, LockGuard, RealDisk, create_dirs, read_all, replace, sync_above};
+pub use disk::{Disk, DiskFile, LockGuard, RealDisk, Space, create_dirs, read_all, replace, sync_above};
 pub use error::{Damage, OpenError, WriteError};
 pub use options::{EmbeddedOptions, Fsync, ListHash};
 pub use store::EmbeddedStore;

@@ -55,6 +55,8 @@ pub struct EmbeddedOptions {
     pub log_segment_bytes: u64,
     /// The rate that flush and compaction write at, unless they lag.
     pub background_bytes_per_sec: u64,
+    /// A data file ends once it has so many bytes, or a sixty-fourth of its partition if that is more.
+    pub data_file_bytes: u64,
     /// Threads that carry out the reads that may touch the disk.
     pub read_threads: usize,
     pub list_hash: ListHash,
@@ -64,6 +66,7 @@ pub struct EmbeddedOptions {
 
 impl EmbeddedOptions {
     pub const CACHE_BYTES_MIN: u64 = 3 << 20;
+    const DATA_FILE_BYTES_MAX: u64 = 256 << 20;
     const PENDING_BYTES_MAX: u64 = 64 << 20;
     /// What the allocator keeps ready in each thread for blocks of each size, and has not given back yet.
     const ALLOCATOR_BYTES_MAX: u64 = 16 << 20;
@@ -75,6 +78,7 @@ impl EmbeddedOptions {
             cache_bytes: 256 << 20,
             log_segment_bytes: 8 << 20,
             background_bytes_per_sec: 64 << 20,
+            data_file_bytes: 4 << 20,
             read_threads: 4,
             list_hash: ListHash::Token,
             belonging: Belonging::Any,
@@ -89,6 +93,12 @@ impl EmbeddedOptions {
     /// map that is being flushed, and twice this in the active one before adds wait.
     pub(super) fn pending_bytes(&self) -> usize {
         to_usize((self.cache() / 16).min(Self::PENDING_BYTES_MAX))
+    }
+
+    /// Bytes at which a data file ends, in a partition of so many: few files where there is much, and
+    /// little room for a step of a merge.
+    pub(super) fn file_bytes(&self, partition_bytes: u64) -> u64 {
+        (partition_bytes / 64).min(Self::DATA_FILE_BYTES_MAX).max(self.data_file_bytes)
     }
 
     /// Bytes of writes that may wait for the log.

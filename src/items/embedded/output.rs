@@ -1,14 +1,14 @@
-//! Writes merged lists to a new data file: the part that flush and compaction share.
+//! Writes merged lists to new data files of bounded size: the part that flush and compaction share.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use super::disk::Disk;
+use super::engine::Engine;
 use super::error::{ReadError, WriteError};
-use super::file::{DataFile, FileWriter, Pace};
+use super::file::{FileWriter, Pace};
 use super::list_id::ListId;
 use super::merge::Merge;
-use super::tables::Tables;
+use super::run::{Run, RunFile};
+use crate::domain::ValueDigest;
 
 /// Why merged lists were not written.
 #[derive(Debug, thiserror::Error)]
@@ -21,65 +21,129 @@ pub enum OutputError {
     Stopped,
 }
 
-/// A data file that is made once the first item for it is known.
-pub struct Output<'a> {
-    pub disk: Arc<dyn Disk>,
-    pub dir: &'a Path,
-    pub tables: &'a Tables,
-    pub partition: usize,
-    /// Nanoseconds since the Unix epoch: what has expired by then may be dropped.
-    pub now: u64,
-    pub writer: Option<FileWriter>,
+/// How much of a list was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    Whole,
+    /// The file is full: up to the item of this timestamp and digest.
+    Until(u64, ValueDigest),
 }
 
-impl Output<'_> {
-    /// Writes what a merge yields of a list. `bottom` says that no older file holds any of it:
-    /// only then is what is deleted or expired dropped, since until then it hides older items of
-    /// the same key. `cleared` hides all older ones by itself.
+/// Data files that are made one after the other, each once the first item for it is known.
+pub struct Output<'a> {
+    engine: &'a Engine,
+    partition: usize,
+    /// Runs that are older than all that is written, and are not merged with it.
+    older: &'a [Run],
+    /// A file ends once it has so many bytes.
+    file_bytes: u64,
+    /// Nanoseconds since the Unix epoch: what has expired by then may be dropped.
+    now: u64,
+    writer: Option<FileWriter>,
+    /// The list that was begun in the file before, and goes on.
+    unfinished: Option<ListId>,
+    continues: bool,
+    hides: u64,
+}
+
+impl<'a> Output<'a> {
+    pub fn new(engine: &'a Engine, partition: usize, older: &'a [Run], file_bytes: u64) -> Self {
+        let now = engine.clock.now().as_nanos();
+        Self { engine, partition, older, file_bytes, now, writer: None, unfinished: None, continues: false, hides: 0 }
+    }
+
+    /// Says that the file before ends in the middle of a list.
+    pub fn after(mut self, unfinished: Option<ListId>) -> Self {
+        self.unfinished = unfinished;
+        self
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.bytes() >= self.file_bytes)
+    }
+
+    /// Whether nothing older is left that deleted items would have to hide.
+    fn is_bottom(&self) -> bool {
+        self.older.is_empty()
+    }
+
+    /// Writes what a merge yields of a list, until the file is full; then it is to be finished, and this
+    /// called again for the rest. Where there is nothing older, what is deleted or expired is dropped:
+    /// only then, since until then it hides older items of the same key. `cleared` hides all older ones
+    /// by itself.
     pub fn write_list(
         &mut self,
         list: &ListId,
         cleared: bool,
-        bottom: bool,
-        mut merge: Merge<'_>,
+        merge: &mut Merge<'_>,
         pace: &mut dyn Pace,
-    ) -> Result<(), OutputError> {
-        let nothing_older = cleared || bottom;
-        let mark_cleared = cleared && !bottom;
+    ) -> Result<Written, OutputError> {
+        let goes_on = self.unfinished.take().is_some_and(|unfinished| unfinished == *list);
+        let nothing_older = cleared || self.is_bottom();
+        let mark_cleared = cleared && !self.is_bottom();
         let mut begun = false;
-        if mark_cleared {
-            self.writer()?.begin_list(list, true);
+        // A list that goes on has the mark already.
+        if mark_cleared && (!goes_on || merge.current().is_some()) {
+            self.begin_list(list, true, goes_on)?;
             begun = true;
         }
         let now = self.now;
-        while let Some((entry, source)) = merge.current() {
+        let mut written = Written::Whole;
+        while written == Written::Whole
+            && let Some((entry, source)) = merge.current()
+        {
             let whole_row = merge.whole_row().filter(|(_, row)| {
                 let drops = nothing_older && (row.deleted > 0 || row.first_expiry <= now);
                 !drops
             });
             let dropped = nothing_older && (entry.deleted || entry.expires_at <= now);
             if dropped {
+                self.engine.metrics.expired_dropped.inc_by(u64::from(!entry.deleted));
                 merge.advance()?;
                 continue;
             }
-            let writer = self.writer()?;
             if !begun {
-                writer.begin_list(list, false);
+                self.begin_list(list, false, goes_on)?;
                 begun = true;
             }
+            let writer = self.writer()?;
             // Most rows of a list lie one behind the other, and are copied without a look at each item.
+            let mut last = None;
             if let Some((row, inspected)) = whole_row
                 && writer.push_row(row, &inspected, entry.timestamp, pace)?
             {
+                if writer.bytes() >= self.file_bytes {
+                    last = Some((inspected.oldest, ValueDigest::of(inspected.last_value(row))));
+                }
                 merge.leave_row()?;
             } else {
                 writer.push(entry, source.value(), pace)?;
+                if writer.bytes() >= self.file_bytes {
+                    last = Some((entry.timestamp, source.row().digest()));
+                }
                 merge.advance()?;
+            }
+            if let Some((timestamp, digest)) = last
+                && merge.current().is_some()
+            {
+                written = Written::Until(timestamp, digest);
+                self.unfinished = Some(list.clone());
             }
         }
         if begun {
             self.writer()?.end_list(pace)?;
         }
+        Ok(written)
+    }
+
+    fn begin_list(&mut self, list: &ListId, mark: bool, goes_on: bool) -> Result<(), WriteError> {
+        if self.writer.is_none() {
+            self.continues = goes_on;
+        }
+        if mark && !goes_on {
+            self.hides += self.older.iter().map(|run| run.bytes_of(list)).sum::<u64>();
+        }
+        self.writer()?.begin_list(list, mark);
         Ok(())
     }
 
@@ -87,26 +151,28 @@ impl Output<'_> {
         match &mut self.writer {
             Some(writer) => Ok(writer),
             none => {
-                let id = self.tables.new_file_id();
-                let writer = FileWriter::create(&*self.disk, self.dir, id, self.partition)?;
-                Ok(none.insert(writer.with_tag(self.tables.tag())))
+                let Engine { disk, dir, tables, .. } = self.engine;
+                let writer = FileWriter::create(&**disk, dir, tables.new_file_id(), self.partition)?;
+                Ok(none.insert(writer.with_tag(tables.tag())))
             }
         }
     }
 
     /// Completes the file, if there is one, and makes its content durable. One that cannot be
     /// completed is removed: else each new attempt would take more of a disk that is full.
-    pub fn finish(&mut self, pace: &mut dyn Pace) -> Result<Option<DataFile>, WriteError> {
+    pub fn finish(&mut self, pace: &mut dyn Pace) -> Result<Option<RunFile>, WriteError> {
         let Some(writer) = self.writer.take() else { return Ok(None) };
         let id = writer.id();
-        writer.finish(pace).map(Some).inspect_err(|_| self.tables.discard(id))
+        let file = writer.finish(pace).inspect_err(|_| self.engine.tables.discard(id))?;
+        let (continues, hides) = (self.continues, std::mem::take(&mut self.hides));
+        Ok(Some(RunFile { file: Arc::new(file), continues, hides }))
     }
 }
 
 impl Drop for Output<'_> {
     fn drop(&mut self) {
         if let Some(writer) = &self.writer {
-            self.tables.discard(writer.id());
+            self.engine.tables.discard(writer.id());
         }
     }
 }

@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::file::PARTITIONS;
 use super::list_id::ListId;
 use super::log::Position;
 use super::merge::merge_rows;
@@ -74,13 +76,45 @@ pub struct Snapshot {
 pub struct Pending {
     /// Where in the log its first change stands.
     pub start: Position,
+    began: Instant,
     shards: Box<[Mutex<HashMap<ListId, PendingList>>]>,
     bytes: AtomicUsize,
+    /// Bytes of data files that its removals hide, by partition: an estimate.
+    hidden: [AtomicU64; PARTITIONS],
+    most_hidden: AtomicU64,
 }
 
 impl Pending {
     pub fn new(start: Position) -> Self {
-        Self { start, shards: (0..SHARDS).map(|_| Mutex::default()).collect(), bytes: AtomicUsize::new(0) }
+        Self {
+            start,
+            began: Instant::now(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            bytes: AtomicUsize::new(0),
+            hidden: Default::default(),
+            most_hidden: AtomicU64::new(0),
+        }
+    }
+
+    /// How long ago it was begun.
+    pub fn age(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Notes that bytes of a partition's data files are hidden by what is pending.
+    pub fn note_hidden(&self, partition: usize, bytes: u64) {
+        let hidden = self.hidden[partition].fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.most_hidden.fetch_max(hidden, Ordering::Relaxed);
+    }
+
+    /// Bytes of a partition's data files that are hidden by what is pending: an estimate.
+    pub fn hidden(&self, partition: usize) -> u64 {
+        self.hidden[partition].load(Ordering::Relaxed)
+    }
+
+    /// The same of the partition where it is most.
+    pub fn most_hidden(&self) -> u64 {
+        self.most_hidden.load(Ordering::Relaxed)
     }
 
     fn shard(&self, list: &ListId) -> MutexGuard<'_, HashMap<ListId, PendingList>> {
@@ -141,6 +175,16 @@ impl Pending {
         let pending = shard.get(list)?;
         let wanted = pending.runs.iter().rev().filter(|run| run.oldest <= newest_wanted);
         Some(Snapshot { cleared: pending.cleared, rows: wanted.map(|run| run.row.clone()).collect() })
+    }
+
+    /// The lists of which all older sources are hidden.
+    pub fn cleared(&self) -> Vec<ListId> {
+        let of_shard = |shard: &Mutex<HashMap<ListId, PendingList>>| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let cleared = shard.iter().filter(|(_, pending)| pending.cleared);
+            cleared.map(|(list, _)| list.clone()).collect::<Vec<_>>()
+        };
+        self.shards.iter().flat_map(of_shard).collect()
     }
 
     /// All lists, in the order of files.

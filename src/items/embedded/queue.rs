@@ -38,6 +38,7 @@ pub enum Part {
 
 /// A change with its place in the queue, which is given back when this is dropped.
 pub struct Placed {
+    pub part: Part,
     pub list: ListId,
     pub change: Change,
     /// The oldest timestamp of the change's row.
@@ -56,6 +57,10 @@ pub struct Write {
 impl Write {
     pub fn bytes(&self) -> usize {
         self.placed.as_ref().map_or(0, |placed| placed.change.bytes())
+    }
+
+    pub fn is_add(&self) -> bool {
+        self.placed.as_ref().is_some_and(|placed| placed.part == Part::Adds)
     }
 }
 
@@ -152,14 +157,14 @@ impl CommitQueue {
         let places = self.places(part).free.clone().acquire_many_owned(units);
         let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
         let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
-        Ok(Placed { list, change, oldest, _place: place })
+        Ok(Placed { part, list, change, oldest, _place: place })
     }
 
     /// The same if there is a place at once.
     pub fn try_place(&self, part: Part, list: &ListId, change: &Change, oldest: u64) -> Option<Placed> {
         let units = self.units(part, list, change).ok()?;
         let place = self.places(part).free.clone().try_acquire_many_owned(units).ok()?;
-        Some(Placed { list: list.clone(), change: change.clone(), oldest, _place: place })
+        Some(Placed { part, list: list.clone(), change: change.clone(), oldest, _place: place })
     }
 
     /// How much of its part a change takes: all of it, if it is larger.

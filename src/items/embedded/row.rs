@@ -355,6 +355,13 @@ pub struct Inspected {
     last_value: Range<usize>,
 }
 
+impl Inspected {
+    /// The value of the last item of the row that was inspected.
+    pub fn last_value<'a>(&self, row: &'a Bytes) -> &'a [u8] {
+        row.get(self.last_value.clone()).unwrap_or_default()
+    }
+}
+
 /// Reads all of a row.
 pub fn inspect(row: &Bytes) -> Result<Inspected, Malformed> {
     let mut cursor = RowCursor::new(row.clone())?;

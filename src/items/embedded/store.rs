@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -23,14 +23,17 @@ use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
 use super::metrics::{self, Metrics};
 use super::options::{EmbeddedOptions, Fsync};
-use super::pending::Pending;
+use super::pending::{Change, Pending};
 use super::pool::Pool;
 use super::queue::CommitQueue;
+use super::room::Room;
 use super::session::EmbeddedSession;
-use super::tables::{Files, Tables, View};
+use super::tables::{Tables, View};
 use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
-use crate::items::{ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken, StoreError};
+use crate::items::{
+    IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken, StoreError,
+};
 
 /// Lists in a directory of this machine.
 pub struct EmbeddedStore {
@@ -62,7 +65,7 @@ impl EmbeddedStore {
         let metrics = Metrics::register(registry)?;
         let dir = options.dir.join("items");
         let (lock, mut directory) = Directory::enter(&*disk, &dir, options.belonging)?;
-        let files = directory.open_files(&*disk)?;
+        let files = Arc::new(directory.open_runs(&*disk, options.list_hash)?);
         let start = directory.manifest.log_start;
         let active = Pending::new(start);
         let (segments, used_up, spares) = directory.segments();
@@ -93,7 +96,6 @@ impl EmbeddedStore {
         end.close(&*disk, &dir)?;
         let nothing_pending = active.is_empty();
         let active = if nothing_pending { Pending::new(log.position()) } else { active };
-        let files = Arc::new(Files::new(files));
         let view = View { active: Arc::new(active), frozen: None, files };
         let tables = Tables::new(disk.clone(), dir.clone(), directory.manifest, view);
         if nothing_pending {
@@ -116,8 +118,16 @@ impl EmbeddedStore {
             known,
             pool: Pool::new(),
             bell: Bell::default(),
+            room: Room::default(),
+            unreachable: OnceLock::new(),
             compact_all: AtomicBool::new(false),
+            compacted_all: AtomicBool::new(true),
+            lacks_room: AtomicBool::new(false),
         });
+        let active = engine.tables.view().active.clone();
+        for list in active.cleared() {
+            engine.note_removal(&active, &list, &Change::Clear);
+        }
         engine.files_changed();
         let measured = Arc::downgrade(&engine);
         metrics::register_memory(registry, move || Some(measured.upgrade()?.memory()))?;
@@ -184,13 +194,16 @@ impl EmbeddedStore {
     pub fn compact(&self) -> Result<(), StoreError> {
         self.engine.compact_all.store(true, Ordering::Release);
         self.engine.bell.ring();
-        self.wait_for(|| !self.engine.compact_all.load(Ordering::Acquire))
+        self.wait_for(|| !self.engine.compact_all.load(Ordering::Acquire))?;
+        let failed =
+            || StoreError::Unavailable { reason: "data files cannot be merged".into(), outcome_unknown: false };
+        if self.engine.compacted_all.load(Ordering::Acquire) { Ok(()) } else { Err(failed()) }
     }
 
     fn wait_for(&self, done: impl Fn() -> bool) -> Result<(), StoreError> {
         let engine = &self.engine;
-        engine.bell.wait_until(None, || done() || engine.health.read_only().is_some());
-        match engine.health.read_only() {
+        engine.bell.wait_until(None, || done() || engine.health.refuses_flush().is_some());
+        match engine.health.refuses_flush() {
             _ if done() => Ok(()),
             Some(reason) => Err(super::health::unavailable(&reason)),
             None => Err(StoreError::Unavailable { reason: "the item store is closed".into(), outcome_unknown: false }),
@@ -245,6 +258,10 @@ impl ItemStore for EmbeddedStore {
         Some(found)
     }
 
+    fn forget(&self, unreachable: IsUnreachable) {
+        let _said_before = self.engine.unreachable.set(unreachable);
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         let running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         let engine = self.engine.clone();
@@ -264,7 +281,7 @@ impl ItemStore for EmbeddedStore {
     }
 
     fn read_only(&self) -> Option<String> {
-        self.engine.health.read_only()
+        self.engine.read_only()
     }
 
     fn backup(&self, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
@@ -280,7 +297,6 @@ mod tests {
     use tokio::time::Instant;
 
     use super::super::list_id::ListId;
-    use super::super::pending::Change;
     use super::super::row;
     use super::*;
     use crate::domain::{

@@ -10,33 +10,36 @@ use arc_swap::ArcSwap;
 
 use super::disk::Disk;
 use super::error::{ReadError, WriteError};
-use super::file::{DataFile, FileId, ListCursor, PARTITIONS, file_path, partition_of};
+use super::file::{DataFile, FileId, file_path, partition_of};
 use super::list_id::ListId;
 use super::log::Position;
-use super::manifest::{Manifest, NamedFile};
+use super::manifest::{Manifest, NamedRun};
 use super::merge::{MemorySource, Merge, Source};
 use super::pending::{Pending, Snapshot};
+use super::run::{Opened, Run};
 use super::seek::Start;
 
-/// The data files by partition, newest first.
+/// The runs of data files by partition, newest first.
 #[derive(Clone)]
-pub struct Files(Vec<Vec<Arc<DataFile>>>);
+pub struct Files(Vec<Vec<Run>>);
 
 impl Files {
-    pub fn new(partitions: Vec<Vec<Arc<DataFile>>>) -> Self {
+    pub fn new(partitions: Vec<Vec<Run>>) -> Self {
         Self(partitions)
     }
 
-    pub fn partition(&self, partition: usize) -> &[Arc<DataFile>] {
+    pub fn partition(&self, partition: usize) -> &[Run] {
         self.0.get(partition).map_or(&[], Vec::as_slice)
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<DataFile>> {
-        self.0.iter().flatten()
+        self.0.iter().flatten().flat_map(Run::data_files)
     }
 
+    /// How many runs there are at most that a list is read from.
     pub fn most_in_a_partition(&self) -> usize {
-        self.0.iter().map(Vec::len).max().unwrap_or(0)
+        // What a merge has written holds no list that is still in the runs that it merges, but for one.
+        self.0.iter().map(|runs| runs.iter().filter(|run| run.merges == 0).count()).max().unwrap_or(0)
     }
 
     pub fn index_bytes(&self) -> u64 {
@@ -45,6 +48,37 @@ impl Files {
 
     pub fn bytes(&self) -> u64 {
         self.all().map(|file| file.bytes).sum()
+    }
+
+    /// Bytes on disk of a partition.
+    pub fn bytes_in(&self, partition: usize) -> u64 {
+        self.partition(partition).iter().map(Run::bytes).sum()
+    }
+
+    /// Bytes that they hold of a list: an estimate.
+    pub fn bytes_of(&self, list: &ListId) -> u64 {
+        self.partition(partition_of(list.hash())).iter().map(|run| run.bytes_of(list)).sum()
+    }
+
+    fn named(&self) -> Vec<Vec<NamedRun>> {
+        self.0.iter().map(|runs| runs.iter().map(Run::named).collect()).collect()
+    }
+}
+
+/// Where neighbouring runs stand, counted from the oldest one of their partition: flushes put new ones
+/// in front at any time, and only one thread merges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub partition: usize,
+    /// How many runs of the partition are not newer than the first of these.
+    pub from_oldest: usize,
+    pub count: usize,
+}
+
+impl Place {
+    pub fn range(&self, runs: &[Run]) -> Range<usize> {
+        let first = runs.len().saturating_sub(self.from_oldest);
+        first..(first + self.count).min(runs.len())
     }
 }
 
@@ -84,7 +118,7 @@ impl View {
 
     /// Whether files may hold anything of a list.
     pub fn has_files_for(&self, list: &ListId) -> bool {
-        self.files.partition(partition_of(list.hash())).iter().any(|file| file.index.may_hold(list.hash()))
+        self.files.partition(partition_of(list.hash())).iter().any(|run| run.may_hold(list))
     }
 
     /// All that is stored of a list from `start` on.
@@ -94,12 +128,16 @@ impl View {
             sources.push(Box::new(MemorySource::at(row, start)?));
         }
         if !in_memory.hides_files {
-            for file in self.files.partition(partition_of(list.hash())) {
-                let Some(cursor) = ListCursor::open(file, list, start)? else { continue };
-                let cleared = cursor.cleared;
-                sources.push(Box::new(cursor));
-                if cleared {
+            let runs = self.files.partition(partition_of(list.hash()));
+            let mut hidden_from = runs.len();
+            for (i, run) in runs.iter().enumerate() {
+                if i >= hidden_from {
                     break;
+                }
+                let Some(Opened { source, cleared }) = run.open(list, start)? else { continue };
+                sources.push(source);
+                if cleared {
+                    hidden_from = hidden_from.min(run.hides_from(i));
                 }
             }
         }
@@ -169,47 +207,36 @@ impl Tables {
         });
     }
 
-    /// Puts files in the place of the frozen items. Returns from where on the log is needed.
-    pub fn install_flushed(&self, flushed: Vec<DataFile>) -> Result<Position, WriteError> {
+    /// Puts runs, one a partition at most, in the place of the frozen items. Returns from where on the
+    /// log is needed.
+    pub fn install_flushed(&self, flushed: Vec<(usize, Run)>) -> Result<Position, WriteError> {
         let mut manifest = self.manifest();
+        let view = self.view();
         // As long as some items are frozen, the active ones are not.
-        let log_start = self.view().active.start;
-        let mut next = Manifest { log_start, ..manifest.clone() };
-        let flushed: Vec<_> = flushed.into_iter().map(Arc::new).collect();
-        for file in &flushed {
-            next.files[file.summary.partition].insert(0, NamedFile { id: file.id, bytes: file.bytes });
+        let log_start = view.active.start;
+        let mut files = Files::clone(&view.files);
+        for (partition, run) in flushed {
+            files.0[partition].insert(0, run);
         }
+        let next = Manifest { log_start, runs: files.named(), ..manifest.clone() };
         self.store(&mut manifest, next)?;
-        self.replace_view(|view| {
-            let mut files = Files::clone(&view.files);
-            flushed.into_iter().for_each(|file| files.0[file.summary.partition].insert(0, file));
-            View { active: view.active.clone(), frozen: None, files: Arc::new(files) }
-        });
+        let files = Arc::new(files);
+        self.replace_view(|view| View { active: view.active.clone(), frozen: None, files });
         Ok(log_start)
     }
 
-    /// Puts one file, or none, in the place of some neighbours in a partition, and removes those.
-    pub fn install_merged(
-        &self,
-        partition: usize,
-        replaced: &[Arc<DataFile>],
-        merged: Option<DataFile>,
-    ) -> Result<(), WriteError> {
+    /// Puts runs in the place of some neighbours, and removes files that are in none of them.
+    pub fn install_merged(&self, place: Place, merged: Vec<Run>, freed: &[Arc<DataFile>]) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
-        let view = self.view();
-        // Only flushes come in between, and they put their files in front.
-        let Some(range) = place_of(view.files.partition(partition), replaced) else { return Ok(()) };
-        let mut next = manifest.clone();
-        let named = merged.as_ref().map(|file| NamedFile { id: file.id, bytes: file.bytes });
-        next.files[partition].splice(range.clone(), named);
+        let mut files = Files::clone(&self.view().files);
+        let runs = &mut files.0[place.partition];
+        runs.splice(place.range(runs), merged);
+        let next = Manifest { runs: files.named(), ..manifest.clone() };
         self.store(&mut manifest, next)?;
-        self.replace_view(|view| {
-            let mut files = Files::clone(&view.files);
-            files.0[partition].splice(range, merged.map(Arc::new));
-            View { files: Arc::new(files), ..view.clone() }
-        });
+        let files = Arc::new(files);
+        self.replace_view(|view| View { files, ..view.clone() });
         drop(manifest);
-        for file in replaced {
+        for file in freed {
             // If it stays, the next start removes it: the manifest does not name it.
             let _left_for_the_next_start = self.disk.remove(file.path());
         }
@@ -244,17 +271,10 @@ impl Tables {
     }
 }
 
-/// Where neighbouring files stand in a partition.
-fn place_of(files: &[Arc<DataFile>], wanted: &[Arc<DataFile>]) -> Option<Range<usize>> {
-    let first = files.iter().position(|file| file.id == wanted.first().map_or(0, |first| first.id))?;
-    let range = first..first + wanted.len();
-    let same = files.get(range.clone())?.iter().zip(wanted).all(|(a, b)| a.id == b.id);
-    same.then_some(range)
-}
-
 /// A set without files.
-pub fn no_files() -> Vec<Vec<Arc<DataFile>>> {
-    vec![Vec::new(); PARTITIONS]
+#[cfg(test)]
+pub fn no_files() -> Vec<Vec<Run>> {
+    vec![Vec::new(); super::file::PARTITIONS]
 }
 
 #[cfg(test)]
@@ -270,6 +290,7 @@ mod tests {
     use super::super::pending::Change;
     use super::super::read::Turn;
     use super::super::row::{self, work};
+    use super::super::run::RunFile;
     use super::super::seek::HeldRow;
     use super::*;
     use crate::domain::{Item, NewItem, Timestamp, Ttl};
@@ -326,7 +347,7 @@ mod tests {
         (met, digests)
     }
 
-    fn view(pending: Pending, files: Vec<Vec<Arc<DataFile>>>) -> View {
+    fn view(pending: Pending, files: Vec<Vec<Run>>) -> View {
         View { active: Arc::new(pending), frozen: None, files: Arc::new(Files::new(files)) }
     }
 
@@ -354,7 +375,8 @@ mod tests {
         }
         writer.end_list(&mut AtOnce).unwrap();
         let mut files = no_files();
-        files[0].push(Arc::new(writer.finish(&mut AtOnce).unwrap()));
+        let file = Arc::new(writer.finish(&mut AtOnce).unwrap());
+        files[0].push(Run::of(RunFile { file, continues: false, hides: 0 }));
         let (met, digests) = walk(&view(Pending::new(Position::start_of(1)), files), &list);
         assert_eq!(met, ITEMS);
         assert!(digests < 10 * ITEMS, "{digests} in a file");

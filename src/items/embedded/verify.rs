@@ -47,17 +47,15 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
     let dir = dir.join("items");
     let (_lock, directory) = Directory::inspect(disk, &dir)?;
     let mut found = Verified { store: directory.manifest.store_id(), ..Verified::default() };
-    for (partition, named) in directory.manifest.files.iter().enumerate() {
-        for named in named {
-            found.data_files += 1;
-            found.data_bytes += named.bytes;
-            match data_file(disk, &directory, partition, *named, hash) {
-                Ok(file) => {
-                    found.items += file.summary.items;
-                    found.deleted += file.summary.deleted;
-                }
-                Err(error) => found.problems.push(error),
+    for (partition, named) in directory.manifest.files() {
+        found.data_files += 1;
+        found.data_bytes += named.bytes;
+        match data_file(disk, &directory, partition, *named, hash) {
+            Ok(file) => {
+                found.items += file.summary.items;
+                found.deleted += file.summary.deleted;
             }
+            Err(error) => found.problems.push(error),
         }
     }
     let (segments, ..) = directory.segments();
@@ -85,8 +83,8 @@ pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool
 pub fn inspect(dir: &Path) -> Result<Option<StoreId>, OpenError> {
     let (dir, disk) = (dir.join("items"), &RealDisk);
     let (_lock, directory) = Directory::inspect(disk, &dir)?;
-    directory.open_files(disk)?;
     let hash = EmbeddedOptions::new(&dir).list_hash;
+    directory.open_runs(disk, hash)?;
     replay::read(disk, &dir, &directory.segments().0, directory.log(disk), hash, |_| {})?;
     Ok(directory.manifest.store_id())
 }
@@ -107,7 +105,7 @@ fn data_file(
     }
     let mut items = 0;
     let mut before: Option<ListId> = None;
-    let mut scan = Scan::new(file.clone(), hash)?;
+    let mut scan = Scan::new(vec![file.clone()], None, hash)?;
     while let Some(list) = scan.list().cloned() {
         if partition_of(list.hash()) != partition || before.is_some_and(|before| before >= list) {
             return Err(wrong("a list stands where it should not").into());

@@ -92,6 +92,13 @@ impl State {
         self.generations.get(&(id.clone(), version.clone())).copied()
     }
 
+    /// Whether a generation of a version was there, and is not any more.
+    pub fn is_past(&self, id: &FeatureId, version: &VersionLabel, generation: Generation) -> bool {
+        let present = self.features.get(id).and_then(|feature| feature.version(version));
+        self.last_generation(id, version).is_some_and(|last| generation <= last)
+            && present.is_none_or(|present| generation < present.generation)
+    }
+
     pub fn next_revision(&self) -> Revision {
         Revision(self.revision.0 + 1)
     }
@@ -192,6 +199,10 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
         // A journal that cannot be mended yet may hold a change that the state lacks.
         Ok(self.lock_mended()?.state.definitions())
+    }
+
+    fn is_past(&self, id: &FeatureId, version: &VersionLabel, generation: Generation) -> bool {
+        self.lock().state.is_past(id, version, generation)
     }
 
     fn backup(&self, dir: &Path) -> Result<(), MetadataError> {

@@ -95,6 +95,19 @@ impl Index {
         self.hashes.get(i).copied()
     }
 
+    /// The timestamp of a block's first item.
+    pub fn newest(&self, i: usize) -> Option<u64> {
+        self.newest.get(i).copied()
+    }
+
+    /// Bytes of the blocks that begin with a list of this hash.
+    pub fn bytes_of(&self, hash: u64) -> u64 {
+        let begin = partition_point(self.blocks(), |block| self.hashes[block] < hash);
+        let end = partition_point(self.blocks(), |block| self.hashes[block] <= hash);
+        let offset = |i: usize| self.offsets.get(i).copied().unwrap_or(self.end);
+        offset(end) - offset(begin)
+    }
+
     /// The first block that can hold items of a list that are not newer than `ceiling`. It holds
     /// some of the list's items, or of a list before it, if the list is in the file at all.
     pub fn find(&self, hash: u64, ceiling: u64, collisions: bool) -> usize {

@@ -1,4 +1,5 @@
-//! Reads data files from front to back, list by list: for merging and for checking.
+//! Reads data files that follow each other from front to back, list by list: for merging and for
+//! checking.
 
 use std::sync::Arc;
 
@@ -9,12 +10,25 @@ use super::super::list_id::ListId;
 use super::super::merge::Source;
 use super::super::options::ListHash;
 use super::super::row::RowCursor;
+use super::super::run::Trim;
+use super::super::seek::Start;
 use super::DataFile;
 use super::reader::take_entry;
 
+impl DataFile {
+    /// The list that a block begins with.
+    pub fn first_list(&self, block: usize) -> Result<Arc<[u8]>, ReadError> {
+        let bytes = self.block(block)?;
+        let list = take_entry(&bytes, &mut 0).and_then(|entry| entry.list);
+        list.map(Arc::from).ok_or_else(|| self.malformed(block))
+    }
+}
+
 /// Stands on one row after the other.
 pub struct Scan {
-    file: Arc<DataFile>,
+    files: Vec<Arc<DataFile>>,
+    /// Which of them the present row is in.
+    file: usize,
     hash: ListHash,
     next_block: usize,
     block: Bytes,
@@ -22,13 +36,16 @@ pub struct Scan {
     list: Option<ListId>,
     cleared: bool,
     row: Bytes,
+    /// Where the first list begins, if not with its first item.
+    begin: Option<(ListId, Start)>,
 }
 
 impl Scan {
-    /// Stands on the first row, if there is one.
-    pub fn new(file: Arc<DataFile>, hash: ListHash) -> Result<Self, ReadError> {
+    /// Stands on the first row behind a place, if there is one.
+    pub fn new(files: Vec<Arc<DataFile>>, behind: Option<&Trim>, hash: ListHash) -> Result<Self, ReadError> {
         let mut scan = Self {
-            file,
+            files,
+            file: 0,
             hash,
             next_block: 0,
             block: Bytes::new(),
@@ -36,9 +53,32 @@ impl Scan {
             list: None,
             cleared: false,
             row: Bytes::new(),
+            begin: None,
         };
         scan.next_row()?;
+        if let Some(trim) = behind {
+            scan.go_behind(trim)?;
+        }
         Ok(scan)
+    }
+
+    fn go_behind(&mut self, trim: &Trim) -> Result<(), ReadError> {
+        while self.list.as_ref().is_some_and(|list| *list < trim.list) {
+            self.jump(&trim.list, u64::MAX);
+            self.next_row()?;
+        }
+        match trim.item {
+            _ if self.list.as_ref() != Some(&trim.list) => {}
+            None => self.skip_list()?,
+            Some((ceiling, digest)) => {
+                // Only here it is known that the file holds this list, and not another one of its hash.
+                if self.jump(&trim.list, ceiling) {
+                    self.next_row()?;
+                }
+                self.begin = Some((trim.list.clone(), Start { ceiling, below: Some(digest) }));
+            }
+        }
+        Ok(())
     }
 
     /// The list of the present row; `None` past the end.
@@ -51,17 +91,38 @@ impl Scan {
         self.cleared
     }
 
+    /// How many of the files have been read to their end.
+    pub fn files_done(&self) -> usize {
+        if self.list.is_some() { self.file } else { self.files.len() }
+    }
+
     fn malformed(&self) -> ReadError {
-        self.file.malformed(self.next_block.saturating_sub(1))
+        let last = self.files.len().saturating_sub(1);
+        self.files[self.file.min(last)].malformed(self.next_block.saturating_sub(1))
+    }
+
+    /// Leaves out the blocks of the present file that hold nothing but newer items of a list, or lists
+    /// before it; tells whether there were any.
+    fn jump(&mut self, list: &ListId, timestamp: u64) -> bool {
+        let Some(file) = self.files.get(self.file) else { return false };
+        let first = file.index.find(list.hash(), timestamp, file.summary.collisions);
+        let jumps = first > self.next_block;
+        if jumps {
+            (self.next_block, self.at) = (first, self.block.len());
+        }
+        jumps
     }
 
     fn next_row(&mut self) -> Result<(), ReadError> {
         if self.at >= self.block.len() {
-            if self.next_block >= self.file.index.blocks() {
+            while self.files.get(self.file).is_some_and(|file| self.next_block >= file.index.blocks()) {
+                (self.file, self.next_block) = (self.file + 1, 0);
+            }
+            let Some(file) = self.files.get(self.file) else {
                 self.list = None;
                 return Ok(());
-            }
-            self.block = self.file.block(self.next_block)?;
+            };
+            self.block = file.block(self.next_block)?;
             (self.next_block, self.at) = (self.next_block + 1, 0);
         }
         let entry = take_entry(&self.block, &mut self.at).ok_or_else(|| self.malformed())?;
@@ -77,8 +138,9 @@ impl Scan {
 
     /// Goes on to the first row of another list.
     pub fn skip_list(&mut self) -> Result<(), ReadError> {
-        let list = self.list.clone();
-        while self.list.is_some() && self.list == list {
+        let Some(list) = self.list.clone() else { return Ok(()) };
+        while self.list.as_ref() == Some(&list) {
+            self.jump(&list, 0);
             self.next_row()?;
         }
         Ok(())
@@ -96,8 +158,14 @@ pub struct ScanSource<'a> {
 impl<'a> ScanSource<'a> {
     pub fn new(scan: &'a mut Scan) -> Result<Self, ReadError> {
         let row = RowCursor::new(scan.row.clone()).map_err(|_| scan.malformed())?;
+        let begin = scan.begin.take().filter(|(list, _)| scan.list.as_ref() == Some(list));
         let mut source = Self { list: scan.list.clone(), scan, row };
         source.skip_ended_rows()?;
+        if let Some((_, start)) = begin {
+            while start.is_behind(&source.row) {
+                source.advance()?;
+            }
+        }
         Ok(source)
     }
 

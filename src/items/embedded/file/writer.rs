@@ -83,6 +83,11 @@ impl FileWriter {
         self.id
     }
 
+    /// Bytes of the file so far, without the row that is being filled and the index.
+    pub fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
     /// Notes which store the file belongs to, in short.
     pub fn with_tag(mut self, tag: u32) -> Self {
         self.tag = tag;
@@ -326,7 +331,7 @@ mod tests {
         let (by_rows, by_items) = (finish(by_rows), finish(by_items));
         assert_eq!(by_rows.summary, by_items.summary);
         let items_of = |file: &Arc<DataFile>| {
-            let mut scan = Scan::new(Arc::clone(file), HASH).unwrap();
+            let mut scan = Scan::new(vec![Arc::clone(file)], None, HASH).unwrap();
             let mut source = ScanSource::new(&mut scan).unwrap();
             let mut items = Vec::new();
             while let Some(entry) = source.entry() {
@@ -359,7 +364,7 @@ mod tests {
         writer.end_list(&mut AtOnce).unwrap();
         let file = Arc::new(writer.finish(&mut AtOnce).unwrap());
         assert!(file.bytes < 3 * 63_000, "{}", file.bytes);
-        let mut scan = Scan::new(file, HASH).unwrap();
+        let mut scan = Scan::new(vec![file], None, HASH).unwrap();
         let mut source = ScanSource::new(&mut scan).unwrap();
         for n in 0..1_000 {
             assert_eq!((source.entry().unwrap().timestamp, source.value().len()), (1_000 - n, 63_000));

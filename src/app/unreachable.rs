@@ -1,0 +1,63 @@
+//! Which lists nobody can read any more: those of features and versions that were deleted.
+//!
+//! Two must say so. The metadata store, that the generation was there and was deleted: one that shares its
+//! definitions with other servers never does, since it may be behind them, or may have been set back. And
+//! the catalog, that lists are not read by this key at present: what it shows may be older.
+
+use std::sync::Arc;
+
+use crate::domain::FeatureKey;
+use crate::items::IsUnreachable;
+use crate::metadata::{Catalog, MetadataStore};
+
+pub(super) fn lists(catalog: Catalog, metadata: Arc<dyn MetadataStore>) -> IsUnreachable {
+    Arc::new(move |key| {
+        let Some((id, label, generation)) = FeatureKey::parse(key) else { return false };
+        let Some(snapshot) = catalog.snapshot().filter(|snapshot| !snapshot.is_stored()) else { return false };
+        let present = snapshot.version(id.entity_type.as_str(), id.name.as_str(), label.as_str());
+        let is_shown = present.is_ok_and(|present| present.feature_key.as_str() == key);
+        !is_shown && !metadata.is_shared() && metadata.is_past(&id, &label, generation)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Author, EntityType, FeatureId, FeatureName, Timestamp, Ttl, ValueType};
+    use crate::metadata::memory::memory_store;
+    use crate::metadata::{Calls, ChangeContext, NewFeature, Precondition};
+
+    #[tokio::test]
+    async fn only_what_the_store_has_deleted_and_the_catalog_does_not_show_is_unreachable() {
+        let metadata: Arc<dyn MetadataStore> = Arc::new(memory_store());
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let context = || ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
+        let new = || NewFeature {
+            id: id.clone(),
+            value_type: ValueType::String,
+            ttl: Ttl::from_secs(60).unwrap(),
+            description: Default::default(),
+            owner: Default::default(),
+            labels: Default::default(),
+        };
+        let catalog = Catalog::default();
+        let unreachable = lists(catalog.clone(), Arc::clone(&metadata));
+        let publish = async || catalog.publish(&metadata.definitions().await.unwrap(), Timestamp::MIN);
+        let keys = ["user#seen|", "user#seen|~2", "user#seen|~3", "user#seen|v", "user#other|", "?"];
+        let told = || keys.map(|key| unreachable(key));
+
+        metadata.create_feature(new(), context()).await.unwrap();
+        metadata.delete_feature(&id, Precondition::None, context()).await.unwrap();
+        assert_eq!(told(), [false; 6], "before there is a catalog");
+        publish().await;
+        assert_eq!(told(), [true, false, false, false, false, false]);
+        metadata.create_feature(new(), context()).await.unwrap();
+        assert_eq!(told(), [true, false, false, false, false, false], "the catalog does not know it yet");
+        publish().await;
+        assert_eq!(told(), [true, false, false, false, false, false]);
+        metadata.delete_feature(&id, Precondition::None, context()).await.unwrap();
+        assert_eq!(told(), [true, false, false, false, false, false], "the catalog still shows it");
+        publish().await;
+        assert_eq!(told(), [true, true, false, false, false, false]);
+    }
+}

@@ -1,0 +1,166 @@
+//! One step of a merge: writes one file of bounded size from the beginning of some neighbouring runs, and
+//! takes away from them what is in it. So a merge needs room for about one file, gives back what it has
+//! consumed as it goes, and may be broken off, and gone on with, between any two steps.
+//!
+//! What was written counts up to a place, and the runs that are merged count from there on: to the item,
+//! so that what is deleted goes together with what it hides, and ties are on one side each. Where a clear
+//! mark of a list goes, all of the list that it hides goes with it, in the same step: else that would come
+//! back once the mark is gone.
+
+use std::io;
+use std::sync::Arc;
+
+use super::engine::Engine;
+use super::error::WriteError;
+use super::file::{DataFile, Pace, Scan, ScanSource};
+use super::merge::{Merge, Source};
+use super::output::{Output, OutputError, Written};
+use super::run::{Run, Trim};
+use super::tables::{Place, View};
+use super::unreachable::Asked;
+
+/// Neighbouring runs that are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    pub place: Place,
+    /// Whether the first of them is what earlier steps have written.
+    pub begun: bool,
+}
+
+/// What a step may take of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepRoom {
+    /// About what it may write.
+    pub file_bytes: u64,
+    /// Whether it must give back no less.
+    pub must_gain: bool,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stepped {
+    /// What is left to be done.
+    pub next: Option<Job>,
+    pub bytes: u64,
+}
+
+/// How far a step came, and with what.
+struct Taken {
+    /// Where each of the runs goes on; `None` if nothing of it is left.
+    trims: Vec<Option<Trim>>,
+    /// How many of its files each has no use for any more.
+    files_done: Vec<usize>,
+}
+
+/// Carries out the next step.
+pub fn step(
+    engine: &Engine,
+    view: &View,
+    job: Job,
+    room: StepRoom,
+    pace: &mut dyn Pace,
+) -> Result<Stepped, OutputError> {
+    let Job { place, begun } = job;
+    let runs = view.files.partition(place.partition);
+    let range = place.range(runs);
+    let older = &runs[range.end..];
+    let (output_run, inputs) = runs[range].split_at(usize::from(begun));
+    let mut output_run = output_run.first().cloned().unwrap_or_default();
+    let unfinished = inputs.first().and_then(|run| run.trim.clone()).filter(|trim| begun && trim.item.is_some());
+    let mut output =
+        Output::new(engine, place.partition, older, room.file_bytes).after(unfinished.map(|trim| trim.list));
+    let taken = take(engine, inputs, &mut output, pace)?;
+    let written = output.finish(pace)?.map(|written| {
+        output_run.files.push(written.clone());
+        written.file
+    });
+    let bytes = written.as_ref().map_or(0, |file| file.bytes);
+    let discard = || written.iter().for_each(|file| engine.tables.discard(file.id));
+    let (group, freed) = regroup(output_run, inputs, taken);
+    if room.must_gain && freed.iter().map(|file| file.bytes).sum::<u64>() < bytes {
+        discard();
+        return Err(WriteError::NotWritten(io::ErrorKind::StorageFull.into()).into());
+    }
+    engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
+    let left = group.first().map_or(0, |run| run.merges);
+    let from_oldest = older.len() + group.len();
+    let next = (left > 0)
+        .then_some(Job { place: Place { partition: place.partition, from_oldest, count: group.len() }, begun: true });
+    match engine.tables.install_merged(place, group, &freed) {
+        Ok(()) => Ok(Stepped { next, bytes }),
+        // It may be named in the manifest.
+        Err(error @ WriteError::Unknown(_)) => Err(error.into()),
+        Err(error) => {
+            discard();
+            Err(error.into())
+        }
+    }
+}
+
+/// Writes what the runs, newest first, hold together, until the file is full.
+fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn Pace) -> Result<Taken, OutputError> {
+    let mut scans = Vec::with_capacity(inputs.len());
+    for run in inputs {
+        let files = run.data_files().cloned().collect();
+        scans.push(Scan::new(files, run.trim.as_ref(), engine.options.list_hash)?);
+    }
+    let mut trims = vec![None; inputs.len()];
+    let mut asked = Asked::new(engine.unreachable.get().cloned());
+    while let Some(list) = scans.iter().filter_map(Scan::list).min().cloned() {
+        if engine.bell.is_stopping() {
+            return Err(OutputError::Stopped);
+        }
+        if asked.is_unreachable(list.bytes()) {
+            let mut of_list = scans.iter_mut().filter(|scan| scan.list() == Some(&list));
+            of_list.try_for_each(Scan::skip_list)?;
+            continue;
+        }
+        let mut sources: Vec<Box<dyn Source + '_>> = Vec::new();
+        let (mut cleared, mut hidden_from) = (false, inputs.len());
+        for (i, scan) in scans.iter_mut().enumerate().filter(|(_, scan)| scan.list() == Some(&list)) {
+            if i >= hidden_from {
+                scan.skip_list()?;
+                continue;
+            }
+            if scan.cleared() {
+                cleared = true;
+                hidden_from = hidden_from.min(inputs[i].hides_from(i));
+            }
+            sources.push(Box::new(ScanSource::new(scan)?));
+        }
+        let written = output.write_list(&list, cleared, &mut Merge::new(sources), pace)?;
+        let item = match written {
+            Written::Until(timestamp, digest) => Some((timestamp, digest)),
+            Written::Whole if output.is_full() => None,
+            Written::Whole => continue,
+        };
+        for (i, trim) in trims.iter_mut().enumerate() {
+            let item = item.filter(|_| i < hidden_from);
+            *trim = Some(Trim { list: list.clone(), item });
+        }
+        break;
+    }
+    Ok(Taken { trims, files_done: scans.iter().map(Scan::files_done).collect() })
+}
+
+/// What was written and what is left of the runs, and the files that are free.
+fn regroup(mut output: Run, inputs: &[Run], taken: Taken) -> (Vec<Run>, Vec<Arc<DataFile>>) {
+    let is_left: Vec<_> = inputs.iter().zip(&taken.files_done).map(|(run, done)| *done < run.files.len()).collect();
+    output.merges = is_left.iter().filter(|left| **left).count();
+    let (mut group, mut freed) = (Vec::new(), Vec::new());
+    if output.merges > 0 || !output.files.is_empty() {
+        group.push(output);
+    }
+    for (i, (run, (trim, done))) in inputs.iter().zip(taken.trims.into_iter().zip(taken.files_done)).enumerate() {
+        // A run of a merge that was given up for this one may have been consumed further than this one has
+        // come: that is in the run which that merge has written.
+        let trim = trim.map(|trim| run.trim.iter().cloned().fold(trim, Trim::later));
+        let mut run = Run { trim, ..run.clone() };
+        run.merges = is_left[i + 1..i + 1 + run.merges].iter().filter(|left| **left).count();
+        freed.extend(run.files.drain(..done).map(|file| file.file));
+        if is_left[i] {
+            group.push(run);
+        }
+    }
+    (group, freed)
+}

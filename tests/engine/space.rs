@@ -1,0 +1,113 @@
+//! Space comes back: what a Remove All hides, and lists that nobody can read any more, go with a merge
+//! that comes for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use liststore::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, VersionLabel};
+use liststore::items::ItemStore;
+use liststore::items::embedded::{EmbeddedOptions, Fsync};
+
+use crate::harness::{Opened, START, everything, item, list, open, operation, runtime, small_options};
+use crate::sim_disk::SimDisk;
+
+const ITEMS: u64 = 5_000;
+
+fn options() -> EmbeddedOptions {
+    EmbeddedOptions { data_file_bytes: 64 << 10, log_segment_bytes: 1 << 20, ..small_options(Fsync::Group) }
+}
+
+/// Bytes of data files.
+fn stored(disk: &SimDisk) -> usize {
+    let data_files = disk.files().into_iter().filter(|path| path.extension().is_some_and(|name| name == "items"));
+    data_files.map(|file| disk.content(&file).len()).sum()
+}
+
+async fn until_less_is_stored(disk: &SimDisk, than: usize) {
+    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+        while stored(disk) >= than {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("{} bytes are still stored", stored(disk)));
+}
+
+/// About half a megabyte of one list.
+async fn fill(opened: &Opened, list: &ListKey) {
+    for from in (0..ITEMS).step_by(500) {
+        let value = |n: u64| [n.to_string().into_bytes(), vec![b'v'; 100]].concat();
+        let items = (from..from + 500).map(|n| item(START - n, &value(n), 600)).collect();
+        opened.session.add(&operation(START, 600), list, items).await.unwrap();
+    }
+    opened.store.flush().unwrap();
+}
+
+#[test]
+fn the_bytes_of_a_list_are_given_back_soon_after_it_was_emptied() {
+    runtime().block_on(async {
+        for restart in [false, true] {
+            let mut disk = SimDisk::default();
+            let mut opened = open(&disk, options()).await;
+            fill(&opened, &list(0)).await;
+            let before = stored(&disk);
+            assert!(before > 400_000, "{before}");
+            opened.session.remove_all(&operation(START, 600), &list(0)).await.unwrap();
+            if restart {
+                // The log alone knows of it.
+                disk = disk.killed();
+                opened = open(&disk, options()).await;
+            }
+            until_less_is_stored(&disk, before / 10).await;
+            let page = opened.session.get(&operation(START, 600), &list(0), &everything()).await.unwrap();
+            assert!(page.items.is_empty());
+        }
+    });
+}
+
+/// The mark may have come to a data file before the merge did, and the merge before the end.
+#[test]
+fn a_clear_mark_in_a_data_file_counts_for_what_it_hides_after_a_start_too() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, options()).await;
+        fill(&opened, &list(0)).await;
+        let before = stored(&disk);
+        disk.hold_merges(true);
+        opened.session.remove_all(&operation(START, 600), &list(0)).await.unwrap();
+        opened.session.add(&operation(START, 600), &list(0), vec![item(START, b"kept", 600)]).await.unwrap();
+        opened.store.flush().unwrap();
+        let killed = disk.killed();
+        disk.hold_merges(false);
+        drop(opened);
+        let opened = open(&killed, options()).await;
+        until_less_is_stored(&killed, before / 10).await;
+        let page = opened.session.get(&operation(START, 600), &list(0), &everything()).await.unwrap();
+        assert_eq!(page.items.len(), 1);
+    });
+}
+
+#[test]
+fn lists_that_nobody_can_read_any_more_are_dropped_and_others_are_not() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, options()).await;
+        let deleted = Arc::new(AtomicBool::new(false));
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::new("gone").unwrap(), Generation::FIRST);
+        let gone = ListKey::new(key, EntityId::new("u-1").unwrap());
+        fill(&opened, &gone).await;
+        fill(&opened, &list(0)).await;
+        let before = stored(&disk);
+        let asked = Arc::clone(&deleted);
+        opened.store.forget(Arc::new(move |key| key == "user#seen|gone" && asked.load(Ordering::Acquire)));
+        opened.store.compact().unwrap();
+        let count = async |list: &ListKey| {
+            opened.session.get(&operation(START, 600), list, &everything()).await.unwrap().items.len() as u64
+        };
+        assert_eq!((count(&gone).await, count(&list(0)).await), (ITEMS, ITEMS));
+        deleted.store(true, Ordering::Release);
+        until_less_is_stored(&disk, before * 6 / 10).await;
+        assert_eq!((count(&gone).await, count(&list(0)).await), (0, ITEMS));
+    });
+}

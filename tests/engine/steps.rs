@@ -1,0 +1,160 @@
+//! Merges are done in steps, each of which leaves one file of bounded size: whatever step a merge is
+//! broken off after, the lists are what they were, and so they are once it has gone on to its end.
+
+use liststore::domain::Item;
+use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash, verify_on};
+
+use crate::harness::{
+    Change, DIR, Model, Opened, START, carry_out, everything, item, list, newest, open, operation, random_change,
+    runtime, small_options,
+};
+use crate::sim_disk::{Rng, SimDisk};
+
+const LISTS: u64 = 3;
+
+/// All in one partition.
+const APART: ListHash = ListHash::Of(|bytes| u64::from(crc32c::crc32c(bytes)));
+const COLLIDING: ListHash = ListHash::Of(|_| 42);
+
+fn options(list_hash: ListHash, data_file_bytes: u64) -> EmbeddedOptions {
+    EmbeddedOptions { list_hash, data_file_bytes, log_segment_bytes: 1 << 20, ..small_options(Fsync::Group) }
+}
+
+async fn check(opened: &Opened, model: &Model, context: &str) {
+    let op = operation(START, 600);
+    for i in 0..LISTS {
+        let expected = model.page(i, &op, &everything());
+        let found = opened.session.get(&op, &list(i), &everything()).await.unwrap();
+        assert_eq!(found, expected, "{context}, list {i}");
+        // Page by page, so that reading begins in the middle of files, and of ties.
+        let (mut range, mut walked) = (newest(3), Vec::new());
+        loop {
+            let page = opened.session.get(&op, &list(i), &range).await.unwrap();
+            range.after = page.items.last().map(Item::key);
+            walked.extend(page.items);
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(walked, expected.items, "{context}, list {i}, walked");
+    }
+}
+
+/// Runs of a partition, as the manifest has them.
+fn runs(disk: &SimDisk) -> (usize, usize) {
+    let manifest = String::from_utf8(disk.content(&std::path::Path::new(DIR).join("MANIFEST"))).unwrap();
+    let lines = |start: &str| manifest.lines().filter(|line| line.starts_with(start)).count();
+    (lines("run "), lines("trim "))
+}
+
+/// Breaks a merge off after each of its operations, and returns how often it was in the middle.
+async fn broken_off_everywhere(disk: &SimDisk, options: &EmbeddedOptions, model: &Model, context: &str) -> usize {
+    let (mut stopped_after, mut in_the_middle) = (0, 0);
+    loop {
+        let disk = disk.copy();
+        let opened = open(&disk, options.clone()).await;
+        disk.stop_after(stopped_after);
+        let done = opened.store.compact().is_ok();
+        drop(opened);
+        let disk = disk.killed();
+        let context = format!("{context}, stopped after {stopped_after}");
+        disk.hold_merges(true);
+        let opened = open(&disk, options.clone()).await;
+        in_the_middle += usize::from(runs(&disk).1 > 0);
+        check(&opened, model, &context).await;
+        disk.hold_merges(false);
+        check(&opened, model, &context).await;
+        opened.store.compact().unwrap();
+        check(&opened, model, &context).await;
+        drop(opened);
+        let problems = verify_on(&disk, std::path::Path::new("/data"), options.list_hash).unwrap().problems;
+        assert!(problems.is_empty(), "{context}: {problems:?}");
+        if done {
+            return in_the_middle;
+        }
+        stopped_after += 7;
+    }
+}
+
+/// Fills a disk with several runs.
+async fn filled(options: &EmbeddedOptions, changes: impl Iterator<Item = Vec<(u64, Change)>>) -> (SimDisk, Model) {
+    let (disk, mut model) = (SimDisk::default(), Model::default());
+    disk.hold_merges(true);
+    let opened = open(&disk, options.clone()).await;
+    for changes in changes {
+        for (list, change) in changes {
+            carry_out(&opened.session, &operation(START, 600), list, &change).await.unwrap();
+            model.apply(list, &change);
+        }
+        opened.store.flush().unwrap();
+    }
+    let filled = disk.killed();
+    disk.hold_merges(false);
+    (filled, model)
+}
+
+#[test]
+fn a_merge_may_be_broken_off_after_any_step() {
+    runtime().block_on(async {
+        let mut in_the_middle = 0;
+        for seed in 0..6 {
+            let mut rng = Rng(seed);
+            let hash = if rng.one_in(3) { COLLIDING } else { APART };
+            let options = options(hash, [1, 400, 4_000][rng.below(3) as usize]);
+            let runs = 1 + rng.below(5);
+            let changes = (0..runs).map(|_| {
+                (0..1 + rng.below(20)).map(|_| (rng.below(LISTS), random_change(&mut rng, START))).collect::<Vec<_>>()
+            });
+            let changes: Vec<_> = changes.collect();
+            let (disk, model) = filled(&options, changes.into_iter()).await;
+            in_the_middle += broken_off_everywhere(&disk, &options, &model, &format!("seed {seed}")).await;
+        }
+        assert!(in_the_middle > 10, "{in_the_middle}");
+    });
+}
+
+/// So long that a file has few of them.
+fn long(value: &str) -> Vec<u8> {
+    [value.as_bytes(), &[b'.'; 1_000]].concat()
+}
+
+/// Once the mark was dropped with the first part of the list, what it hid in an older run came back.
+#[test]
+fn what_a_clear_mark_hides_stays_hidden_when_the_list_spans_steps() {
+    runtime().block_on(async {
+        let items = |from: u64, count: u64| {
+            Change::Add((from..from + count).map(|n| item(START - n, &long(&n.to_string()), 600)).collect())
+        };
+        for (newer, older) in [(40, 80), (80, 40)] {
+            let options = options(APART, 100);
+            // Of the newer run only a part, of the older one the whole list, is older than the mark.
+            let changes = [
+                vec![(0, items(500, older)), (1, items(0, 3))],
+                vec![(0, Change::RemoveAll), (0, items(480, newer))],
+                vec![(0, items(460, 30))],
+            ];
+            let (disk, model) = filled(&options, changes.into_iter()).await;
+            let in_the_middle = broken_off_everywhere(&disk, &options, &model, "clear mark").await;
+            assert!(in_the_middle > 5, "{in_the_middle}");
+        }
+    });
+}
+
+/// Deleted items and those that they hide, and ties, on both sides of each step's end.
+#[test]
+fn deleted_items_and_ties_on_both_sides_of_a_step_stay_as_they_are() {
+    runtime().block_on(async {
+        let ties =
+            |of: std::ops::Range<u64>| Change::Add(of.map(|n| item(START, &long(&format!("tie-{n}")), 600)).collect());
+        let options = options(APART, 60);
+        let remove = |n: u64| (0, Change::RemoveValue(long(&format!("tie-{n}"))));
+        let changes = [
+            vec![(0, ties(0..60)), (2, ties(0..5))],
+            (0..60).step_by(3).map(remove).collect(),
+            vec![(0, ties(9..12)), (0, ties(30..33))],
+        ];
+        let (disk, model) = filled(&options, changes.into_iter()).await;
+        let in_the_middle = broken_off_everywhere(&disk, &options, &model, "ties").await;
+        assert!(in_the_middle > 5, "{in_the_middle}");
+    });
+}
