@@ -69,7 +69,7 @@ impl EmbeddedOptions {
     const DATA_FILE_BYTES_MAX: u64 = 256 << 20;
     const PENDING_BYTES_MAX: u64 = 64 << 20;
     /// What the allocator keeps ready in each thread for blocks of each size, and has not given back yet.
-    const ALLOCATOR_BYTES_MAX: u64 = 16 << 20;
+    const ALLOCATOR_BYTES_MAX: u64 = 24 << 20;
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl EmbeddedOptions {
     /// What is left for heads once file indexes and the allocator have taken their part; never less than
     /// an eighth.
     pub(super) fn heads_bytes(&self, index_bytes: u64) -> u64 {
-        let allocator = (self.cache() / 4).min(Self::ALLOCATOR_BYTES_MAX);
+        let allocator = (self.cache() * 3 / 8).min(Self::ALLOCATOR_BYTES_MAX);
         let others = 3 * self.pending_bytes() as u64 + self.queue_bytes() as u64 + index_bytes + allocator;
         self.cache().saturating_sub(others).max(self.cache() / 8)
     }
