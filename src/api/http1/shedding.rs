@@ -65,7 +65,7 @@ impl Shedding {
     }
 
     /// `late` is how long requests waited, and `requests` how many were served since the last time.
-    fn note(&self, late: Duration, requests: u32) {
+    pub(super) fn note(&self, late: Duration, requests: u32) {
         let is_late = late > LATE && requests >= QUEUE_REQUESTS;
         let shares = LATE.as_nanos().max(1);
         let step = (late.as_nanos() / shares).checked_ilog2().unwrap_or_default() as usize;

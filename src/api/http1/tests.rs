@@ -53,12 +53,6 @@ impl Handler for Recorder {
     }
 
     async fn answer(&self, request: Request<'_>) -> HttpResponse {
-        if request.path == "/slow" {
-            let until = std::time::Instant::now() + Duration::from_millis(1);
-            while std::time::Instant::now() < until {
-                std::hint::spin_loop();
-            }
-        }
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{}{query}", request.path);
         let RequestBody::Whole(body) = request.body else {
@@ -458,42 +452,24 @@ fn hyper_is_asked_nothing_that_it_cannot_tell() {
     assert_eq!((seen[1].target.as_str(), &seen[1].body[..]), ("/b?c", &b"abc"[..]));
 }
 
-/// In the time of the machine, since that is what is measured.
 #[test]
 fn a_worker_that_is_behind_refuses_some_but_no_health() {
-    const CONNECTIONS: usize = 200;
+    const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
     let (shared, recorder) = (shared(), Recorder::default());
-    let asking = async |mut stream: DuplexStream, number: usize| {
-        let health = number.is_multiple_of(20);
-        let request: &[u8] = if health { b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" } else { SLOW };
-        let (mut answer, mut refused) = ([0; 512], 0);
-        // All go on until some were refused, so that it is not for want of patience that none were.
-        while recorder.incomplete.get() < CONNECTIONS {
-            stream.write_all(request).await.unwrap();
-            let bytes = stream.read(&mut answer).await.unwrap();
-            let told = String::from_utf8_lossy(&answer[..bytes]);
-            refused += usize::from(told.starts_with("HTTP/1.1 413 "));
-            assert!(!told.contains("connection: close"), "{told}");
-        }
-        assert!(!health || refused == 0, "health was refused");
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(async {
-        let (near, far): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| duplex(4 << 10)).unzip();
-        let clients = near.into_iter().enumerate().map(|(number, stream)| asking(stream, number));
-        let serving = far.into_iter().map(|stream| serve(stream, &CLIENT, &recorder, &shared, None, pending()));
-        let serving = futures_util::future::join_all(serving);
-        let all = async { tokio::join!(futures_util::future::join_all(clients), serving) };
-        tokio::select! {
-            _ = all => {}
-            () = shared.watch() => unreachable!("it goes on"),
-        }
-    });
-    let served = recorder.seen.borrow().len();
-    assert!(served > recorder.incomplete.get(), "{served}");
+    // Late by so much twice, with a queue: one request of two is too many.
+    for _ in 0..2 {
+        shared.shedding.note(Duration::from_secs(1), 1_000);
+    }
+    let (near, far) = duplex(64 << 10);
+    let text = [GET, GET, GET, GET, HEALTH, HEALTH].concat();
+    let pieces = [&text[..]];
+    let (answers, ()) =
+        block_on(async { tokio::join!(send(near, &pieces), serve(far, &CLIENT, &recorder, &shared, None, pending())) });
+    let answers = String::from_utf8_lossy(&answers).into_owned();
+    let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(statuses, ["200", "413", "200", "413", "200", "200"], "{answers}");
+    assert!(!answers.contains("connection: close"), "{answers}");
 }
-
-const SLOW: &[u8] = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n";
 
 #[test]
 fn a_body_or_an_answer_without_room_is_refused_and_small_ones_go_on() {
