@@ -1,0 +1,120 @@
+//! API keys, and the audit trail of everything.
+
+use super::parts::{ANY, BODY, CREATION, REQUEST, WRITE, json};
+use super::queries;
+use crate::access::Permission;
+use crate::service::OperationId;
+use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
+use crate::wire::{AuditPage, ErrorCode, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Type};
+
+const KEY: ReplyForm = json(200, "The key.", Type::of::<Key>());
+
+pub const ROWS: [Descriptor; 6] = [
+    Descriptor {
+        id: OperationId::CreateKey,
+        name: "create_key",
+        summary: "Create an API key",
+        description: "The answer has the key's token, which nobody can show again. From the first key on, servers whose \
+                      `access.mode` is `auto` ask for one.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Write,
+        method: Method::Post,
+        path: "/v1/keys",
+        query: &queries::NONE,
+        headers: CREATION,
+        request: Some(Type::of::<KeyInput>()),
+        replies: &[ReplyForm {
+            headers: &[("Location", "The key's path.")],
+            ..json(201, "Created.", Type::of::<KeyMade>())
+        }],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::KeyExists, ErrorCode::TooManyKeys, ErrorCode::TtlTooLong]],
+    },
+    Descriptor {
+        id: OperationId::ListKeys,
+        name: "list_keys",
+        summary: "List API keys",
+        description: "Ordered by name, revoked ones too. No token is shown.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/keys",
+        query: &queries::PAGE,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "A page of keys.", Type::of::<KeyPage>())],
+        errors: &[ANY, &[ErrorCode::InvalidPageToken]],
+    },
+    Descriptor {
+        id: OperationId::GetKey,
+        name: "get_key",
+        summary: "Get an API key",
+        description: "Without its token.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/keys/{key_id}",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: None,
+        replies: &[KEY],
+        errors: &[ANY, &[ErrorCode::KeyNotFound]],
+    },
+    Descriptor {
+        id: OperationId::RotateKey,
+        name: "rotate_key",
+        summary: "Give an API key another token",
+        description: "The present token holds for the `overlap` yet, so that services can change over. One before that \
+                      ends at once.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Write,
+        method: Method::Post,
+        path: "/v1/keys/{key_id}/rotate",
+        query: &queries::NONE,
+        headers: CREATION,
+        request: Some(Type::of::<KeyRotation>()),
+        replies: &[json(200, "The key with its new token.", Type::of::<KeyMade>())],
+        errors: &[
+            ANY,
+            WRITE,
+            BODY,
+            &[ErrorCode::KeyNotFound, ErrorCode::KeyRevoked, ErrorCode::KeyExpired, ErrorCode::TtlTooLong],
+        ],
+    },
+    Descriptor {
+        id: OperationId::RevokeKey,
+        name: "revoke_key",
+        summary: "Revoke an API key",
+        description: "It holds no more, on this server when this is answered and on all others as soon as they hear of \
+                      it. It stays in the list, and its name is free again.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::RepeatableWrite,
+        method: Method::Delete,
+        path: "/v1/keys/{key_id}",
+        query: &queries::NONE,
+        headers: CREATION,
+        request: None,
+        replies: &[KEY],
+        errors: &[ANY, WRITE, &[ErrorCode::KeyNotFound]],
+    },
+    Descriptor {
+        id: OperationId::ListAudit,
+        name: "list_audit",
+        summary: "Read the audit trail of everything",
+        description: "Changes of definitions and of API keys, newest first.",
+        group: Group::Access,
+        permission: Permission::KeysWrite,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/audit",
+        query: &queries::LIST_AUDIT,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "A page of changes.", Type::of::<AuditPage>())],
+        errors: &[ANY, &[ErrorCode::InvalidPageToken, ErrorCode::InvalidTimestamp]],
+    },
+];

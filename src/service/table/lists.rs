@@ -1,0 +1,84 @@
+//! The data plane: items of lists.
+
+use super::parts::{ANY, BODY, LIST, REQUEST, WRITE, json};
+use super::queries;
+use crate::access::Permission;
+use crate::service::OperationId;
+use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
+use crate::wire::{AddItemsInput, Added, ErrorCode, ItemPage, RemoveItemsInput, Removed, Type};
+
+pub const ROWS: [Descriptor; 4] = [
+    Descriptor {
+        id: OperationId::GetItems,
+        name: "get_items",
+        summary: "Get List Items",
+        description: "Newest first; equal timestamps by item key, descending. A list that nobody wrote is empty. A \
+                      page may end before `limit` items: trust the token, not the count.",
+        group: Group::Lists,
+        permission: Permission::ListsRead,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items",
+        query: &queries::GET_ITEMS,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "A page of items.", Type::of::<ItemPage>())],
+        errors: &[ANY, LIST, &[ErrorCode::InvalidPageToken, ErrorCode::InvalidTimestamp]],
+    },
+    Descriptor {
+        id: OperationId::AddItems,
+        name: "add_items",
+        summary: "Add List Items",
+        description: "All of them or none. The same (timestamp, value) added twice is one item, so that adding again \
+                      is safe whenever an outcome is unknown. An item that has expired already is counted, not \
+                      stored.",
+        group: Group::Lists,
+        permission: Permission::ListsWrite,
+        effect: Effect::RepeatableWrite,
+        method: Method::Post,
+        path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items",
+        query: &queries::VERSION_ONLY,
+        headers: REQUEST,
+        request: Some(Type::of::<AddItemsInput<'static>>()),
+        replies: &[json(200, "Added.", Type::of::<Added>())],
+        errors: &[
+            ANY,
+            WRITE,
+            LIST,
+            BODY,
+            &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp, ErrorCode::TtlTooLong],
+        ],
+    },
+    Descriptor {
+        id: OperationId::RemoveAllItems,
+        name: "remove_all_items",
+        summary: "Remove All List Items",
+        description: "",
+        group: Group::Lists,
+        permission: Permission::ListsWrite,
+        effect: Effect::RepeatableWrite,
+        method: Method::Delete,
+        path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items",
+        query: &queries::VERSION_ONLY,
+        headers: REQUEST,
+        request: None,
+        replies: &[ReplyForm { status: 204, description: "The list is empty.", content: None, headers: &[] }],
+        errors: &[ANY, WRITE, LIST],
+    },
+    Descriptor {
+        id: OperationId::RemoveItemsWithValue,
+        name: "remove_items_with_value",
+        summary: "Remove List Items with Value",
+        description: "Removes every item of the list that has this value, at whatever time.",
+        group: Group::Lists,
+        permission: Permission::ListsWrite,
+        effect: Effect::Write,
+        method: Method::Post,
+        path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items:remove",
+        query: &queries::VERSION_ONLY,
+        headers: REQUEST,
+        request: Some(Type::of::<RemoveItemsInput<'static>>()),
+        replies: &[json(200, "Removed.", Type::of::<Removed>())],
+        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch]],
+    },
+];
