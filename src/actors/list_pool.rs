@@ -50,6 +50,9 @@ pub enum ListError {
     /// The list's actor has no session at present. Nothing was done.
     #[error("no item-store session: {reason}")]
     NoSession { reason: String },
+    /// A new actor could not open its session. The pool is as it was.
+    #[error("the pool keeps its size: {reason}")]
+    NotResized { reason: String },
     #[error("the deadline passed")]
     DeadlineExceeded { outcome_unknown: bool },
     /// One item of an add can be stored nowhere. Nothing was done.

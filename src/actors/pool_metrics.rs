@@ -33,19 +33,6 @@ pub(super) struct Found {
     pub restarts: usize,
 }
 
-/// The names of an actor's states, in `liststore_list_actors`.
-const STATES: [&str; 5] = ["starting", "live", "replacing", "failed", "stopped"];
-
-fn name_of(state: &SlotState) -> &'static str {
-    match state {
-        SlotState::Starting => STATES[0],
-        SlotState::Live => STATES[1],
-        SlotState::Replacing => STATES[2],
-        SlotState::Failed(_) => STATES[3],
-        SlotState::Stopped => STATES[4],
-    }
-}
-
 impl PoolMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let gauge = |name: &str, help: &str| {
@@ -117,8 +104,8 @@ impl PoolMetrics {
         self.permits_waiting.set(permits.waiting as i64);
         self.permits_refused.inc_by(since(&self.refused_by_store, *refused_by_store));
         self.permit_seconds.inc_by(since(&self.held_nanos, *held_nanos) as f64 / 1e9);
-        for name in STATES {
-            let count = states.iter().filter(|state| name_of(state) == name).count();
+        for name in SlotState::NAMES {
+            let count = states.iter().filter(|state| state.name() == name).count();
             self.actors.with_label_values(&[name]).set(count as i64);
         }
         self.actor_restarts.inc_by((*restarts as u64).saturating_sub(self.actor_restarts.get()));

@@ -140,6 +140,9 @@ impl Inner {
 
     async fn resize(&self, resize: Resize) -> Result<(), ListError> {
         let _turn = self.resizing.turn().await;
+        if self.is_draining() {
+            return Err(ListError::Draining);
+        }
         let from = self.size();
         let to = PoolSize {
             actors: resize.actors.unwrap_or(from.actors).max(1),
@@ -183,14 +186,20 @@ impl Inner {
         self.routing.store(Arc::clone(&next));
         drop(before);
         if !next.before_ended(Instant::now() + SETTLING_TIMEOUT).await {
-            tracing::warn!("operations of the list pool as it was before have not ended: lists that moved wait for them");
+            tracing::warn!(
+                "operations of the list pool as it was before have not ended: lists that moved wait for them"
+            );
         }
         self.staff.dismiss(&dismissed).await;
         Ok(())
     }
 
     /// Waits until a new actor lives.
-    async fn live(&self, slot: &super::slot::Slot<super::list_actor::ListActor>, until: Instant) -> Result<(), ListError> {
+    async fn live(
+        &self,
+        slot: &super::slot::Slot<super::list_actor::ListActor>,
+        until: Instant,
+    ) -> Result<(), ListError> {
         loop {
             let look = until.min(Instant::now() + LOOK_INTERVAL);
             if timeout_at(look, slot.live()).await.is_ok() {
@@ -200,10 +209,10 @@ impl Inner {
                 return Err(ListError::Draining);
             }
             match slot.state() {
-                SlotState::Failed(reason) => return Err(ListError::NoSession { reason }),
+                SlotState::Failed(reason) => return Err(ListError::NotResized { reason }),
                 _ if Instant::now() >= until => {
                     let reason = format!("it was not open after {} s", OPENING_TIMEOUT.as_secs());
-                    return Err(ListError::NoSession { reason });
+                    return Err(ListError::NotResized { reason });
                 }
                 _ => {}
             }

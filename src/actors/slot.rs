@@ -32,6 +32,21 @@ pub enum SlotState {
     Stopped,
 }
 
+impl SlotState {
+    pub const NAMES: [&'static str; 5] = ["starting", "live", "replacing", "failed", "stopped"];
+
+    pub fn name(&self) -> &'static str {
+        let [starting, live, replacing, failed, stopped] = Self::NAMES;
+        match self {
+            Self::Starting => starting,
+            Self::Live => live,
+            Self::Replacing => replacing,
+            Self::Failed(_) => failed,
+            Self::Stopped => stopped,
+        }
+    }
+}
+
 /// What the slots of a pool have said of sessions that cannot be opened: they all meet the same trouble,
 /// over and over.
 #[derive(Debug, Default)]

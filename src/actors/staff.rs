@@ -46,8 +46,7 @@ impl Staff {
     pub fn hire(&self) -> Arc<Slot<ListActor>> {
         let slot = Arc::new(Slot::new("list actor"));
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        let open =
-            async move |arbiter: &Arbiter| open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock)).await;
+        let open = async move |arbiter: &Arbiter| open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock)).await;
         let keeper = actix::spawn(Arc::clone(&slot).keep(open, Arc::clone(&self.openings)));
         self.members().push(Member { slot: Arc::clone(&slot), keeper });
         slot

@@ -16,6 +16,7 @@ mod list;
 mod migrate;
 mod output;
 mod parse;
+mod pool;
 mod serve;
 mod settings;
 mod version;
@@ -55,6 +56,7 @@ enum Command {
     List(list::Arguments),
     Key(Box<key::Arguments>),
     Audit(audit::Arguments),
+    Pool(pool::Arguments),
     Import(import::Arguments),
     Bench(Box<bench::Arguments>),
 }
@@ -88,6 +90,7 @@ impl Command {
             Self::List(arguments) => list::run(arguments),
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
+            Self::Pool(arguments) => pool::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Bench(arguments) => bench::run(*arguments),
         }
