@@ -20,7 +20,7 @@ use crate::items::{ItemBackup, ItemStore, StoreError};
 use crate::metadata::{MetadataError, MetadataStore};
 
 /// Why there is no backup.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum BackupError {
     /// These stores are backed up in another way, which the text names.
     #[error("{0}")]

@@ -25,7 +25,7 @@ const ID_ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const PURPOSE: &[u8] = b"liststore api key 1 ";
 
 /// The system has no randomness to give.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("the system gives no random numbers")]
 pub struct NoRandomness;
 

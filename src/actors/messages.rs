@@ -1,11 +1,10 @@
 //! What the pool sends to a list actor: one message an operation, each with its permit.
 
 use actix::Message;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::ListError;
-use super::routing::Permit;
 use crate::domain::{ListKey, Timestamp, Ttl, Value};
 use crate::items::{ItemPage, Range};
 
@@ -17,7 +16,7 @@ pub(super) struct Envelope {
     pub deadline: Instant,
     /// Given back when the store has finished, not when the caller leaves: it bounds the work, not
     /// the waiting.
-    pub permit: Permit,
+    pub permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug, Message)]

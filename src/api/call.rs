@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use actix_web::HttpResponse;
-use actix_web::http::header::HeaderMap;
+use actix_web::http::header::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
 use super::body::RequestBody;
@@ -28,6 +28,7 @@ pub(super) struct Call<'c> {
     pub client: &'c Client,
     pub principal: &'c Principal,
     pub body: &'c mut RequestBody,
+    pub request_id: &'c HeaderValue,
 }
 
 impl<'c> Call<'c> {
@@ -81,6 +82,6 @@ impl<'c> Call<'c> {
     /// Has the operation carried out, and renders its reply.
     pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> HandlerResult {
         let reply = self.state.service.execute(caller, operation).await?;
-        reply::render(self.state, self.operation, reply)
+        reply::render(self, reply)
     }
 }

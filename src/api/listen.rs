@@ -13,7 +13,7 @@ use std::time::Duration;
 use actix_service::boxed::{self, BoxService};
 use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, fn_service};
 use actix_web::dev::{AppConfig, Payload, Server, ServiceResponse};
-use actix_web::http::Version;
+use actix_web::http::{Method, Version};
 use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, web};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::time::Instant;
@@ -22,6 +22,7 @@ use super::ApiState;
 use super::body::RequestBody;
 use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
 use super::request::{Client, Peer, Request};
+use super::routes::{Found, find};
 use super::server;
 use super::tls::{self, Tls};
 
@@ -224,7 +225,7 @@ impl Worker {
 }
 
 /// Where the hot paths begin: a framework would cost them more than what they do.
-const LISTS: &str = "/v1/lists/";
+const LISTS: &str = "/v1/lists";
 
 impl http1::Handler for Worker {
     fn headers_wanted(&self, target: &str) -> HeadersWanted {
@@ -246,6 +247,10 @@ impl http1::Handler for Worker {
             // On the heap, so that it takes no room in the tasks of all connections.
             Box::pin(self.dispatch(request)).await
         }
+    }
+
+    fn only_reads(&self, method: &Method, path: &str) -> bool {
+        matches!(find(method, path), Ok(Found::Operation(id, _)) if !id.descriptor().effect.writes())
     }
 
     fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse {

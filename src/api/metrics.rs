@@ -28,6 +28,7 @@ pub(super) struct ApiMetrics {
     seconds: HistogramVec,
     /// By operation, then by code. Of operations, none is first; of codes, success.
     series: Box<[[OnceLock<Series>; 1 + ErrorCode::COUNT]; 1 + OperationId::COUNT]>,
+    pub batch_failures: IntCounter,
     pub items_read: IntCounter,
     pub items_added: IntCounter,
     pub items_already_expired: IntCounter,
@@ -81,6 +82,7 @@ impl ApiMetrics {
             requests,
             seconds,
             series: Box::new([const { [const { OnceLock::new() }; 1 + ErrorCode::COUNT] }; 1 + OperationId::COUNT]),
+            batch_failures: counter("liststore_batch_failures_total", "Lists of calls for several that failed.")?,
             items_read: counter("liststore_items_read_total", "Items returned by gets.")?,
             items_added: counter("liststore_items_added_total", "Items stored by adds, repeated ones included.")?,
             items_already_expired: counter(

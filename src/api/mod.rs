@@ -30,6 +30,7 @@ use render::JsonPages;
 
 mod admission;
 mod backups;
+mod batch;
 mod body;
 mod call;
 mod certificate;
@@ -44,7 +45,6 @@ mod metrics;
 mod openapi;
 mod origin;
 mod percent;
-mod pool;
 pub mod problem;
 mod query;
 mod render;

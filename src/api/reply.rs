@@ -5,21 +5,21 @@ use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::ApiState;
-use super::call::HandlerResult;
+use super::batch;
+use super::call::{Call, HandlerResult};
 use super::headers::etag;
-use super::pool;
 use super::problem::{Problem, status};
 use crate::domain::PageToken;
 use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
-use crate::service::{Descriptor, OperationId, Reply};
+use crate::service::{OperationId, Reply};
 use crate::wire;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The answer to an operation that was carried out.
-pub(super) fn render(state: &ApiState, operation: &Descriptor, reply: Reply) -> HandlerResult {
+pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
+    let (state, operation) = (call.state, call.operation);
     let mut response = HttpResponse::build(status(operation.replies[0].status));
     match reply {
         Reply::Items(page) => {
@@ -36,6 +36,8 @@ pub(super) fn render(state: &ApiState, operation: &Descriptor, reply: Reply) -> 
             state.metrics.items_removed.inc_by(removed);
             json(response, &wire::Removed { removed })
         }
+        Reply::EachPage(pages) => batch::pages(call, response, pages),
+        Reply::EachAdded(outcomes) => batch::added(call, response, outcomes),
         Reply::AllRemoved => Ok(response.finish()),
         Reply::Features { features, next_page_token } => {
             let features = features.iter().map(wire::Feature::from).collect();
@@ -83,7 +85,6 @@ pub(super) fn render(state: &ApiState, operation: &Descriptor, reply: Reply) -> 
             let changes = entries.into_iter().map(audited).collect();
             json(response, &wire::AuditPage { changes, next_page_token: text(next_page_token) })
         }
-        Reply::Pool(view) => json(response, &pool::body(&view)),
         Reply::Backup(backup) => {
             let items = backup.items;
             let body = wire::Backup {
@@ -137,7 +138,7 @@ fn action(action: metadata::Action) -> wire::Action {
 }
 
 /// Answers with a JSON text that is already rendered.
-fn json_text(mut response: HttpResponseBuilder, text: impl Into<Bytes>) -> HttpResponse {
+pub(super) fn json_text(mut response: HttpResponseBuilder, text: impl Into<Bytes>) -> HttpResponse {
     response.insert_header((CONTENT_TYPE, JSON)).body(text.into())
 }
 

@@ -13,7 +13,7 @@ use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::request::Request;
 use super::routes::{Found, find};
-use super::{ApiState, admission, backups, features, health, keys, lists, openapi, origin, pool, versions};
+use super::{ApiState, admission, backups, batch, features, health, keys, lists, openapi, origin, versions};
 use crate::service::OperationId;
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
@@ -30,7 +30,8 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
                 Err(problem) => (Some(id), Err(problem)),
                 Ok(principal) => {
                     let principal = &principal;
-                    let call = Call { state, operation, segments, query, headers, client, principal, body: &mut body };
+                    let (body, request_id) = (&mut body, &request_id);
+                    let call = Call { state, operation, segments, query, headers, client, principal, body, request_id };
                     (Some(id), handle(id, call).await)
                 }
             }
@@ -91,6 +92,9 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::AddItems => lists::add_items(call).await,
         OperationId::RemoveAllItems => lists::remove_all_items(call).await,
         OperationId::RemoveItemsWithValue => lists::remove_items_with_value(call).await,
+        // On the heap, so that they take no room in the tasks of all connections.
+        OperationId::BatchGet => Box::pin(batch::batch_get(call)).await,
+        OperationId::BatchAdd => Box::pin(batch::batch_add(call)).await,
         OperationId::ListFeatures => features::list_features(call).await,
         OperationId::CreateFeature => features::create_feature(call).await,
         OperationId::GetFeature => features::get_feature(call).await,
@@ -107,8 +111,6 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::RotateKey => keys::rotate_key(call).await,
         OperationId::RevokeKey => keys::revoke_key(call).await,
         OperationId::ListAudit => keys::list_audit(call).await,
-        OperationId::GetPool => pool::get_pool(call).await,
-        OperationId::ResizePool => pool::resize_pool(call).await,
         OperationId::CreateBackup => backups::create_backup(call).await,
         OperationId::Livez => health::livez(call),
         OperationId::Readyz => health::readyz(call),

@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::{FeatureArguments, ServerOptions, VersionOption};
+use super::{batch_get, block_on};
 use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Retries, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, SystemClock, Timestamp, ValueType};
@@ -21,6 +21,7 @@ Examples:
   liststore list get user story_presented u-123 --limit 50
   liststore list remove user story_presented u-123 --value story-9
   liststore list clear user story_presented u-123
+  liststore list batch-get requests.ndjson
 
 Any text may be an ENTITY_ID; put -- before one that begins with a dash.";
 
@@ -38,6 +39,7 @@ enum Command {
     Add(Add),
     Remove(Remove),
     Clear(Clear),
+    BatchGet(batch_get::Arguments),
 }
 
 /// The list of one entity.
@@ -148,6 +150,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Add(arguments) => add(arguments).await,
             Command::Remove(arguments) => remove(arguments).await,
             Command::Clear(arguments) => clear(arguments).await,
+            Command::BatchGet(arguments) => batch_get::run(arguments).await,
         }
     })
 }

@@ -6,6 +6,7 @@
 
 mod audit;
 mod backup;
+mod batch_get;
 mod bench;
 mod check;
 mod failure;
@@ -16,7 +17,6 @@ mod list;
 mod migrate;
 mod output;
 mod parse;
-mod pool;
 mod serve;
 mod settings;
 mod version;
@@ -56,7 +56,6 @@ enum Command {
     List(list::Arguments),
     Key(Box<key::Arguments>),
     Audit(audit::Arguments),
-    Pool(pool::Arguments),
     Import(import::Arguments),
     Bench(Box<bench::Arguments>),
 }
@@ -90,7 +89,6 @@ impl Command {
             Self::List(arguments) => list::run(arguments),
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
-            Self::Pool(arguments) => pool::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Bench(arguments) => bench::run(*arguments),
         }

@@ -7,7 +7,7 @@ use crate::backup::BackupError;
 use crate::domain::Invalid;
 use crate::metadata::MetadataError;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum ServiceError {
     /// A part of the request is not valid for what it is about.
     #[error("{field}: {invalid}")]
@@ -32,6 +32,9 @@ pub enum ServiceError {
     Denied(#[from] Denied),
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
+    /// Other lists of the same call have used up what an answer may hold. Nothing is wrong with this one.
+    #[error("the answer has no room left for this list: ask for it in a call of its own, or with fewer others")]
+    NoRoomInAnswer,
     /// What is stored cannot be read. The text is for the log alone.
     #[error("{0}")]
     Damaged(String),

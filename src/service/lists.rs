@@ -10,10 +10,67 @@ use super::page_cache::RenderedPage;
 use super::{Caller, Service, ServiceError};
 use crate::actors::ResolveError;
 use crate::domain::page::ItemWalk;
-use crate::domain::{EntityType, FeatureId, FeatureName, ListKey, Timestamp, ValueType, VersionLabel};
-use crate::items::{ItemPage, Range};
+use crate::domain::{
+    EntityType, FeatureId, FeatureName, ItemKey, ListKey, Timestamp, Ttl, Value, ValueType, VersionLabel,
+};
+use crate::items::{ItemPage, Range, Validity};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
+use crate::wire::ItemInput;
+
+/// A page that is to be read, of a feature version that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PageRead {
+    pub list: ListKey,
+    pub ttl: Ttl,
+    pub limit: usize,
+    value_type: ValueType,
+    min_timestamp: Option<Timestamp>,
+    max_timestamp: Option<Timestamp>,
+    after: Option<ItemKey>,
+}
+
+impl PageRead {
+    pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
+        let GetItems { list, min_timestamp, max_timestamp, limit, page_token } = request;
+        let CatalogVersion { feature_key, value_type, ttl } = found;
+        let mut read = Self {
+            list: ListKey::new(feature_key, list.entity_id.clone()),
+            ttl,
+            limit: limit.get(),
+            value_type,
+            min_timestamp: *min_timestamp,
+            max_timestamp: *max_timestamp,
+            after: None,
+        };
+        if let Some(token) = page_token {
+            read.after = Some(read.walk().resume(token).map_err(ServiceError::invalid("page_token"))?);
+        }
+        Ok(read)
+    }
+
+    fn walk(&self) -> ItemWalk<'_> {
+        ItemWalk { list: &self.list, min_timestamp: self.min_timestamp, max_timestamp: self.max_timestamp }
+    }
+
+    /// A page's token is bound to the bounds as they were given: where any are, it is another one.
+    fn is_first_page(&self) -> bool {
+        self.min_timestamp.is_none() && self.max_timestamp.is_none() && self.after.is_none()
+    }
+
+    /// What to ask a store for, so that the rendered page has about `bytes_max` at most.
+    pub fn range(&self, bytes_max: usize) -> Range {
+        Range {
+            min_timestamp: self.min_timestamp.unwrap_or(Timestamp::MIN),
+            max_timestamp: self.max_timestamp.unwrap_or(Timestamp::MAX),
+            after: self.after,
+            limit: self.limit,
+            // No value renders to much less than it is stored in: what the store leaves out would not
+            // have fitted the answer.
+            value_bytes_max: bytes_max,
+        }
+    }
+}
 
 /// How pages of items are written for those who ask.
 pub trait PageRenderer: Send + Sync + 'static {
@@ -31,49 +88,45 @@ pub trait PageRenderer: Send + Sync + 'static {
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn get_items(&self, caller: &Caller, request: GetItems<'_>) -> Result<Reply, ServiceError> {
         let deadline = self.deadline(caller);
-        let GetItems { list, min_timestamp, max_timestamp, limit, page_token } = request;
-        let found = self.resolve(&list, deadline).await?;
-        let list = ListKey::new(found.feature_key, list.entity_id);
-        let walk = ItemWalk { list: &list, min_timestamp, max_timestamp };
-        let after =
-            page_token.map(|token| walk.resume(token)).transpose().map_err(ServiceError::invalid("page_token"))?;
-        let bytes_max = self.options.page_bytes_max;
-        let range = Range {
-            min_timestamp: min_timestamp.unwrap_or(Timestamp::MIN),
-            max_timestamp: max_timestamp.unwrap_or(Timestamp::MAX),
-            after,
-            limit: limit.get(),
-            // No value renders to much less than it is stored in: what the store leaves out would not
-            // have fitted the answer.
-            value_bytes_max: bytes_max,
-        };
-        // A page's token is bound to the bounds as they were given: where any are, it is another one.
-        let is_first_page = min_timestamp.is_none() && max_timestamp.is_none() && after.is_none();
-        let (limit, ttl) = (limit.get(), found.ttl);
-        if is_first_page
-            && let Some(state) = self.lists.state(&list)
-            && let Some(page) = self.pages.get(&list, limit, ttl, self.clock.now(), state)
-        {
+        let found = self.resolve(&request.list, deadline).await?;
+        let read = PageRead::new(found, &request)?;
+        if let Some(page) = self.kept_page(&read) {
             return Ok(Reply::Items(page));
         }
-        let (page, validity) = self.lists.get(&list, ttl, range, deadline).await?;
-        let rendered = self.renderer.render(&page, found.value_type, &walk, bytes_max)?;
-        if is_first_page && let Some(validity) = validity {
-            self.pages.keep(&list, limit, ttl, validity, &rendered);
+        let bytes_max = self.options.page_bytes_max;
+        let (page, validity) = self.lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
+        Ok(Reply::Items(self.render_page(&read, &page, validity, bytes_max)?))
+    }
+
+    /// The page as it was rendered before, if it still is the answer.
+    pub(super) fn kept_page(&self, read: &PageRead) -> Option<RenderedPage> {
+        if !read.is_first_page() {
+            return None;
         }
-        Ok(Reply::Items(rendered))
+        let state = self.lists.state(&read.list)?;
+        self.pages.get(&read.list, read.limit, read.ttl, self.clock.now(), state)
+    }
+
+    /// Renders a page, and keeps it where that is known to be right for a while.
+    pub(super) fn render_page(
+        &self,
+        read: &PageRead,
+        page: &ItemPage,
+        validity: Option<Validity>,
+        bytes_max: usize,
+    ) -> Result<RenderedPage, ServiceError> {
+        let rendered = self.renderer.render(page, read.value_type, &read.walk(), bytes_max)?;
+        if let Some(validity) = validity.filter(|_| read.is_first_page()) {
+            self.pages.keep(&read.list, read.limit, read.ttl, validity, &rendered);
+        }
+        Ok(rendered)
     }
 
     pub(super) async fn add_items(&self, caller: &Caller, request: AddItems<'_>) -> Result<Reply, ServiceError> {
         let deadline = self.deadline(caller);
-        let AddItems { list, items: unread } = request;
+        let AddItems { list, items } = request;
         let found = self.resolve(&list, deadline).await?;
-        let mut items = Vec::with_capacity(unread.len());
-        for (index, item) in unread.into_iter().enumerate() {
-            let value =
-                found.value_type.encode(item.value).map_err(|invalid| ServiceError::InvalidItem { index, invalid })?;
-            items.push((item.timestamp, value));
-        }
+        let items = encode(found.value_type, &items)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
         Ok(Reply::Added(self.lists.add(list, found.ttl, items, deadline).await?))
     }
@@ -100,7 +153,7 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// Finds the feature version that a list belongs to.
-    async fn resolve(&self, list: &ListName<'_>, deadline: Instant) -> Result<CatalogVersion, ServiceError> {
+    pub(super) async fn resolve(&self, list: &ListName<'_>, deadline: Instant) -> Result<CatalogVersion, ServiceError> {
         let ListName { entity_type, feature, version, .. } = *list;
         if let Ok(found) = self.metadata.catalog().version(entity_type, feature, version) {
             return Ok(found);
@@ -116,4 +169,14 @@ impl<R: PageRenderer> Service<R> {
             ResolveError::Unavailable { reason } => ServiceError::CatalogUnavailable { reason },
         })
     }
+}
+
+/// Items with their values as they are stored.
+pub(super) fn encode(value_type: ValueType, items: &[ItemInput<'_>]) -> Result<Vec<(Timestamp, Value)>, ServiceError> {
+    let mut encoded = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let value = value_type.encode(item.value).map_err(|invalid| ServiceError::InvalidItem { index, invalid })?;
+        encoded.push((item.timestamp, value));
+    }
+    Ok(encoded)
 }

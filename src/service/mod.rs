@@ -22,6 +22,7 @@
 //! Health, metrics and the OpenAPI document have rows in the table and are answered by the API
 //! itself: they are about the server, and must be answered whatever state the service is in.
 
+mod batch;
 mod descriptor;
 mod error;
 mod features;
@@ -39,7 +40,7 @@ use prometheus::Registry;
 use tokio::time::{Instant, timeout};
 
 use crate::access::{Principal, decide};
-use crate::actors::{ListPool, MetadataHandle, Resize};
+use crate::actors::{ListPool, MetadataHandle};
 use crate::backup::{Backup, Backups};
 use crate::domain::{Author, Clock};
 use crate::metadata::{Change, MetadataError};
@@ -87,9 +88,6 @@ impl Caller {
         self.timeout.map_or(longest, |asked| asked.min(longest))
     }
 }
-
-/// How long the caller of a change of the pool waits at most: sessions with a cluster take their time to open.
-const RESIZE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// What a caller who left too early may believe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +144,9 @@ impl<R: PageRenderer> Service<R> {
             Operation::AddItems(request) => self.add_items(caller, request).await,
             Operation::RemoveItemsWithValue { list, value } => self.remove_items_with_value(caller, list, value).await,
             Operation::RemoveAllItems { list } => self.remove_all_items(caller, list).await,
+            // On the heap, so that they take no room in the tasks of all connections.
+            Operation::BatchGet(requests) => Box::pin(self.batch_get(caller, requests)).await,
+            Operation::BatchAdd(requests) => Box::pin(self.batch_add(caller, requests)).await,
             Operation::ListFeatures { filter, page_size, page_token } => {
                 self.list_features(caller, filter, page_size, page_token).await
             }
@@ -178,8 +179,6 @@ impl<R: PageRenderer> Service<R> {
             Operation::ListAudit { filter, page_size, page_token } => {
                 self.list_audit(caller, filter, page_size, page_token).await
             }
-            Operation::GetPool => Ok(Reply::Pool(self.lists.view())),
-            Operation::ResizePool(resize) => self.resize_pool(caller, resize).await,
             Operation::CreateBackup { dir } => self.create_backup(dir).await.map(Reply::Backup),
         }
     }
@@ -187,13 +186,6 @@ impl<R: PageRenderer> Service<R> {
     /// A caller's deadline ends no backup: it goes on to its end.
     async fn create_backup(&self, dir: PathBuf) -> Result<Backup, ServiceError> {
         Ok(self.backups.make(dir).await?)
-    }
-
-    async fn resize_pool(&self, caller: &Caller, resize: Resize) -> Result<Reply, ServiceError> {
-        let deadline = Instant::now() + caller.patience(RESIZE_TIMEOUT);
-        tracing::info!(by = %caller.principal, ?resize, "another size of the list pool is asked for");
-        self.lists.resize(resize, deadline).await?;
-        Ok(Reply::Pool(self.lists.view()))
     }
 
     /// When the caller of a list operation stops waiting.

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::descriptor::Descriptor;
+use super::error::ServiceError;
 use super::page_cache::RenderedPage;
 use super::table::OPERATIONS;
 use crate::access::Resource;
 use crate::access::token::Secret;
-use crate::actors::{AddOutcome, PoolView, Resize};
+use crate::actors::AddOutcome;
 use crate::backup::Backup;
 use crate::domain::{
     ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, PageToken, Role, Scope, Timestamp,
@@ -25,6 +26,8 @@ pub enum OperationId {
     AddItems,
     RemoveAllItems,
     RemoveItemsWithValue,
+    BatchGet,
+    BatchAdd,
     ListFeatures,
     CreateFeature,
     GetFeature,
@@ -41,8 +44,6 @@ pub enum OperationId {
     RotateKey,
     RevokeKey,
     ListAudit,
-    GetPool,
-    ResizePool,
     CreateBackup,
     Livez,
     Readyz,
@@ -121,6 +122,10 @@ pub enum Operation<'r> {
     RemoveAllItems {
         list: ListName<'r>,
     },
+    /// Reads of lists of any features.
+    BatchGet(Vec<GetItems<'r>>),
+    /// Adds to lists of any features, each of which is all or nothing by itself.
+    BatchAdd(Vec<AddItems<'r>>),
     ListFeatures {
         filter: FeatureFilter,
         page_size: Limit,
@@ -174,8 +179,6 @@ pub enum Operation<'r> {
         page_size: Limit,
         page_token: Option<Cow<'r, str>>,
     },
-    GetPool,
-    ResizePool(Resize),
     CreateBackup {
         dir: PathBuf,
     },
@@ -188,6 +191,8 @@ impl Operation<'_> {
             Self::AddItems(_) => OperationId::AddItems,
             Self::RemoveItemsWithValue { .. } => OperationId::RemoveItemsWithValue,
             Self::RemoveAllItems { .. } => OperationId::RemoveAllItems,
+            Self::BatchGet(_) => OperationId::BatchGet,
+            Self::BatchAdd(_) => OperationId::BatchAdd,
             Self::ListFeatures { .. } => OperationId::ListFeatures,
             Self::CreateFeature(_) => OperationId::CreateFeature,
             Self::GetFeature(_) => OperationId::GetFeature,
@@ -204,8 +209,6 @@ impl Operation<'_> {
             Self::RotateKey(_) => OperationId::RotateKey,
             Self::RevokeKey(_) => OperationId::RevokeKey,
             Self::ListAudit { .. } => OperationId::ListAudit,
-            Self::GetPool => OperationId::GetPool,
-            Self::ResizePool(_) => OperationId::ResizePool,
             Self::CreateBackup { .. } => OperationId::CreateBackup,
         }
     }
@@ -232,15 +235,13 @@ impl Operation<'_> {
             | Self::GetVersion { id, .. }
             | Self::UpdateVersion { id, .. }
             | Self::DeleteVersion { id, .. } => of(id),
-            Self::ListFeatures { .. } => Resource::SomeFeatures,
+            Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } => Resource::SomeFeatures,
             Self::CreateKey(_)
             | Self::ListKeys { .. }
             | Self::GetKey(_)
             | Self::RotateKey(_)
             | Self::RevokeKey(_)
             | Self::ListAudit { .. }
-            | Self::GetPool
-            | Self::ResizePool(_)
             | Self::CreateBackup { .. } => Resource::Whole,
         }
     }
@@ -254,6 +255,9 @@ pub enum Reply {
     /// How many visible items went.
     Removed(u64),
     AllRemoved,
+    /// What came of each request, in their order.
+    EachPage(Vec<Result<RenderedPage, ServiceError>>),
+    EachAdded(Vec<Result<AddOutcome, ServiceError>>),
     Features {
         features: Vec<Feature>,
         next_page_token: Option<PageToken>,
@@ -286,6 +290,5 @@ pub enum Reply {
         entries: Vec<AuditEntry>,
         next_page_token: Option<PageToken>,
     },
-    Pool(PoolView),
     Backup(Backup),
 }

@@ -27,6 +27,14 @@ pub(super) fn parse_any(text: &str) -> Result<Vec<ItemInput<'_>>, Problem> {
     parsed.map_err(|_| trail.explain(text))
 }
 
+/// Reads the items alone, in any form, from a body that is JSON.
+pub(super) fn parse_items(text: &str) -> Result<Vec<ItemInput<'_>>, Problem> {
+    let trail = Trail::default();
+    trail.position.set(Position::Items);
+    let parsed = ItemsSeed(&trail).deserialize(&mut serde_json::Deserializer::from_str(text));
+    parsed.map_err(|_| trail.explain(text))
+}
+
 /// Where the parser stands, and why it stopped, if it was not the JSON itself.
 #[derive(Debug, Default)]
 struct Trail {

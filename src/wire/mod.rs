@@ -7,15 +7,17 @@
 //! go on with what a newer server says. [`Type`] names a body in the table of operations.
 
 mod add_body;
+mod batch;
+mod batch_body;
 mod error_code;
 mod keys;
 mod object;
 pub mod parameters;
 mod plain_add;
-mod pool;
 mod problem;
 mod replies;
 mod requests;
+mod scanner;
 mod text;
 pub mod texts;
 
@@ -24,9 +26,12 @@ use std::borrow::Cow;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
+pub use batch::{
+    AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
+    BatchGetResults, GetRequest, PageResult, RequestFailed,
+};
 pub use error_code::{ErrorCode, Row};
 pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation};
-pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
     Action, Added, Backup, Change, Check, Deleted, Feature, FeaturePage, FeatureVersion, Health, HistoryPage, Item,

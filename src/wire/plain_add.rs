@@ -5,6 +5,7 @@
 //! all JSON, and says what is wrong.
 
 use super::ItemInput;
+use super::scanner::Scanner;
 use crate::domain::{ADD_ITEMS_MAX, Timestamp};
 
 /// Bytes of an item, about: for as many as that, room is made at once.
@@ -12,16 +13,23 @@ const ITEM_BYTES: usize = 32;
 
 /// The items of a body; `None` if it has to be read with more care.
 pub(super) fn parse(text: &str) -> Option<Vec<ItemInput<'_>>> {
-    let mut scanner = Scanner { text, at: 0 };
-    let mut items = Vec::with_capacity((text.len() / ITEM_BYTES).clamp(1, ADD_ITEMS_MAX));
+    let mut scanner = Scanner::new(text);
     scanner.token(b'{')?;
     if scanner.string()? != r#""items""# {
         return None;
     }
     scanner.token(b':')?;
+    let items = items(&mut scanner, (text.len() / ITEM_BYTES).clamp(1, ADD_ITEMS_MAX))?;
+    scanner.token(b'}')?;
+    scanner.is_done().then_some(items)
+}
+
+/// An array of items, of which there are about as many as `expected`.
+pub(super) fn items<'a>(scanner: &mut Scanner<'a>, expected: usize) -> Option<Vec<ItemInput<'a>>> {
+    let mut items = Vec::with_capacity(expected);
     scanner.token(b'[')?;
     loop {
-        items.push(scanner.item()?);
+        items.push(item(scanner)?);
         if items.len() > ADD_ITEMS_MAX {
             return None;
         }
@@ -30,90 +38,28 @@ pub(super) fn parse(text: &str) -> Option<Vec<ItemInput<'_>>> {
         }
     }
     scanner.token(b']')?;
+    Some(items)
+}
+
+fn item<'a>(scanner: &mut Scanner<'a>) -> Option<ItemInput<'a>> {
+    let (mut timestamp, mut value) = (None, None);
+    scanner.token(b'{')?;
+    loop {
+        let member = match scanner.string()? {
+            r#""timestamp""# => &mut timestamp,
+            r#""value""# => &mut value,
+            _ => return None,
+        };
+        scanner.token(b':')?;
+        if member.replace(scanner.scalar()?).is_some() {
+            return None;
+        }
+        if scanner.token(b',').is_none() {
+            break;
+        }
+    }
     scanner.token(b'}')?;
-    scanner.skip_space();
-    (scanner.at == text.len()).then_some(items)
-}
-
-/// Stands in a text, always between two characters.
-struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Scanner<'a> {
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    /// RFC 8259, section 2: what may stand between tokens.
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.at += 1;
-        }
-    }
-
-    fn token(&mut self, token: u8) -> Option<()> {
-        self.skip_space();
-        (self.peek()? == token).then(|| self.at += 1)
-    }
-
-    fn item(&mut self) -> Option<ItemInput<'a>> {
-        let (mut timestamp, mut value) = (None, None);
-        self.token(b'{')?;
-        loop {
-            let member = match self.string()? {
-                r#""timestamp""# => &mut timestamp,
-                r#""value""# => &mut value,
-                _ => return None,
-            };
-            self.token(b':')?;
-            if member.replace(self.scalar()?).is_some() {
-                return None;
-            }
-            if self.token(b',').is_none() {
-                break;
-            }
-        }
-        self.token(b'}')?;
-        Some(ItemInput { timestamp: Timestamp::from_json(timestamp?).ok()?, value: value? })
-    }
-
-    fn scalar(&mut self) -> Option<&'a str> {
-        self.skip_space();
-        if self.peek()? == b'"' { self.string() } else { self.integer() }
-    }
-
-    /// A string without escapes, with its quotation marks.
-    fn string(&mut self) -> Option<&'a str> {
-        self.token(b'"')?;
-        let start = self.at - 1;
-        loop {
-            match self.peek()? {
-                b'"' => break,
-                b'\\' | ..b' ' => return None,
-                _ => self.at += 1,
-            }
-        }
-        self.at += 1;
-        self.text.get(start..self.at)
-    }
-
-    /// RFC 8259, section 6, without fraction and exponent.
-    fn integer(&mut self) -> Option<&'a str> {
-        let start = self.at;
-        if self.peek()? == b'-' {
-            self.at += 1;
-        }
-        let digits = self.at;
-        while let Some(b'0'..=b'9') = self.peek() {
-            self.at += 1;
-        }
-        let number = self.text.get(digits..self.at)?;
-        let sound = !number.is_empty() && (number == "0" || !number.starts_with('0'));
-        // What follows, if it belongs to the number, is no token.
-        sound.then(|| self.text.get(start..self.at))?
-    }
+    Some(ItemInput { timestamp: Timestamp::from_json(timestamp?).ok()?, value: value? })
 }
 
 #[cfg(test)]

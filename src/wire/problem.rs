@@ -53,6 +53,15 @@ impl Problem {
         self
     }
 
+    /// Blames what it blames within a larger whole, such as `requests[3]`, or that as a whole.
+    pub fn within(mut self, place: &str) -> Self {
+        self.field = Some(match self.field {
+            Some(field) => format!("{place}.{field}").into(),
+            None => place.to_owned().into(),
+        });
+        self
+    }
+
     /// Keeps for the log why this happened.
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());

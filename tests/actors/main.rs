@@ -6,7 +6,6 @@
 mod definitions;
 mod elsewhere;
 mod faulty;
-mod resizing;
 
 use std::sync::Arc;
 use std::time::Duration;

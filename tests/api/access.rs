@@ -57,6 +57,8 @@ fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
         (_, Permission::Open) => None,
         (Who::NoKey | Who::Unknown | Who::Expired | Who::Revoked, _) => Some((401, "unauthenticated")),
         (_, Permission::LocalAdministration) => Some((403, "local_only")),
+        // What each list of a call is refused with stands in the answer.
+        (Who::OtherEntityType, _) if operation.name.starts_with("batch_") => None,
         // A listing shows what they may see.
         (Who::OtherEntityType, _) if is_of_features && !is_of_a_feature && operation.effect == Effect::Read => None,
         (Who::OtherEntityType, _) => denied,

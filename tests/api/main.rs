@@ -5,6 +5,7 @@
 
 mod access;
 mod adds;
+mod batches;
 mod bodies;
 mod browsers;
 mod client;
@@ -21,7 +22,6 @@ mod metrics;
 mod overload;
 mod pages;
 mod paths;
-mod pool;
 mod removals;
 mod stopping;
 #[path = "../support/server.rs"]

@@ -135,6 +135,38 @@ fn items_are_added_read_by_pages_and_removed() {
 }
 
 #[test]
+fn many_lists_are_read_by_requests_line_by_line() {
+    // So little that only a few lists fit an answer.
+    let server = Server::start_with(&[("LISTSTORE__HTTP__RESPONSE_BYTES_MAX", "2048")]);
+    server.feature("f", "string");
+    let mut requests = String::new();
+    for n in 0..20 {
+        server.ok(&["list", "add", "customer", "f", &format!("u-{n}"), &format!("{n}{}", "x".repeat(900))]);
+        requests += &format!("{{\"entity_type\":\"customer\",\"feature\":\"f\",\"entity_id\":\"u-{n}\"}}\n\n");
+    }
+    let file = server.write("requests.ndjson", &requests);
+    let answers = server.ok(&["list", "batch-get", &file, "-o", "ndjson"]);
+    assert_eq!(answers.lines().count(), 20);
+    for (n, answer) in answers.lines().enumerate() {
+        let value = json(answer)["items"][0]["value"].as_str().unwrap().to_owned();
+        assert!(value.starts_with(&format!("{n}x")), "{value}");
+    }
+    let whole = server.run_with_input(&["list", "batch-get", "-o", "json"], requests.as_bytes());
+    assert_eq!(json(&whole.ok())["results"].as_array().unwrap().len(), 20);
+    assert_eq!(server.run_with_input(&["list", "batch-get", "-o", "json"], b"").ok(), "{\"results\":[]}\n");
+
+    let unknown = requests.replace("\"u-3\"", "\"u-3\",\"version\":\"none\"");
+    let said = server.run_with_input(&["list", "batch-get"], unknown.as_bytes());
+    assert_eq!(said.out.lines().filter(|line| line.contains("version_not_found")).count(), 1);
+    let told = said.failed(1);
+    assert!(told.contains("1 of 20 lists"), "{told}");
+    let told = server.run_with_input(&["list", "batch-get"], b"{}\n\n{,}").failed(1);
+    assert!(told.contains("line 3"), "{told}");
+    let told = server.run_with_input(&["list", "batch-get"], requests.replace("u-9", "").as_bytes()).failed(1);
+    assert!(told.contains("requests[9].entity_id"), "{told}");
+}
+
+#[test]
 fn versions_have_lists_of_their_own() {
     let server = Server::start();
     server.feature("f", "string");

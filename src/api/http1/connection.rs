@@ -233,7 +233,7 @@ where
             |body| Request { method: &head.method, path, query, headers: &head.headers, client: self.client, body };
         let (first, again) = (request(body), request(RequestBody::NotTaken(NO_ROOM_FOR_ANSWER)));
         let mut response = self.unless_gone(self.handler.answer(first)).await?;
-        if !self.has_room(&response, &head.method) {
+        if !self.has_room(&response, &head.method, path) {
             drop(response);
             response = self.unless_gone(self.handler.answer(again)).await?;
         }
@@ -261,14 +261,14 @@ where
     }
 
     /// Whether a long answer can be held until it is taken. What has been changed is told in any case.
-    fn has_room(&mut self, response: &HttpResponse, method: &Method) -> bool {
+    fn has_room(&mut self, response: &HttpResponse, method: &Method, path: &str) -> bool {
         let BodySize::Sized(bytes) = response.body().size() else { return true };
         let bytes = bytes as usize;
         if bytes <= OUTPUT_BYTES || *method == Method::HEAD {
             return true;
         }
         let held = self.held_with(bytes);
-        if method.is_safe() {
+        if self.handler.only_reads(method, path) {
             return self.share.hold(held).is_ok();
         }
         self.share.hold_anyway(held);

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
+use actix_web::http::Method;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::request::{Client, Request};
@@ -78,6 +79,9 @@ pub(super) trait Handler {
 
     /// What becomes of the request for a path under load.
     fn class(&self, path: &str) -> Class;
+
+    /// Whether the request of a method for a path changes nothing: then its answer may be refused afterwards.
+    fn only_reads(&self, method: &Method, path: &str) -> bool;
 
     fn answer(&self, request: Request<'_>) -> impl Future<Output = HttpResponse>;
 

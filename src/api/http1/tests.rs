@@ -52,6 +52,10 @@ impl Handler for Recorder {
         if path == "/health" { Class::Health } else { Class::Load }
     }
 
+    fn only_reads(&self, method: &Method, _: &str) -> bool {
+        method.is_safe()
+    }
+
     async fn answer(&self, request: Request<'_>) -> HttpResponse {
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{}{query}", request.path);

@@ -20,6 +20,7 @@ impl From<ServiceError> for Problem {
             ServiceError::Backup(error) => error.into(),
             ServiceError::Denied(error) => error.into(),
             ServiceError::NoRandomness(error) => Self::internal(error.to_string()),
+            ServiceError::NoRoomInAnswer => Self::new(ErrorCode::ResponseTooLarge, error.to_string()),
             ServiceError::Damaged(what) => Self::internal(what),
         }
     }
@@ -43,10 +44,6 @@ impl From<ListError> for Problem {
             ListError::Draining => Self::new(ErrorCode::Draining, "the server is stopping: ask another one"),
             ListError::NoSession { reason } => {
                 let detail = "the item store cannot be reached at present";
-                Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
-            }
-            ListError::NotResized { reason } => {
-                let detail = "new list actors could not open their sessions with the item store: the pool is as it was";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
             ListError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),

@@ -1,0 +1,149 @@
+//! `liststore list batch-get`: many lists, as requests in NDJSON, through as few calls as they need.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::ServerOptions;
+use crate::client::{Client, Request, Retries};
+use crate::service::OperationId;
+use crate::wire::{BATCH_LISTS_MAX, ErrorCode, RequestFailed};
+
+/// Bytes of the requests of a call: well within what a server takes.
+const CALL_BYTES_MAX: usize = 1 << 20;
+
+/// Show items of many lists: one line a request, one line an answer
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A line of FILE is {\"entity_type\", \"feature\", \"entity_id\"} with \"version\", \"limit\",
+\"min_timestamp\", \"max_timestamp\" and \"page_token\" where they are wanted. Each is answered
+with a line, {\"items\": [...]} or {\"problem\": {...}}, in the same order.
+
+Examples:
+  liststore list batch-get requests.ndjson
+  jq -c '{entity_type: \"user\", feature: \"seen\", entity_id: .id}' users.ndjson |
+    liststore list batch-get")]
+pub(super) struct Arguments {
+    /// The requests; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// A request, with the line that it stands in.
+struct Asked {
+    line: usize,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Answers {
+    results: Vec<Box<RawValue>>,
+}
+
+pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { file, options } = arguments;
+    let client = Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
+    let name = file.display().to_string();
+    let input: Box<dyn BufRead> = if name == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(File::open(&file).map_err(|e| Failure::failed(format!("cannot read {name}: {e}")))?))
+    };
+    let mut printed = Printed { output: Output::open(), format: options.output, answers: 0, failed: 0 };
+    let (mut asked, mut bytes) = (Vec::new(), 0);
+    for (index, line) in input.lines().enumerate() {
+        let (line, text) = (index + 1, line.map_err(|e| Failure::failed(format!("cannot read {name}: {e}")))?);
+        if text.trim().is_empty() {
+            continue;
+        }
+        if serde_json::from_str::<&RawValue>(&text).is_err() {
+            return Err(Failure::failed(format!("{name}, line {line}: no JSON")));
+        }
+        if asked.len() == BATCH_LISTS_MAX || bytes + text.len() > CALL_BYTES_MAX {
+            ask(&client, &name, std::mem::take(&mut asked), &mut printed).await?;
+            bytes = 0;
+        }
+        bytes += text.len() + 1;
+        asked.push(Asked { line, text });
+    }
+    ask(&client, &name, asked, &mut printed).await?;
+    printed.end()
+}
+
+/// Asks for lists, those again for which an answer had no room, and prints what came of each.
+async fn ask(client: &Client, name: &str, asked: Vec<Asked>, printed: &mut Printed) -> Result<(), Failure> {
+    let mut results: Vec<Option<Box<RawValue>>> = asked.iter().map(|_| None).collect();
+    loop {
+        let missing: Vec<usize> = (0..asked.len()).filter(|place| results[*place].is_none()).collect();
+        let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { break };
+        let texts: Vec<&str> = missing.iter().map(|place| asked[*place].text.as_str()).collect();
+        let body = format!("{{\"requests\":[{}]}}", texts.join(","));
+        let request = Request::new(OperationId::BatchGet, &[]).json(body.into_bytes());
+        let lines = || format!("{name}, lines {} to {}", asked[first].line, asked[last].line);
+        let answers: Answers =
+            client.ask(&request).await.map_err(|error| Failure::failed(format!("{}: {error}", lines())))?;
+        if answers.results.len() != missing.len() {
+            return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));
+        }
+        let mut came = false;
+        for (place, result) in missing.into_iter().zip(answers.results) {
+            if code(&result).as_deref() != Some(ErrorCode::ResponseTooLarge.name()) {
+                results[place] = Some(result);
+                came = true;
+            }
+        }
+        if !came {
+            return Err(Failure::failed(format!("{}: the server has room for none of them", lines())));
+        }
+    }
+    results.into_iter().flatten().try_for_each(|result| printed.answer(&result))?;
+    printed.output.flush()
+}
+
+/// The code of what was answered with a problem.
+fn code(result: &RawValue) -> Option<String> {
+    let failed: RequestFailed = serde_json::from_str(result.get()).ok()?;
+    Some(failed.problem.code)
+}
+
+/// Prints answers as they come.
+struct Printed {
+    output: Output,
+    format: Format,
+    answers: u64,
+    failed: u64,
+}
+
+impl Printed {
+    fn answer(&mut self, result: &RawValue) -> Result<(), Failure> {
+        self.failed += u64::from(code(result).is_some());
+        self.answers += 1;
+        match self.format {
+            Format::Json => {
+                self.output.text(if self.answers == 1 { "{\"results\":[" } else { "," })?;
+                self.output.text(result.get())
+            }
+            Format::Table | Format::Ndjson => self.output.line(result.get()),
+        }
+    }
+
+    /// Fails if some lists did: whoever does not look at each answer learns it so.
+    fn end(mut self) -> Result<(), Failure> {
+        if self.format == Format::Json {
+            self.output.line(if self.answers == 0 { "{\"results\":[]}" } else { "]}" })?;
+        }
+        self.output.flush()?;
+        match self.failed {
+            0 => Ok(()),
+            failed => Err(Failure::failed(format!("{failed} of {} lists were answered with a problem", self.answers))),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Add List Items to many lists. Each list is all or nothing by itself; adds to one list are made one after
+//! the other, in the order of their requests, and those to several lists at once, a bounded number of them.
+
+use std::collections::HashMap;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::time::Instant;
+
+use super::super::lists::encode;
+use super::super::operation::{AddItems, Reply};
+use super::super::{Caller, PageRenderer, Service, ServiceError};
+use super::{Turn, in_time};
+use crate::access::Permission;
+use crate::actors::AddOutcome;
+use crate::domain::{ListKey, Timestamp, Ttl, Value};
+use crate::metadata::catalog::CatalogVersion;
+
+/// Lists of one call that are added to at once. Enough that most share a write of the log or, in a cluster,
+/// keep its nodes busy; few enough that one call takes no actor's permits from all others.
+const WRITES_AT_ONCE: usize = 64;
+
+type Answer = Result<AddOutcome, ServiceError>;
+
+/// The adds to one list, in their order.
+struct Chain {
+    list: ListKey,
+    ttl: Ttl,
+    /// With the places of their requests.
+    adds: Vec<(usize, Vec<(Timestamp, Value)>)>,
+}
+
+impl<R: PageRenderer> Service<R> {
+    pub(in crate::service) async fn batch_add(
+        &self,
+        caller: &Caller,
+        requests: Vec<AddItems<'_>>,
+    ) -> Result<Reply, ServiceError> {
+        let deadline = self.deadline(caller);
+        let lists = requests.iter().map(|request| &request.list);
+        let versions = self.versions(caller, Permission::ListsWrite, lists, deadline).await;
+        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(requests.len());
+        let (mut chains, mut places) = (Vec::<Chain>::new(), HashMap::new());
+        let mut turn = Turn::default();
+        for (index, AddItems { list, items }) in requests.iter().enumerate() {
+            turn.count(items.iter().map(|item| item.value.len()).sum()).await;
+            let encoded = versions.of(index).clone().and_then(|found| Ok((encode(found.value_type, items)?, found)));
+            let (items, CatalogVersion { feature_key, ttl, .. }) = match encoded {
+                Ok(encoded) => encoded,
+                Err(refused) => {
+                    answers.push(Some(Err(refused)));
+                    continue;
+                }
+            };
+            answers.push(None);
+            let list = ListKey::new(feature_key, list.entity_id.clone());
+            let place = *places.entry(list.clone()).or_insert(chains.len());
+            if place == chains.len() {
+                chains.push(Chain { list, ttl, adds: Vec::with_capacity(1) });
+            }
+            chains[place].adds.push((index, items));
+        }
+        let adding = chains.into_iter().map(|chain| self.add_in_turn(chain, deadline));
+        let mut adding = stream::iter(adding).buffer_unordered(WRITES_AT_ONCE);
+        while let Some(made) = adding.next().await {
+            made.into_iter().for_each(|(index, answer)| answers[index] = Some(answer));
+        }
+        let lost = || Err(ServiceError::DeadlineExceeded { outcome_unknown: true });
+        Ok(Reply::EachAdded(answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()))
+    }
+
+    async fn add_in_turn(&self, chain: Chain, deadline: Instant) -> Vec<(usize, Answer)> {
+        let Chain { list, ttl, adds } = chain;
+        let mut answers = Vec::with_capacity(adds.len());
+        for (index, items) in adds {
+            let answer = match in_time(deadline) {
+                Ok(()) => self.lists.add(list.clone(), ttl, items, deadline).await.map_err(ServiceError::from),
+                Err(late) => Err(late),
+            };
+            answers.push((index, answer));
+        }
+        answers
+    }
+}

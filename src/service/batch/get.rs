@@ -1,0 +1,178 @@
+//! Get List Items of many lists.
+//!
+//! What is in memory is answered on the calling thread, list by list. The others are read through their
+//! actors, a bounded number at once, each by a permit of its own as any get. Equal requests are one read.
+//!
+//! All pages together have the bytes that one page may have. Pages get their room as they come; one that
+//! does not fit is told so, and is to be asked for again. The first page always fits, so that whoever asks
+//! again for what did not fit comes to an end.
+
+use std::cell::Cell;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use hashbrown::HashTable;
+use tokio::time::Instant;
+
+use super::super::lists::PageRead;
+use super::super::operation::{GetItems, Reply};
+use super::super::page_cache::RenderedPage;
+use super::super::{Caller, PageRenderer, Service, ServiceError};
+use super::{Turn, in_time};
+use crate::access::Permission;
+
+/// Lists of one call that are read through their actors at once. Enough to keep disks, and the nodes of a
+/// cluster, busy for one caller; few enough that one call takes no actor's permits from all others.
+const READS_AT_ONCE: usize = 32;
+
+type Answer = Result<RenderedPage, ServiceError>;
+
+/// What is known of a request.
+enum State {
+    Answered(Answer),
+    /// To be read through the list's actor.
+    Waits,
+    /// Has the answer of an earlier one.
+    As(usize),
+}
+
+/// The reads of a call, so that equal ones are found.
+#[derive(Default)]
+struct Reads {
+    /// By request; none of those that are refused.
+    all: Vec<Option<PageRead>>,
+    distinct: HashTable<usize>,
+}
+
+impl Reads {
+    fn hash(read: &PageRead) -> u64 {
+        (read.list.token().as_i64() as u64).wrapping_add(read.limit as u64)
+    }
+
+    /// The place of an earlier read that equals this one.
+    fn find(&self, read: &PageRead) -> Option<usize> {
+        self.distinct.find(Self::hash(read), |place| self.all[*place].as_ref() == Some(read)).copied()
+    }
+
+    /// Keeps the read of the next request, which equals no earlier one.
+    fn keep(&mut self, read: PageRead) {
+        let all = &self.all;
+        let hash = |place: &usize| all[*place].as_ref().map_or(0, Self::hash);
+        self.distinct.insert_unique(Self::hash(&read), all.len(), hash);
+        self.all.push(Some(read));
+    }
+}
+
+/// The bytes that are left for pages.
+#[derive(Clone, Copy)]
+struct Room {
+    bytes: usize,
+    is_untouched: bool,
+}
+
+impl Room {
+    /// Gives a page its room. The first has it, however large it is.
+    fn take(room: &Cell<Self>, page: RenderedPage) -> Answer {
+        let Self { bytes, is_untouched } = room.get();
+        if page.text.len() > bytes && !is_untouched {
+            return Err(ServiceError::NoRoomInAnswer);
+        }
+        room.set(Self { bytes: bytes.saturating_sub(page.text.len()), is_untouched: false });
+        Ok(page)
+    }
+
+    /// To be asked before a page is read: whether there may be room for it.
+    fn check(room: &Cell<Self>) -> Result<(), ServiceError> {
+        if room.get().bytes > 0 { Ok(()) } else { Err(ServiceError::NoRoomInAnswer) }
+    }
+}
+
+impl<R: PageRenderer> Service<R> {
+    pub(in crate::service) async fn batch_get(
+        &self,
+        caller: &Caller,
+        requests: Vec<GetItems<'_>>,
+    ) -> Result<Reply, ServiceError> {
+        let deadline = self.deadline(caller);
+        let lists = requests.iter().map(|request| &request.list);
+        let versions = self.versions(caller, Permission::ListsRead, lists, deadline).await;
+        let room = Cell::new(Room { bytes: self.options.page_bytes_max, is_untouched: true });
+        let (mut states, mut turn) = (Vec::with_capacity(requests.len()), Turn::default());
+        let mut reads = Reads { all: Vec::with_capacity(requests.len()), ..Reads::default() };
+        for (index, request) in requests.iter().enumerate() {
+            let read = versions.of(index).clone().and_then(|found| PageRead::new(found, request));
+            let same = read.as_ref().ok().and_then(|read| reads.find(read));
+            let state = match (read, same) {
+                (Ok(read), None) => {
+                    let answer = self.answer_from_memory(&read, &room, deadline);
+                    reads.keep(read);
+                    answer.map_or(State::Waits, State::Answered)
+                }
+                (Ok(_), Some(same)) => {
+                    reads.all.push(None);
+                    State::As(same)
+                }
+                (Err(error), _) => {
+                    reads.all.push(None);
+                    State::Answered(Err(error))
+                }
+            };
+            let bytes = if let State::Answered(Ok(page)) = &state { page.text.len() } else { 0 };
+            states.push(state);
+            turn.count(bytes).await;
+        }
+        self.read_the_rest(&mut states, &reads, &room, deadline).await;
+        Ok(Reply::EachPage(answers(states, &room)))
+    }
+
+    /// None if the list has to be read through its actor.
+    fn answer_from_memory(&self, read: &PageRead, room: &Cell<Room>, deadline: Instant) -> Option<Answer> {
+        if let Some(page) = self.kept_page(read) {
+            return Some(Room::take(room, page));
+        }
+        if let Err(full) = Room::check(room) {
+            return Some(Err(full));
+        }
+        let bytes_max = self.options.page_bytes_max;
+        let (page, validity) = self.lists.get_from_memory(&read.list, read.ttl, &read.range(bytes_max), deadline)?;
+        Some(self.render_page(read, &page, validity, bytes_max).and_then(|page| Room::take(room, page)))
+    }
+
+    /// Reads what was not in memory, a bounded number of lists at once.
+    async fn read_the_rest(&self, states: &mut [State], reads: &Reads, room: &Cell<Room>, deadline: Instant) {
+        let waiting = states.iter().zip(&reads.all).enumerate().filter_map(|(place, known)| match known {
+            (State::Waits, Some(read)) => Some((place, read)),
+            _ => None,
+        });
+        let waiting: Vec<_> = waiting.collect();
+        let reading = waiting.into_iter().map(|(place, read)| async move {
+            let answer = self.read_through_actor(read, room, deadline).await;
+            (place, answer)
+        });
+        let mut reading = stream::iter(reading).buffer_unordered(READS_AT_ONCE);
+        while let Some((place, answer)) = reading.next().await {
+            states[place] = State::Answered(answer);
+        }
+    }
+
+    async fn read_through_actor(&self, read: &PageRead, room: &Cell<Room>, deadline: Instant) -> Answer {
+        Room::check(room)?;
+        in_time(deadline)?;
+        let bytes_max = self.options.page_bytes_max;
+        let (page, validity) = self.lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
+        Room::take(room, self.render_page(read, &page, validity, bytes_max)?)
+    }
+}
+
+/// The answers in the order of the requests. What has the answer of another one needs room of its own.
+fn answers(states: Vec<State>, room: &Cell<Room>) -> Vec<Answer> {
+    let mut answers: Vec<Answer> = Vec::with_capacity(states.len());
+    for state in states {
+        answers.push(match state {
+            State::Answered(answer) => answer,
+            State::As(place) => answers[place].clone().and_then(|page| Room::take(room, page)),
+            State::Waits => Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
+        });
+    }
+    answers
+}

@@ -1,0 +1,127 @@
+//! The bodies of operations on many lists in one call.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Added, ItemInput, ItemPage, Problem, ProblemBody, batch_body, texts};
+use crate::domain::{EntityId, Limit, Timestamp};
+
+/// The most lists of one call.
+pub const BATCH_LISTS_MAX: usize = 1_000;
+/// The most items of all adds of one call.
+pub const BATCH_ITEMS_MAX: usize = 10_000;
+
+/// Lists to read, of any features.
+#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[schema(example = json!({"requests": [
+    {"entity_type": "user", "feature": "story_presented", "entity_id": "u-123", "limit": 50},
+    {"entity_type": "user", "feature": "story_presented", "entity_id": "u-124", "limit": 50},
+]}))]
+#[serde(deny_unknown_fields)]
+pub struct BatchGetInput<'a> {
+    #[schema(min_items = 1, max_items = 1000)]
+    pub requests: Vec<GetRequest<'a>>,
+}
+
+/// A list to read, as Get List Items does. Both bounds are inclusive.
+#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetRequest<'a> {
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: Cow<'a, str>,
+    #[schema(value_type = texts::Name, inline)]
+    pub feature: Cow<'a, str>,
+    #[schema(value_type = texts::Label, inline, required = false)]
+    pub version: Cow<'a, str>,
+    #[schema(value_type = texts::EntityId, inline)]
+    pub entity_id: EntityId,
+    #[schema(value_type = u32, minimum = 1, maximum = 10000, default = 100, required = false)]
+    pub limit: Limit,
+    #[schema(value_type = texts::TimestampInput, inline, required = false)]
+    pub min_timestamp: Option<Timestamp>,
+    #[schema(value_type = texts::TimestampInput, inline, required = false)]
+    pub max_timestamp: Option<Timestamp>,
+    /// The `next_page_token` of the page before, with the same bounds.
+    #[schema(value_type = String, required = false)]
+    pub page_token: Option<Cow<'a, str>>,
+}
+
+/// Items to add to lists of any features.
+#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[schema(example = json!({"requests": [{
+    "entity_type": "user",
+    "feature": "story_presented",
+    "entity_id": "u-123",
+    "items": [{"timestamp": "2024-08-29T16:44:05.43Z", "value": "story-17"}],
+}]}))]
+#[serde(deny_unknown_fields)]
+pub struct BatchAddInput<'a> {
+    /// Together at most 10,000 items.
+    #[schema(min_items = 1, max_items = 1000)]
+    pub requests: Vec<AddRequest<'a>>,
+}
+
+/// Items to add to one list, all or none.
+#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddRequest<'a> {
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: Cow<'a, str>,
+    #[schema(value_type = texts::Name, inline)]
+    pub feature: Cow<'a, str>,
+    #[schema(value_type = texts::Label, inline, required = false)]
+    pub version: Cow<'a, str>,
+    #[schema(value_type = texts::EntityId, inline)]
+    pub entity_id: EntityId,
+    #[schema(min_items = 1, max_items = 1000)]
+    pub items: Vec<ItemInput<'a>>,
+}
+
+impl<'a> BatchGetInput<'a> {
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        batch_body::gets(body).map(|requests| Self { requests })
+    }
+}
+
+impl<'a> BatchAddInput<'a> {
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        batch_body::adds(body).map(|requests| Self { requests })
+    }
+}
+
+/// What came of each request, in their order.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "rendered from pages that are rendered already")]
+pub struct BatchGetResults {
+    results: Vec<PageResult>,
+}
+
+/// A page of items, or why there is none.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum PageResult {
+    Page(ItemPage),
+    Failed(RequestFailed),
+}
+
+/// What came of each request, in their order.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BatchAddResults {
+    pub results: Vec<AddResult>,
+}
+
+/// What became of one add, or why it was not made.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum AddResult {
+    Added(Added),
+    Failed(RequestFailed),
+}
+
+/// Why one request of several did not succeed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RequestFailed {
+    pub problem: ProblemBody,
+}

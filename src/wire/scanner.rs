@@ -1,0 +1,76 @@
+//! Reads JSON of the form in which nearly all bodies of list operations come: strings without escapes, and
+//! integers. It allocates nothing.
+//!
+//! Whatever has another form ends it, and is left to a reader that knows all JSON and says what is wrong.
+
+/// Stands in a text, always between two characters.
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Whether nothing but white space is left.
+    pub fn is_done(&mut self) -> bool {
+        self.skip_space();
+        self.at == self.text.len()
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// RFC 8259, section 2: what may stand between tokens.
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Goes on behind a token.
+    pub fn token(&mut self, token: u8) -> Option<()> {
+        self.skip_space();
+        (self.peek()? == token).then(|| self.at += 1)
+    }
+
+    /// A string or an integer.
+    pub fn scalar(&mut self) -> Option<&'a str> {
+        self.skip_space();
+        if self.peek()? == b'"' { self.string() } else { self.integer() }
+    }
+
+    /// A string without escapes, with its quotation marks.
+    pub fn string(&mut self) -> Option<&'a str> {
+        self.token(b'"')?;
+        let start = self.at - 1;
+        loop {
+            match self.peek()? {
+                b'"' => break,
+                b'\\' | ..b' ' => return None,
+                _ => self.at += 1,
+            }
+        }
+        self.at += 1;
+        self.text.get(start..self.at)
+    }
+
+    /// RFC 8259, section 6, without fraction and exponent.
+    pub fn integer(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        if self.peek()? == b'-' {
+            self.at += 1;
+        }
+        let digits = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        let number = self.text.get(digits..self.at)?;
+        let sound = !number.is_empty() && (number == "0" || !number.starts_with('0'));
+        // What follows, if it belongs to the number, is no token.
+        sound.then(|| self.text.get(start..self.at))?
+    }
+}
