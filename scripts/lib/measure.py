@@ -292,15 +292,16 @@ class Bench:
         return report
 
     def warm(self, server, *options):
-        """Reads until nearly all gets are answered from list heads in memory."""
+        """Reads until nearly all gets are answered from memory: from rendered pages or list heads."""
+        counters = [f"liststore_{kind}_total" for kind in ("page_cache_hits", "head_hits", "head_misses")]
         for number in range(20):
-            before = [server.counter(f"liststore_head_{kind}_total") for kind in ("hits", "misses")]
+            before = [server.counter(counter) for counter in counters]
             self._run([*server.target(), *options, "--gets", 1, "--warmup", "0s", "--duration", "5s", "--seed", 100 + number])
-            after = [server.counter(f"liststore_head_{kind}_total") for kind in ("hits", "misses")]
-            hits, misses = (now - then for now, then in zip(after, before))
-            if misses < 0.01 * (hits + misses):
+            after = [server.counter(counter) for counter in counters]
+            pages, heads, misses = (now - then for now, then in zip(after, before))
+            if misses < 0.01 * (pages + heads + misses):
                 return
-        note(f"after 100 s of reading, {misses / (hits + misses):.0%} of gets still look beyond list heads")
+        note(f"after 100 s of reading, {misses / (pages + heads + misses):.0%} of gets still look beyond memory")
 
     def _run(self, options):
         command = [str(word) for word in [self.binary, "bench", *options]]

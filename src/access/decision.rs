@@ -102,12 +102,13 @@ mod tests {
     use crate::access::test_keys::key;
     use crate::domain::Role;
 
-    const PERMISSIONS: [Permission; 8] = [
+    const PERMISSIONS: [Permission; 9] = [
         Permission::Open,
         Permission::ListsRead,
         Permission::ListsWrite,
         Permission::FeaturesRead,
         Permission::FeaturesWrite,
+        Permission::PoolsWrite,
         Permission::KeysWrite,
         Permission::ServerRead,
         Permission::LocalAdministration,
@@ -129,10 +130,19 @@ mod tests {
             (Role::Reader, &["open", "lists:read", "features:read"][..]),
             (Role::Writer, &["open", "lists:read", "lists:write", "features:read"]),
             (Role::Editor, &["open", "features:read", "features:write"]),
-            (Role::Operator, &["open", "features:read", "server:read"]),
+            (Role::Operator, &["open", "features:read", "pools:write", "server:read"]),
             (
                 Role::Admin,
-                &["open", "lists:read", "lists:write", "features:read", "features:write", "keys:write", "server:read"],
+                &[
+                    "open",
+                    "lists:read",
+                    "lists:write",
+                    "features:read",
+                    "features:write",
+                    "pools:write",
+                    "keys:write",
+                    "server:read",
+                ],
             ),
         ] {
             for resource in [SEEN, Resource::SomeFeatures, Resource::Whole] {
@@ -147,7 +157,7 @@ mod tests {
     #[test]
     fn a_limited_key_has_its_features_and_nothing_that_concerns_all() {
         let limited = principal(&[Role::Admin], &["user.*", "customer.purchase"]);
-        assert_eq!(allowed(&limited, SEEN).len(), 7);
+        assert_eq!(allowed(&limited, SEEN).len(), 8);
         let other = Resource::Feature { entity_type: "customer", feature: "seen" };
         assert_eq!(allowed(&limited, other), ["open"]);
         assert_eq!(allowed(&limited, Resource::Whole), ["open"]);

@@ -11,6 +11,7 @@ pub enum Permission {
     ListsWrite,
     FeaturesRead,
     FeaturesWrite,
+    PoolsWrite,
     KeysWrite,
     ServerRead,
     /// Not to be granted: for whoever is on the server's own machine.
@@ -25,6 +26,7 @@ impl Permission {
             Self::ListsWrite => "lists:write",
             Self::FeaturesRead => "features:read",
             Self::FeaturesWrite => "features:write",
+            Self::PoolsWrite => "pools:write",
             Self::KeysWrite => "keys:write",
             Self::ServerRead => "server:read",
             Self::LocalAdministration => "local",
@@ -37,13 +39,14 @@ impl Permission {
             Role::Reader => matches!(self, Self::ListsRead | Self::FeaturesRead),
             Role::Writer => matches!(self, Self::ListsRead | Self::ListsWrite | Self::FeaturesRead),
             Role::Editor => matches!(self, Self::FeaturesRead | Self::FeaturesWrite),
-            Role::Operator => matches!(self, Self::FeaturesRead | Self::ServerRead),
+            Role::Operator => matches!(self, Self::FeaturesRead | Self::PoolsWrite | Self::ServerRead),
             Role::Admin => matches!(
                 self,
                 Self::ListsRead
                     | Self::ListsWrite
                     | Self::FeaturesRead
                     | Self::FeaturesWrite
+                    | Self::PoolsWrite
                     | Self::KeysWrite
                     | Self::ServerRead
             ),

@@ -16,15 +16,17 @@ use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, Value};
 use crate::items::{Done, ItemPage, ItemSession, Operation};
 
+/// More than there can be permits.
+const MAILBOX_CAPACITY: usize = 1 << 24;
+
 pub(super) struct ListActor {
     session: Rc<dyn ItemSession>,
     clock: Arc<dyn Clock>,
-    mailbox_capacity: usize,
 }
 
 impl ListActor {
-    pub(super) fn new(session: Rc<dyn ItemSession>, clock: Arc<dyn Clock>, permits: usize) -> Self {
-        Self { session: TurnTaking::around(session), clock, mailbox_capacity: permits }
+    pub(super) fn new(session: Rc<dyn ItemSession>, clock: Arc<dyn Clock>) -> Self {
+        Self { session: TurnTaking::around(session), clock }
     }
 
     /// Carries out one operation, and gives its permit back when the store has finished.
@@ -49,7 +51,7 @@ impl Actor for ListActor {
 
     fn started(&mut self, context: &mut Self::Context) {
         // Permits bound what is in flight; the mailbox must only never be what callers wait for.
-        context.set_mailbox_capacity(self.mailbox_capacity);
+        context.set_mailbox_capacity(MAILBOX_CAPACITY);
     }
 }
 

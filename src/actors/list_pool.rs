@@ -5,19 +5,24 @@
 //! time for a permit of its actor, and takes it along until the store has finished with it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::dev::ToEnvelope;
-use actix::{Actor, Addr, Arbiter, Handler, MailboxError, Message};
-use prometheus::{IntCounter, IntGauge, Registry};
+use actix::{Addr, Handler, MailboxError, Message};
+use arc_swap::ArcSwap;
+use prometheus::Registry;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
+use super::pool_metrics::{Found, PoolMetrics};
+use super::resize::{Resizer, Resizing};
+use super::routing::{Held, Permit, Routing, Seat};
+use super::slot::Slot;
 pub use super::slot::SlotState;
-use super::slot::{Openings, Slot};
+use super::staff::Staff;
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
 use crate::items::{
     ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, StateToken, StoreError, Validity,
@@ -33,7 +38,7 @@ pub struct PoolOptions {
     pub permit_wait: Duration,
 }
 
-/// Why a list operation did not succeed.
+/// Why a list operation, or a change of the pool, did not succeed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ListError {
     /// All permits of the list's actor stayed taken. Nothing was done.
@@ -45,6 +50,9 @@ pub enum ListError {
     /// The list's actor has no session at present. Nothing was done.
     #[error("no item-store session: {reason}")]
     NoSession { reason: String },
+    /// A new actor could not open its session. The pool is as it was.
+    #[error("the pool keeps its size: {reason}")]
+    NotResized { reason: String },
     #[error("the deadline passed")]
     DeadlineExceeded { outcome_unknown: bool },
     /// One item of an add can be stored nowhere. Nothing was done.
@@ -57,63 +65,24 @@ pub enum ListError {
     Panicked { outcome_unknown: bool },
 }
 
-struct PoolMetrics {
-    permits_bound: IntGauge,
-    permits_limit: IntGauge,
-    permits_in_use: IntGauge,
-    permits_waiting: IntGauge,
-    permits_refused: IntCounter,
-    actor_restarts: IntCounter,
-}
-
-impl PoolMetrics {
-    fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let gauge = |name: &str, help: &str| {
-            let gauge = IntGauge::new(name, help)?;
-            registry.register(Box::new(gauge.clone()))?;
-            Ok::<_, prometheus::Error>(gauge)
-        };
-        let metrics = Self {
-            permits_bound: gauge(
-                "liststore_list_permits_bound",
-                "Permits that there can be at most, of all list actors.",
-            )?,
-            permits_limit: gauge(
-                "liststore_list_permits_limit",
-                "Permits that there are at present: with a CQL cluster, as many as its latency allows.",
-            )?,
-            permits_in_use: gauge(
-                "liststore_list_permits_in_use",
-                "Permits taken: list operations in flight or, with a CQL cluster, requests that it has not ended.",
-            )?,
-            permits_waiting: gauge("liststore_list_permits_waiting", "List operations that wait for a permit.")?,
-            permits_refused: IntCounter::new(
-                "liststore_list_permits_refused_total",
-                "List operations refused because no permit of their actor became free in time.",
-            )?,
-            actor_restarts: IntCounter::new(
-                "liststore_list_actor_restarts_total",
-                "List actors started in place of one that died.",
-            )?,
-        };
-        registry.register(Box::new(metrics.permits_refused.clone()))?;
-        registry.register(Box::new(metrics.actor_restarts.clone()))?;
-        Ok(metrics)
-    }
-}
-
-struct Inner {
-    slots: Vec<Arc<Slot<ListActor>>>,
-    store: Arc<dyn ItemStore>,
+pub(super) struct Inner {
+    pub routing: ArcSwap<Routing>,
+    pub staff: Staff,
+    pub store: Arc<dyn ItemStore>,
     clock: Arc<dyn Clock>,
-    options: PoolOptions,
+    permit_wait: Duration,
     metrics: PoolMetrics,
     /// Operations that wait for a permit of an actor.
     waiting: AtomicUsize,
-    /// How many of the store's own refusals the metrics have counted.
-    refused_by_store: AtomicU64,
+    held: Arc<Held>,
     draining: AtomicBool,
-    keepers: std::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    pub resizing: Resizing,
+}
+
+impl Inner {
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
 }
 
 /// Whether an operation that was cut off may have changed something.
@@ -126,7 +95,8 @@ enum Effect {
 /// The pool of list actors. Cheap to clone; all clones are the same pool.
 #[derive(Clone)]
 pub struct ListPool {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
+    pub(super) resizer: Resizer,
 }
 
 impl ListPool {
@@ -140,37 +110,27 @@ impl ListPool {
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         let metrics = PoolMetrics::register(registry)?;
-        let slots: Vec<_> =
-            (0..options.actors.max(1)).map(|_| Arc::new(Slot::new("list actor", options.permits_per_actor))).collect();
-        let openings = Arc::new(Openings::default());
-        let keepers = slots
-            .iter()
-            .map(|slot| {
-                let (store, clock, permits) = (Arc::clone(&store), Arc::clone(&clock), options.permits_per_actor);
-                let open = async move |arbiter: &Arbiter| {
-                    open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock), permits).await
-                };
-                actix::spawn(Arc::clone(slot).keep(open, Arc::clone(&openings)))
-            })
-            .collect();
-        Ok(Self {
-            inner: Arc::new(Inner {
-                slots,
-                store,
-                clock,
-                options,
-                metrics,
-                waiting: AtomicUsize::new(0),
-                refused_by_store: AtomicU64::new(0),
-                draining: AtomicBool::new(false),
-                keepers: std::sync::Mutex::new(keepers),
-            }),
-        })
+        let staff = Staff::new(Arc::clone(&store), Arc::clone(&clock));
+        let slots = (0..options.actors.max(1)).map(|_| staff.hire()).collect();
+        let inner = Arc::new(Inner {
+            routing: ArcSwap::from_pointee(Routing::first(slots, options.permits_per_actor)),
+            staff,
+            store,
+            clock,
+            permit_wait: options.permit_wait,
+            metrics,
+            waiting: AtomicUsize::new(0),
+            held: Arc::default(),
+            draining: AtomicBool::new(false),
+            resizing: Resizing::default(),
+        });
+        let resizer = Resizer::start(&inner);
+        Ok(Self { inner, resizer })
     }
 
     /// What each actor of the pool is doing.
     pub fn states(&self) -> Vec<SlotState> {
-        self.inner.slots.iter().map(|slot| (**slot.state.load()).clone()).collect()
+        self.inner.routing.load().seats().iter().map(|seat| seat.slot.state()).collect()
     }
 
     /// Which writes the item store does not take at present, and why, if it does not take all.
@@ -183,26 +143,27 @@ impl ListPool {
         self.inner.store.warning()
     }
 
-    /// Brings the gauges that are read rather than counted up to date: before metrics are shown.
+    /// Brings what is read rather than counted up to date: before metrics are shown.
     pub fn refresh_metrics(&self) {
-        let Inner { slots, store, metrics, refused_by_store, .. } = &*self.inner;
-        let (permits, refused) = store.permits().unwrap_or_else(|| (self.permits(), 0));
-        metrics.permits_bound.set(permits.bound as i64);
-        metrics.permits_limit.set(permits.limit as i64);
-        metrics.permits_in_use.set(permits.in_use as i64);
-        metrics.permits_waiting.set(permits.waiting as i64);
-        metrics.permits_refused.inc_by(refused.saturating_sub(refused_by_store.fetch_max(refused, Ordering::Relaxed)));
-        let restarts: usize = slots.iter().map(|slot| slot.restarts()).sum();
-        metrics.actor_restarts.inc_by((restarts as u64).saturating_sub(metrics.actor_restarts.get()));
+        let Inner { staff, held, metrics, .. } = &*self.inner;
+        let (permits, refused_by_store) = self.permits_and_refusals();
+        let (states, restarts) = (self.states(), staff.restarts());
+        metrics.refresh(&Found { permits, refused_by_store, held_nanos: held.nanos(), states, restarts });
     }
 
-    /// The permits of the actors.
-    fn permits(&self) -> PermitCounts {
-        let Inner { slots, options, waiting, .. } = &*self.inner;
-        let bound = slots.len() * options.permits_per_actor;
-        let free: usize = slots.iter().map(|slot| slot.permits.available_permits()).sum();
-        let in_use = bound.saturating_sub(free);
-        PermitCounts { bound, limit: bound, in_use, waiting: waiting.load(Ordering::Relaxed) }
+    /// The permits of the store, if it bounds its own work, or else those of the actors.
+    pub fn permits(&self) -> PermitCounts {
+        self.permits_and_refusals().0
+    }
+
+    fn permits_and_refusals(&self) -> (PermitCounts, u64) {
+        let Inner { routing, store, waiting, .. } = &*self.inner;
+        store.permits().unwrap_or_else(|| {
+            let routing = routing.load();
+            let bound = routing.seats().len() * routing.permits_per_actor();
+            let waiting = waiting.load(Ordering::Relaxed);
+            (PermitCounts { bound, limit: bound, in_use: routing.in_use(), waiting }, 0)
+        })
     }
 
     /// The state that a list is in, if its store can tell it at once.
@@ -312,33 +273,40 @@ impl ListPool {
         &self,
         list: &ListKey,
         deadline: Instant,
-    ) -> Result<(&Slot<ListActor>, Arc<Addr<ListActor>>, OwnedSemaphorePermit), ListError> {
-        let slot = &self.inner.slots[list.token().bucket(self.inner.slots.len())];
-        let permit = self.permit(slot, deadline).await?;
+    ) -> Result<(Arc<Slot<ListActor>>, Arc<Addr<ListActor>>, Permit), ListError> {
+        let routing = self.inner.routing.load_full();
+        if !routing.settled(list.token(), deadline).await {
+            return Err(ListError::DeadlineExceeded { outcome_unknown: false });
+        }
+        let seat = routing.seat_of(list.token());
+        let place = self.place(seat, deadline).await?;
+        let slot = Arc::clone(&seat.slot);
         let Some(address) = slot.address() else {
             slot.look();
-            return Err(ListError::NoSession { reason: reason_of(&slot.state.load()) });
+            return Err(ListError::NoSession { reason: reason_of(&slot.state()) });
         };
-        Ok((slot, address, permit))
+        Ok((slot, address, Permit::new(place, routing, Arc::clone(&self.inner.held))))
     }
 
-    async fn permit(&self, slot: &Slot<ListActor>, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {
-        if self.inner.draining.load(Ordering::Acquire) {
+    async fn place(&self, seat: &Seat, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {
+        if self.inner.is_draining() {
             return Err(ListError::Draining);
         }
-        if let Ok(permit) = Arc::clone(&slot.permits).try_acquire_owned() {
-            return Ok(permit);
+        if let Ok(place) = Arc::clone(&seat.permits).try_acquire_owned() {
+            return Ok(place);
         }
-        let until = deadline.min(Instant::now() + self.inner.options.permit_wait);
+        let began = Instant::now();
+        let until = deadline.min(began + self.inner.permit_wait);
         self.inner.waiting.fetch_add(1, Ordering::Relaxed);
         let _waits = scopeguard::guard((), |()| {
             self.inner.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.inner.metrics.waited(began.elapsed().as_secs_f64());
         });
-        match timeout_at(until, Arc::clone(&slot.permits).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
+        match timeout_at(until, Arc::clone(&seat.permits).acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) => Err(ListError::Draining),
             Err(_) => {
-                self.inner.metrics.permits_refused.inc();
+                self.inner.metrics.refused();
                 Err(ListError::Overloaded)
             }
         }
@@ -348,48 +316,22 @@ impl ListPool {
     /// has at work for others, then stops the actors, drops their sessions, and joins their arbiters.
     /// Returns whether nothing was cut off.
     pub async fn stop(&self, grace: Duration) -> bool {
-        self.inner.draining.store(true, Ordering::Release);
-        let all = u32::try_from(self.inner.options.permits_per_actor).unwrap_or(u32::MAX);
+        let inner = &*self.inner;
+        inner.draining.store(true, Ordering::Release);
         let until = Instant::now() + grace;
-        let mut drained = true;
-        for slot in &self.inner.slots {
-            drained &= timeout_at(until, slot.permits.acquire_many(all)).await.is_ok();
-            slot.permits.close();
+        // Whoever changes the pool now sees that it is stopping, and leaves.
+        let (_unchanging, mut drained) = match timeout_at(until, inner.resizing.turn()).await {
+            Ok(turn) => (Some(turn), true),
+            Err(_) => (None, false),
+        };
+        let routing = inner.routing.load_full();
+        let all = u32::try_from(routing.permits_per_actor()).unwrap_or(u32::MAX);
+        for seat in routing.seats() {
+            drained &= timeout_at(until, seat.permits.acquire_many(all)).await.is_ok();
+            seat.permits.close();
         }
-        drained &= timeout_at(until, self.inner.store.idle()).await.is_ok();
-        for slot in &self.inner.slots {
-            slot.stop();
-        }
-        let keepers =
-            std::mem::take(&mut *self.inner.keepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-        for keeper in keepers {
-            // A keeper waits for its arbiter by itself, bounded.
-            drained &= timeout(Duration::from_secs(10), keeper).await.is_ok();
-        }
-        drained
-    }
-}
-
-/// Opens a session inside the arbiter, so that its I/O runs there, and starts the actor with it.
-async fn open_actor(
-    arbiter: &Arbiter,
-    store: Arc<dyn ItemStore>,
-    clock: Arc<dyn Clock>,
-    permits: usize,
-) -> Result<Addr<ListActor>, String> {
-    let (ready, opened) = oneshot::channel();
-    arbiter.spawn_fn(move || {
-        actix::spawn(async move {
-            let actor = store.open_session().await.map(|session| ListActor::new(session, clock, permits).start());
-            // Nobody waits any more when the pool was stopped meanwhile.
-            let _ = ready.send(actor);
-        });
-    });
-    match opened.await {
-        Ok(Ok(address)) => Ok(address),
-        Ok(Err(StoreError::Unavailable { reason, .. })) => Err(reason),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("opening a session panicked".to_owned()),
+        drained &= timeout_at(until, inner.store.idle()).await.is_ok();
+        drained & inner.staff.dismiss_all().await
     }
 }
 

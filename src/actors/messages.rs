@@ -1,10 +1,11 @@
 //! What the pool sends to a list actor: one message an operation, each with its permit.
 
 use actix::Message;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::ListError;
+use super::routing::Permit;
 use crate::domain::{ListKey, Timestamp, Ttl, Value};
 use crate::items::{ItemPage, Range};
 
@@ -16,7 +17,7 @@ pub(super) struct Envelope {
     pub deadline: Instant,
     /// Given back when the store has finished, not when the caller leaves: it bounds the work, not
     /// the waiting.
-    pub permit: OwnedSemaphorePermit,
+    pub permit: Permit,
 }
 
 #[derive(Debug, Message)]

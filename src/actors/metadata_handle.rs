@@ -8,7 +8,7 @@ use std::time::Duration;
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Arbiter, Handler, MailboxError, Message};
 use arc_swap::ArcSwapOption;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
@@ -59,6 +59,7 @@ pub(super) enum Effect {
 #[derive(Clone)]
 pub struct MetadataHandle {
     slot: Arc<Slot<MetadataActor>>,
+    permits: Arc<Semaphore>,
     catalog: Catalog,
     pub(super) ring: KeyRing,
     trouble: Arc<ArcSwapOption<String>>,
@@ -115,7 +116,7 @@ impl MetadataHandle {
             refresher: Arc::clone(&refresher),
             stored: stored.clone(),
         };
-        let slot = Arc::new(Slot::new("metadata actor", options.permits));
+        let slot = Arc::new(Slot::new("metadata actor"));
         let (ready, started) = oneshot::channel();
         let ready = Cell::new(Some(ready));
         let open = async move |arbiter: &Arbiter| {
@@ -129,7 +130,8 @@ impl MetadataHandle {
         let keeper = actix::spawn(Arc::clone(&slot).keep(open, Arc::default()));
         started.await.map_err(|_| broken("the metadata actor did not start"))?;
         let keeper = Arc::new(std::sync::Mutex::new(Some(keeper)));
-        Ok(Self { slot, catalog, ring, trouble, refresher, stored, options, keeper, store, clock })
+        let permits = Arc::new(Semaphore::new(options.permits));
+        Ok(Self { slot, permits, catalog, ring, trouble, refresher, stored, options, keeper, store, clock })
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -138,7 +140,7 @@ impl MetadataHandle {
 
     /// Why the metadata store could not be used when it was last tried, if it could not.
     pub fn trouble(&self) -> Option<Arc<String>> {
-        match **self.slot.state.load() {
+        match self.slot.state() {
             SlotState::Replacing | SlotState::Failed(_) => Some(Arc::new(RESTARTING.to_owned())),
             SlotState::Starting | SlotState::Live | SlotState::Stopped => self.trouble.load_full(),
         }
@@ -241,7 +243,7 @@ impl MetadataHandle {
     {
         let outcome_unknown = effect == Effect::Change;
         let asked = async {
-            let permits = Arc::clone(&self.slot.permits);
+            let permits = Arc::clone(&self.permits);
             let permit = permits.acquire_owned().await.map_err(|_| away("the server is stopping"))?;
             let Some(address) = self.slot.address() else {
                 self.slot.look();
@@ -268,10 +270,10 @@ impl MetadataHandle {
     /// the store.
     pub async fn stop(&self, grace: Duration) {
         let all = u32::try_from(self.options.permits).unwrap_or(u32::MAX);
-        if timeout(grace, self.slot.permits.acquire_many(all)).await.is_err() {
+        if timeout(grace, self.permits.acquire_many(all)).await.is_err() {
             tracing::warn!("control-plane calls were still in flight when the server stopped");
         }
-        self.slot.permits.close();
+        self.permits.close();
         let keeper = self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let Some(keeper) = keeper else { return };
         match self.slot.address() {

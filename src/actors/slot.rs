@@ -1,4 +1,4 @@
-//! A place for an actor: the actor, its arbiter, its permits, and the task that replaces a dead one.
+//! A place for an actor: the actor, its arbiter, and the task that replaces a dead one.
 //!
 //! A supervisor inside the arbiter would die with it (a panic of the arbiter takes all its actors),
 //! so the keeper of a slot runs on the system's own arbiter.
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr, Arbiter, Context};
-use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{Notify, Semaphore};
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, watch};
 
 /// How often a keeper looks whether its actor still lives, beside being told.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -30,6 +30,21 @@ pub enum SlotState {
     /// Its session cannot be opened, for this reason; it is tried again.
     Failed(String),
     Stopped,
+}
+
+impl SlotState {
+    pub const NAMES: [&'static str; 5] = ["starting", "live", "replacing", "failed", "stopped"];
+
+    pub fn name(&self) -> &'static str {
+        let [starting, live, replacing, failed, stopped] = Self::NAMES;
+        match self {
+            Self::Starting => starting,
+            Self::Live => live,
+            Self::Replacing => replacing,
+            Self::Failed(_) => failed,
+            Self::Stopped => stopped,
+        }
+    }
 }
 
 /// What the slots of a pool have said of sessions that cannot be opened: they all meet the same trouble,
@@ -81,26 +96,35 @@ impl Openings {
 pub(super) struct Slot<A: Actor<Context = Context<A>>> {
     /// What the actor is, for the log.
     what: &'static str,
-    pub permits: Arc<Semaphore>,
-    pub state: ArcSwap<SlotState>,
+    state: watch::Sender<SlotState>,
     address: ArcSwapOption<Addr<A>>,
     /// Wakes the keeper: the actor was found dead, or the pool stops.
     wake: Notify,
-    stop: tokio::sync::watch::Sender<bool>,
+    stop: watch::Sender<bool>,
     restarts: AtomicUsize,
 }
 
 impl<A: Actor<Context = Context<A>>> Slot<A> {
-    pub fn new(what: &'static str, permits: usize) -> Self {
+    pub fn new(what: &'static str) -> Self {
         Self {
             what,
-            permits: Arc::new(Semaphore::new(permits)),
-            state: ArcSwap::from_pointee(SlotState::Starting),
+            state: watch::Sender::new(SlotState::Starting),
             address: ArcSwapOption::empty(),
             wake: Notify::new(),
-            stop: tokio::sync::watch::Sender::new(false),
+            stop: watch::Sender::new(false),
             restarts: AtomicUsize::new(0),
         }
+    }
+
+    pub fn state(&self) -> SlotState {
+        self.state.borrow().clone()
+    }
+
+    /// Waits until an actor lives here.
+    pub async fn live(&self) {
+        let mut state = self.state.subscribe();
+        // The sender is ours: this cannot fail.
+        let _live = state.wait_for(|state| *state == SlotState::Live).await;
     }
 
     /// The actor's address, if one is alive.
@@ -148,12 +172,12 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
                         tracing::info!(actor = self.what, failed_attempts, after_secs, "all actors have started");
                     }
                     self.address.store(Some(Arc::new(address)));
-                    self.state.store(Arc::new(SlotState::Live));
+                    self.state.send_replace(SlotState::Live);
                     tokio::select! {
                         () = self.died() => {
                             tracing::error!(actor = self.what, "an actor died: starting a fresh one");
                             self.restarts.fetch_add(1, Ordering::Relaxed);
-                            self.state.store(Arc::new(SlotState::Replacing));
+                            self.state.send_replace(SlotState::Replacing);
                         }
                         _ = stopped.wait_for(|stop| *stop) => {}
                     }
@@ -169,14 +193,14 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
                         );
                     }
                     failed_before = true;
-                    self.state.store(Arc::new(SlotState::Failed(reason)));
+                    self.state.send_replace(SlotState::Failed(reason));
                     let _ = tokio::time::timeout(delay, stopped.wait_for(|stop| *stop)).await;
                     delay = (delay * 2).min(RETRY_DELAY_MAX);
                 }
             }
             end(arbiter).await;
         }
-        self.state.store(Arc::new(SlotState::Stopped));
+        self.state.send_replace(SlotState::Stopped);
     }
 
     async fn died(&self) {

@@ -45,6 +45,7 @@ mod metrics;
 mod openapi;
 mod origin;
 mod percent;
+mod pool;
 pub mod problem;
 mod query;
 mod render;

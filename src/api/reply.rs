@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::batch;
 use super::call::{Call, HandlerResult};
 use super::headers::etag;
+use super::pool;
 use super::problem::{Problem, status};
 use crate::domain::PageToken;
 use crate::metadata::keys::AuditEntry;
@@ -85,6 +86,7 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             let changes = entries.into_iter().map(audited).collect();
             json(response, &wire::AuditPage { changes, next_page_token: text(next_page_token) })
         }
+        Reply::Pool(view) => json(response, &pool::body(&view)),
         Reply::Backup(backup) => {
             let items = backup.items;
             let body = wire::Backup {

@@ -13,7 +13,7 @@ use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::request::Request;
 use super::routes::{Found, find};
-use super::{ApiState, admission, backups, batch, features, health, keys, lists, openapi, origin, versions};
+use super::{ApiState, admission, backups, batch, features, health, keys, lists, openapi, origin, pool, versions};
 use crate::service::OperationId;
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
@@ -111,6 +111,8 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::RotateKey => keys::rotate_key(call).await,
         OperationId::RevokeKey => keys::revoke_key(call).await,
         OperationId::ListAudit => keys::list_audit(call).await,
+        OperationId::GetPool => pool::get_pool(call).await,
+        OperationId::ResizePool => pool::resize_pool(call).await,
         OperationId::CreateBackup => backups::create_backup(call).await,
         OperationId::Livez => health::livez(call),
         OperationId::Readyz => health::readyz(call),

@@ -17,6 +17,7 @@ mod list;
 mod migrate;
 mod output;
 mod parse;
+mod pool;
 mod serve;
 mod settings;
 mod version;
@@ -56,6 +57,7 @@ enum Command {
     List(list::Arguments),
     Key(Box<key::Arguments>),
     Audit(audit::Arguments),
+    Pool(pool::Arguments),
     Import(import::Arguments),
     Bench(Box<bench::Arguments>),
 }
@@ -89,6 +91,7 @@ impl Command {
             Self::List(arguments) => list::run(arguments),
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
+            Self::Pool(arguments) => pool::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Bench(arguments) => bench::run(*arguments),
         }

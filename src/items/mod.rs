@@ -183,6 +183,14 @@ pub trait ItemStore: Send + Sync + 'static {
         None
     }
 
+    /// How many requests one session of a store that bounds its own work may have at once, at most.
+    fn permits_per_session(&self) -> Option<usize> {
+        None
+    }
+
+    /// Another such bound, for the sessions that are open and those to come. At least 1.
+    fn set_permits_per_session(&self, _permits: usize) {}
+
     /// What an operator should look after although operations succeed: for `/readyz`.
     fn warning(&self) -> Option<String> {
         None

@@ -56,6 +56,7 @@ pub enum Effect {
 pub enum Method {
     Get,
     Post,
+    Put,
     Patch,
     Delete,
 }
@@ -97,7 +98,7 @@ impl Group {
             Self::Features => "The control plane: list features and their history.",
             Self::Versions => "The control plane: versions of list features.",
             Self::Access => "API keys, and the audit trail of everything.",
-            Self::Operations => "For operators, on the server's own machine.",
+            Self::Operations => "For operators: the pool of list actors and, on the server's own machine, backups.",
             Self::Health => "For probes and scrapers.",
         }
     }
@@ -120,6 +121,7 @@ impl Method {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Put => "PUT",
             Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }

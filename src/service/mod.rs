@@ -40,7 +40,7 @@ use prometheus::Registry;
 use tokio::time::{Instant, timeout};
 
 use crate::access::{Principal, decide};
-use crate::actors::{ListPool, MetadataHandle};
+use crate::actors::{ListPool, MetadataHandle, Resize};
 use crate::backup::{Backup, Backups};
 use crate::domain::{Author, Clock};
 use crate::metadata::{Change, MetadataError};
@@ -88,6 +88,9 @@ impl Caller {
         self.timeout.map_or(longest, |asked| asked.min(longest))
     }
 }
+
+/// How long the caller of a change of the pool waits at most: sessions with a cluster take their time to open.
+const RESIZE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// What a caller who left too early may believe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +182,8 @@ impl<R: PageRenderer> Service<R> {
             Operation::ListAudit { filter, page_size, page_token } => {
                 self.list_audit(caller, filter, page_size, page_token).await
             }
+            Operation::GetPool => Ok(Reply::Pool(self.lists.view())),
+            Operation::ResizePool(resize) => self.resize_pool(caller, resize).await,
             Operation::CreateBackup { dir } => self.create_backup(dir).await.map(Reply::Backup),
         }
     }
@@ -186,6 +191,13 @@ impl<R: PageRenderer> Service<R> {
     /// A caller's deadline ends no backup: it goes on to its end.
     async fn create_backup(&self, dir: PathBuf) -> Result<Backup, ServiceError> {
         Ok(self.backups.make(dir).await?)
+    }
+
+    async fn resize_pool(&self, caller: &Caller, resize: Resize) -> Result<Reply, ServiceError> {
+        let deadline = Instant::now() + caller.patience(RESIZE_TIMEOUT);
+        tracing::info!(by = %caller.principal, ?resize, "another size of the list pool is asked for");
+        self.lists.resize(resize, deadline).await?;
+        Ok(Reply::Pool(self.lists.view()))
     }
 
     /// When the caller of a list operation stops waiting.

@@ -9,7 +9,7 @@ use super::page_cache::RenderedPage;
 use super::table::OPERATIONS;
 use crate::access::Resource;
 use crate::access::token::Secret;
-use crate::actors::AddOutcome;
+use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::backup::Backup;
 use crate::domain::{
     ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, PageToken, Role, Scope, Timestamp,
@@ -44,6 +44,8 @@ pub enum OperationId {
     RotateKey,
     RevokeKey,
     ListAudit,
+    GetPool,
+    ResizePool,
     CreateBackup,
     Livez,
     Readyz,
@@ -179,6 +181,8 @@ pub enum Operation<'r> {
         page_size: Limit,
         page_token: Option<Cow<'r, str>>,
     },
+    GetPool,
+    ResizePool(Resize),
     CreateBackup {
         dir: PathBuf,
     },
@@ -209,6 +213,8 @@ impl Operation<'_> {
             Self::RotateKey(_) => OperationId::RotateKey,
             Self::RevokeKey(_) => OperationId::RevokeKey,
             Self::ListAudit { .. } => OperationId::ListAudit,
+            Self::GetPool => OperationId::GetPool,
+            Self::ResizePool(_) => OperationId::ResizePool,
             Self::CreateBackup { .. } => OperationId::CreateBackup,
         }
     }
@@ -242,6 +248,8 @@ impl Operation<'_> {
             | Self::RotateKey(_)
             | Self::RevokeKey(_)
             | Self::ListAudit { .. }
+            | Self::GetPool
+            | Self::ResizePool(_)
             | Self::CreateBackup { .. } => Resource::Whole,
         }
     }
@@ -290,5 +298,6 @@ pub enum Reply {
         entries: Vec<AuditEntry>,
         next_page_token: Option<PageToken>,
     },
+    Pool(PoolView),
     Backup(Backup),
 }

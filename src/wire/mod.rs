@@ -14,6 +14,7 @@ mod keys;
 mod object;
 pub mod parameters;
 mod plain_add;
+mod pool;
 mod problem;
 mod replies;
 mod requests;
@@ -32,6 +33,7 @@ pub use batch::{
 };
 pub use error_code::{ErrorCode, Row};
 pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation};
+pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
     Action, Added, Backup, Change, Check, Deleted, Feature, FeaturePage, FeatureVersion, Health, HistoryPage, Item,

@@ -110,6 +110,21 @@ impl<'a> Object<'a> {
         self.optional(name, parse)?.ok_or_else(|| missing_member(name.to_owned()))
     }
 
+    /// A member that is a whole number within bounds.
+    pub fn optional_number(
+        &self,
+        name: &'static str,
+        bounds: std::ops::RangeInclusive<usize>,
+    ) -> Result<Option<usize>, Problem> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        let number = serde_json::from_str(raw).ok().filter(|number| bounds.contains(number));
+        let refused = || {
+            let detail = format!("{name} must be a whole number from {} to {}", bounds.start(), bounds.end());
+            Problem::argument(name, detail)
+        };
+        number.map(Some).ok_or_else(refused)
+    }
+
     /// A member that is a list of strings, each as its domain type; each once, in their order.
     pub fn optional_set<T: Ord>(
         &self,

@@ -6,6 +6,7 @@
 mod definitions;
 mod elsewhere;
 mod faulty;
+mod resizing;
 
 use std::sync::Arc;
 use std::time::Duration;

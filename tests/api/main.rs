@@ -22,6 +22,7 @@ mod metrics;
 mod overload;
 mod pages;
 mod paths;
+mod pool;
 mod removals;
 mod stopping;
 #[path = "../support/server.rs"]

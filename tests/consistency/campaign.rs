@@ -50,6 +50,8 @@ pub enum FaultKind {
     Term,
     /// SIGSTOP of the server for a moment
     Pause,
+    /// The pool of list actors gets another size, while operations go on
+    Resize,
     /// The server's wall clock goes forward and back by an hour (embedded; needs libfaketime)
     Clock,
     /// SIGKILL of a Cassandra node, and a start after a while (cql)
@@ -211,6 +213,7 @@ impl Campaign {
             FaultKind::Kill => Fault::Kill,
             FaultKind::Term => Fault::Terminate,
             FaultKind::Pause => Fault::Pause,
+            FaultKind::Resize => Fault::Resize,
             FaultKind::Clock => Fault::StepClock,
             FaultKind::NodeKill => Fault::Backend(Failure::NodeKill),
             FaultKind::NodePause => Fault::Backend(Failure::NodePause),

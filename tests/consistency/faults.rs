@@ -22,6 +22,8 @@ pub enum Fault {
     Terminate,
     /// All threads stop for a moment, and go on.
     Pause,
+    /// The pool of list actors gets other sizes, one after the other. No call may fail for it.
+    Resize,
     /// The wall clock goes forward or back by an hour, from wherever it is to a third place.
     StepClock,
     /// Once the program that the server runs in has failed it, and clients have seen that: SIGKILL, then a
@@ -45,6 +47,8 @@ impl Fault {
 /// How far a start may get before it is killed: from hardly begun to serving.
 const START_KILL_MS_MAX: u64 = 400;
 const PAUSE_MS: u64 = 300;
+/// From one list actor, which has all lists, to many.
+const POOL_SIZES: [usize; 5] = [8, 1, 4, 2, 3];
 /// Enough for some reads and some writes.
 const CALLS_AFTER_FAILURE: usize = 300;
 const CLOCK_OFFSETS_SECS: [i64; 3] = [-3_600, 0, 3_600];
@@ -105,6 +109,12 @@ async fn carry_out(fault: Fault, subject: &Subject, rng: &mut Rng) -> Result<usi
         Fault::Terminate => {
             subject.terminate().await?;
             subject.bring_up().await?;
+            Ok(0)
+        }
+        Fault::Resize => {
+            for _ in 0..POOL_SIZES.len() {
+                subject.resize_pool(rng.choice(POOL_SIZES).unwrap_or(1)).await?;
+            }
             Ok(0)
         }
         Fault::StepClock => {

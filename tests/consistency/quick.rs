@@ -46,12 +46,29 @@ pub fn trials() -> Vec<Trial> {
             let tally = runs_tallied(campaign, 1..=50)?;
             if tally.kills < 100 { Err(format!("only {} kills", tally.kills).into()) } else { Ok(()) }
         }),
+        Trial::test("runs::while_the_pool_changes_its_size", || {
+            let campaign = Campaign {
+                server: None,
+                store: Store::Embedded,
+                fsync: vec![Fsync::Group, Fsync::Interval],
+                faults: vec![FaultKind::Resize],
+                faults_per_run: 12,
+                operations_per_run: 4_000,
+                servers: 1,
+                nodes: 1,
+            };
+            let tally = runs_tallied(campaign, 1..=6)?;
+            if tally.not_done + tally.unknown > 0 {
+                return Err(format!("{} calls failed while nothing else did", tally.not_done + tally.unknown).into());
+            }
+            Ok(())
+        }),
         Trial::test("runs::cql_under_kills", || {
             let campaign = Campaign {
                 server: None,
                 store: Store::Cql,
                 fsync: vec![],
-                faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause],
+                faults: vec![FaultKind::Kill, FaultKind::Kill, FaultKind::Term, FaultKind::Pause, FaultKind::Resize],
                 faults_per_run: 3,
                 operations_per_run: 1_500,
                 servers: 2,

@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use hyper::Method;
 use nix::sys::signal::Signal;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::timeout;
@@ -137,6 +138,20 @@ impl Subject {
         server.signal(Signal::SIGSTOP)?;
         tokio::time::sleep(time).await;
         server.signal(Signal::SIGCONT)
+    }
+
+    /// Gives the server's pool another number of list actors, if the server is up.
+    pub async fn resize_pool(&self, actors: usize) -> Result<(), String> {
+        let running = self.running.lock().await;
+        let Some((server, incarnation)) = running.as_ref() else { return Ok(()) };
+        let endpoint = Endpoint { address: server.address.clone(), incarnation: *incarnation };
+        let body = format!("{{\"actors\": {actors}}}");
+        let answer = Connection::default().exchange(&endpoint, Method::PUT, "/v1/pool", Some(body)).await;
+        match answer {
+            Ok(answer) if answer.status.is_success() => Ok(()),
+            Ok(answer) => Err(format!("the pool kept its size: {}", String::from_utf8_lossy(&answer.body))),
+            Err(trouble) => Err(format!("the pool kept its size: {trouble:?}")),
+        }
     }
 
     /// Steps the server's wall clock, which its recipe must have faked.

@@ -46,6 +46,10 @@ impl From<ListError> for Problem {
                 let detail = "the item store cannot be reached at present";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
+            ListError::NotResized { reason } => {
+                let detail = "new list actors could not open their sessions with the item store: the pool is as it was";
+                Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
+            }
             ListError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
             ListError::ItemRefused { index, invalid } => {
                 // All that is refused so late is an item that would live too long.

@@ -84,6 +84,12 @@ impl Limit {
         self.bound
     }
 
+    /// Begins at another bound, as at first: what the latency says of it is not known.
+    pub fn set_bound(&mut self, bound: usize) {
+        self.bound = bound.max(1);
+        self.estimate = self.bound as f64;
+    }
+
     /// From 1 to the bound.
     pub fn now(&self) -> usize {
         (self.estimate as usize).clamp(1, self.bound)

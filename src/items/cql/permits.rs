@@ -108,6 +108,13 @@ impl Permits {
         Permit { permits: Arc::clone(self), place: Some(place) }
     }
 
+    /// Another bound: those that are out stay out, and are given out again as it allows.
+    fn set_bound(&self, bound: usize) {
+        let mut state = self.state();
+        state.limit.set_bound(bound);
+        state.count_out(&self.free);
+    }
+
     /// The present limit.
     pub fn limit(&self) -> usize {
         self.state().limit.now()
@@ -174,13 +181,32 @@ impl Drop for Permit {
 }
 
 /// The permits of all sessions of a store.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PermitsOfAll {
     sessions: Mutex<Vec<Weak<Permits>>>,
+    /// The most of one session.
+    bound: AtomicUsize,
     refused: Arc<AtomicU64>,
 }
 
 impl PermitsOfAll {
+    /// At most `bound` in one session.
+    pub fn new(bound: usize) -> Self {
+        Self { sessions: Mutex::default(), bound: AtomicUsize::new(bound), refused: Arc::default() }
+    }
+
+    /// The most of one session.
+    pub fn bound(&self) -> usize {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    /// Another bound, for the sessions that there are and those to come.
+    pub fn set_bound(&self, bound: usize) {
+        let sessions = self.sessions();
+        self.bound.store(bound, Ordering::Relaxed);
+        sessions.iter().filter_map(Weak::upgrade).for_each(|session| session.set_bound(bound));
+    }
+
     fn sessions(&self) -> MutexGuard<'_, Vec<Weak<Permits>>> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|session| session.strong_count() > 0);
@@ -189,8 +215,9 @@ impl PermitsOfAll {
 
     /// The permits of one more session.
     pub fn of_a_session(&self, options: &CqlOptions) -> Arc<Permits> {
-        let permits = Permits::new(options.permits, options.permit_wait, Arc::clone(&self.refused));
-        self.sessions().push(Arc::downgrade(&permits));
+        let mut sessions = self.sessions();
+        let permits = Permits::new(self.bound(), options.permit_wait, Arc::clone(&self.refused));
+        sessions.push(Arc::downgrade(&permits));
         permits
     }
 
@@ -266,9 +293,9 @@ mod tests {
 
     #[tokio::test]
     async fn all_are_idle_once_the_last_permit_is_back() {
-        let all = PermitsOfAll::default();
+        let all = PermitsOfAll::new(2);
         all.idle().await;
-        let options = CqlOptions { permits: 2, ..CqlOptions::default() };
+        let options = CqlOptions::default();
         let sessions = [all.of_a_session(&options), all.of_a_session(&options)];
         let mut out: Vec<_> = sessions.iter().filter_map(|session| session.try_take()).collect();
         out.extend(sessions[0].try_take());
@@ -278,6 +305,23 @@ mod tests {
             out.pop();
         }
         idle.await;
+    }
+
+    #[tokio::test]
+    async fn another_bound_holds_for_sessions_that_are_open_and_for_those_to_come() {
+        let all = PermitsOfAll::new(4);
+        let open = all.of_a_session(&CqlOptions::default());
+        let mut out: Vec<_> = (0..4).map(|_| open.try_take().unwrap()).collect();
+        all.set_bound(2);
+        assert_eq!((all.bound(), open.counts().bound), (2, 2));
+        out.truncate(2);
+        assert!(open.try_take().is_none(), "2 are out of 2");
+        assert_eq!(std::iter::from_fn(|| all.of_a_session(&CqlOptions::default()).try_take()).take(9).count(), 9);
+        let later = all.of_a_session(&CqlOptions::default());
+        assert_eq!(std::iter::from_fn(|| later.try_take()).collect::<Vec<_>>().len(), 2);
+        all.set_bound(5);
+        out.extend(std::iter::from_fn(|| open.try_take()));
+        assert_eq!(out.len(), 5, "a bound that grew is the limit at once");
     }
 
     /// Those that are out stay out; they are not given out again until the limit allows it.

@@ -59,7 +59,7 @@ impl CqlStore {
         let write_clock = WriteClock::new(clock, Arc::clone(&skew), options.clock_skew_max);
         let (budget, metrics) = (Arc::new(RetryBudget::full()), Arc::new(metrics));
         let datacenter = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
-        let (cautioned, permits) = (AtomicBool::new(false), PermitsOfAll::default());
+        let (cautioned, permits) = (AtomicBool::new(false), PermitsOfAll::new(options.permits));
         let shared = Shared { options, tls, datacenter, cautioned, write_clock, budget, permits, metrics };
         Ok(Self { shared, skew, opening: Semaphore::new(OPENING_MAX) })
     }
@@ -105,6 +105,14 @@ impl ItemStore for CqlStore {
 
     fn permits(&self) -> Option<(PermitCounts, u64)> {
         Some(self.shared.permits.counts())
+    }
+
+    fn permits_per_session(&self) -> Option<usize> {
+        Some(self.shared.permits.bound())
+    }
+
+    fn set_permits_per_session(&self, permits: usize) {
+        self.shared.permits.set_bound(permits);
     }
 
     fn warning(&self) -> Option<String> {

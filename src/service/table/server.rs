@@ -1,13 +1,49 @@
-//! What is about the server itself: backups, health, metrics, and the description of the API.
+//! What is about the server itself: the pool of list actors, backups, health, metrics, and the description of the API.
 
-use super::parts::{BODY, REQUEST, WRITE, json};
+use super::parts::{ANY, BODY, REQUEST, WRITE, json};
 use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{Backup, BackupInput, ErrorCode, Health, Type};
+use crate::wire::{Backup, BackupInput, ErrorCode, Health, Pool, PoolInput, Type};
 
-pub const ROWS: [Descriptor; 5] = [
+pub const ROWS: [Descriptor; 7] = [
+    Descriptor {
+        id: OperationId::GetPool,
+        name: "get_pool",
+        summary: "Show the pool of list actors",
+        description: "Its size, what its actors do, and how many operations have a permit. It is this server's own: \
+                      every server has one.",
+        group: Group::Operations,
+        permission: Permission::ServerRead,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/pool",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "The pool.", Type::of::<Pool>())],
+        errors: &[ANY],
+    },
+    Descriptor {
+        id: OperationId::ResizePool,
+        name: "resize_pool",
+        summary: "Change the size of the pool of list actors",
+        description: "While operations go on, and of this server alone. It is answered when the pool has its new size: \
+                      new actors open their sessions first, and those that leave end what they have begun. About \
+                      1/(n + 1) of the lists move to one more actor. Once begun it goes on if its caller leaves. A \
+                      restart begins with the settings again.",
+        group: Group::Operations,
+        permission: Permission::PoolsWrite,
+        effect: Effect::RepeatableWrite,
+        method: Method::Put,
+        path: "/v1/pool",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: Some(Type::of::<PoolInput>()),
+        replies: &[json(200, "The pool as it is now.", Type::of::<Pool>())],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::StoreUnavailable, ErrorCode::Draining]],
+    },
     Descriptor {
         id: OperationId::CreateBackup,
         name: "create_backup",

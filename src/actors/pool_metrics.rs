@@ -1,0 +1,118 @@
+//! What the list pool counts of itself, for whoever scales it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus::{Counter, Histogram, HistogramOpts, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
+
+use super::slot::SlotState;
+use crate::items::PermitCounts;
+
+pub(super) struct PoolMetrics {
+    permits_bound: IntGauge,
+    permits_limit: IntGauge,
+    permits_in_use: IntGauge,
+    permits_waiting: IntGauge,
+    permits_refused: IntCounter,
+    permit_seconds: Counter,
+    permit_wait: Histogram,
+    actors: IntGaugeVec,
+    actor_restarts: IntCounter,
+    /// How many of the store's own refusals, and how many of the nanoseconds, were counted.
+    refused_by_store: AtomicU64,
+    held_nanos: AtomicU64,
+}
+
+/// What the pool is found to do when metrics are shown.
+pub(super) struct Found {
+    pub permits: PermitCounts,
+    /// Operations that a store which bounds its own work has refused since it was opened.
+    pub refused_by_store: u64,
+    /// For how long permits were held since the start, of those that were given back.
+    pub held_nanos: u64,
+    pub states: Vec<SlotState>,
+    pub restarts: usize,
+}
+
+impl PoolMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, prometheus::Error>(gauge)
+        };
+        let waits = HistogramOpts::new(
+            "liststore_list_permit_wait_seconds",
+            "How long list operations that found no free permit waited for one, or until they were refused.",
+        );
+        let metrics = Self {
+            permits_bound: gauge(
+                "liststore_list_permits_bound",
+                "Permits that there can be at most, of all list actors.",
+            )?,
+            permits_limit: gauge(
+                "liststore_list_permits_limit",
+                "Permits that there are at present: with a CQL cluster, as many as its latency allows.",
+            )?,
+            permits_in_use: gauge(
+                "liststore_list_permits_in_use",
+                "Permits taken: list operations in flight or, with a CQL cluster, requests that it has not ended.",
+            )?,
+            permits_waiting: gauge("liststore_list_permits_waiting", "List operations that wait for a permit.")?,
+            permits_refused: IntCounter::new(
+                "liststore_list_permits_refused_total",
+                "List operations refused because no permit of their actor became free in time.",
+            )?,
+            permit_seconds: Counter::new(
+                "liststore_list_permit_seconds_total",
+                "For how long operations had an actor's permit: its rate is the mean of operations in flight.",
+            )?,
+            permit_wait: Histogram::with_opts(
+                waits.buckets(vec![0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0]),
+            )?,
+            actors: IntGaugeVec::new(Opts::new("liststore_list_actors", "List actors, by their state."), &["state"])?,
+            actor_restarts: IntCounter::new(
+                "liststore_list_actor_restarts_total",
+                "List actors started in place of one that died.",
+            )?,
+            refused_by_store: AtomicU64::new(0),
+            held_nanos: AtomicU64::new(0),
+        };
+        registry.register(Box::new(metrics.permits_refused.clone()))?;
+        registry.register(Box::new(metrics.permit_seconds.clone()))?;
+        registry.register(Box::new(metrics.permit_wait.clone()))?;
+        registry.register(Box::new(metrics.actors.clone()))?;
+        registry.register(Box::new(metrics.actor_restarts.clone()))?;
+        Ok(metrics)
+    }
+
+    /// Takes in that an operation waited for a permit.
+    pub fn waited(&self, seconds: f64) {
+        self.permit_wait.observe(seconds);
+    }
+
+    /// Takes in that an operation was refused for want of a permit.
+    pub fn refused(&self) {
+        self.permits_refused.inc();
+    }
+
+    /// Brings what is read rather than counted up to date.
+    pub fn refresh(&self, found: &Found) {
+        let Found { permits, refused_by_store, held_nanos, states, restarts } = found;
+        self.permits_bound.set(permits.bound as i64);
+        self.permits_limit.set(permits.limit as i64);
+        self.permits_in_use.set(permits.in_use as i64);
+        self.permits_waiting.set(permits.waiting as i64);
+        self.permits_refused.inc_by(since(&self.refused_by_store, *refused_by_store));
+        self.permit_seconds.inc_by(since(&self.held_nanos, *held_nanos) as f64 / 1e9);
+        for name in SlotState::NAMES {
+            let count = states.iter().filter(|state| state.name() == name).count();
+            self.actors.with_label_values(&[name]).set(count as i64);
+        }
+        self.actor_restarts.inc_by((*restarts as u64).saturating_sub(self.actor_restarts.get()));
+    }
+}
+
+/// By how much a count has grown since it was asked for last.
+fn since(last: &AtomicU64, now: u64) -> u64 {
+    now.saturating_sub(last.fetch_max(now, Ordering::Relaxed))
+}

@@ -1,0 +1,221 @@
+//! Changes how many list actors a pool has, and how many operations each takes, while operations go on.
+//!
+//! One change at a time, on the system's own arbiter, whether or not its caller still waits:
+//!
+//! 1. New actors open their sessions. If one cannot, all new ones leave again, and nothing has changed.
+//! 2. The routing changes. Lists that have another actor now wait until what was begun on them in the old
+//!    one has ended (see `routing`); all others go on.
+//! 3. Once the last operation of the routing before has ended, actors that have no lists any more are stopped.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{MutexGuard, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::list_pool::{Inner, ListError, ListPool};
+use super::slot::SlotState;
+use crate::items::PermitCounts;
+
+/// How long new sessions may take to open.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long is waited for operations of the routing before, which have deadlines of their own. Beyond it
+/// actors without lists stay until the next change.
+const SETTLING_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often it is looked whether the pool is stopping.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Changes that wait for the one at work.
+const WAITING_MAX: usize = 8;
+
+/// How large a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize {
+    /// List actors, each with one session.
+    pub actors: usize,
+    /// Operations in flight in one actor or, where the store bounds its own work, requests of one session.
+    pub permits_per_actor: usize,
+}
+
+/// What of its size is to change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resize {
+    pub actors: Option<usize>,
+    pub permits_per_actor: Option<usize>,
+}
+
+/// A pool at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolView {
+    pub size: PoolSize,
+    pub permits: PermitCounts,
+    pub states: Vec<SlotState>,
+    /// The size that it is being brought to.
+    pub resizing_to: Option<PoolSize>,
+}
+
+/// Who is changing the pool, and to what.
+#[derive(Default)]
+pub(super) struct Resizing {
+    turn: tokio::sync::Mutex<()>,
+    to: Mutex<Option<PoolSize>>,
+}
+
+impl Resizing {
+    /// Keeps everybody else from changing the pool.
+    pub async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    fn announce(&self, to: Option<PoolSize>) {
+        *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to;
+    }
+
+    fn announced(&self) -> Option<PoolSize> {
+        *self.to.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Call {
+    resize: Resize,
+    reply: oneshot::Sender<Result<(), ListError>>,
+}
+
+/// Through which changes are asked for.
+#[derive(Clone)]
+pub(super) struct Resizer(mpsc::Sender<Call>);
+
+impl Resizer {
+    /// Must be called on the system's own arbiter. Ends with the pool.
+    pub fn start(pool: &Arc<Inner>) -> Self {
+        let (calls, mut called) = mpsc::channel::<Call>(WAITING_MAX);
+        let pool = Arc::downgrade(pool);
+        actix::spawn(async move {
+            while let Some(Call { resize, reply }) = called.recv().await {
+                let Some(pool) = Weak::upgrade(&pool) else { return };
+                let done = pool.resize(resize).await;
+                // A caller who has left is told by the next look at the pool.
+                let _ = reply.send(done);
+            }
+        });
+        Self(calls)
+    }
+}
+
+impl ListPool {
+    pub fn view(&self) -> PoolView {
+        let inner = &*self.inner;
+        PoolView {
+            size: inner.size(),
+            permits: self.permits(),
+            states: self.states(),
+            resizing_to: inner.resizing.announced(),
+        }
+    }
+
+    /// Changes the pool's size, and returns when it has that size. A change goes on when its caller has left, and
+    /// ends with the process: the settings say what a pool begins with.
+    pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
+        let (reply, replied) = oneshot::channel();
+        match timeout_at(deadline, self.resizer.0.send(Call { resize, reply })).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(ListError::Draining),
+            Err(_) => return Err(ListError::DeadlineExceeded { outcome_unknown: false }),
+        }
+        match timeout_at(deadline, replied).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err(ListError::Draining),
+            Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: true }),
+        }
+    }
+}
+
+impl Inner {
+    fn size(&self) -> PoolSize {
+        let routing = self.routing.load();
+        PoolSize {
+            actors: routing.seats().len(),
+            permits_per_actor: self.store.permits_per_session().unwrap_or_else(|| routing.permits_per_actor()),
+        }
+    }
+
+    async fn resize(&self, resize: Resize) -> Result<(), ListError> {
+        let _turn = self.resizing.turn().await;
+        if self.is_draining() {
+            return Err(ListError::Draining);
+        }
+        let from = self.size();
+        let to = PoolSize {
+            actors: resize.actors.unwrap_or(from.actors).max(1),
+            permits_per_actor: resize.permits_per_actor.unwrap_or(from.permits_per_actor).max(1),
+        };
+        if to == from {
+            return Ok(());
+        }
+        self.resizing.announce(Some(to));
+        let _announced = scopeguard::guard((), |()| self.resizing.announce(None));
+        self.change(from, to).await?;
+        tracing::info!(
+            actors_before = from.actors,
+            actors = to.actors,
+            permits_per_actor = to.permits_per_actor,
+            "the list pool has another size"
+        );
+        Ok(())
+    }
+
+    async fn change(&self, from: PoolSize, to: PoolSize) -> Result<(), ListError> {
+        let before = self.routing.load_full();
+        let mut slots = before.slots();
+        let hired: Vec<_> = (from.actors..to.actors).map(|_| self.staff.hire()).collect();
+        let until = Instant::now() + OPENING_TIMEOUT;
+        for slot in &hired {
+            if let Err(reason) = self.live(slot, until).await {
+                self.staff.dismiss(&hired).await;
+                return Err(reason);
+            }
+        }
+        slots.extend(hired);
+        let dismissed = slots.split_off(to.actors.min(slots.len()));
+        // A store that bounds its own work is told: actors bound its callers alone.
+        let bounds_itself = self.store.permits_per_session().is_some();
+        if to.permits_per_actor != from.permits_per_actor {
+            self.store.set_permits_per_session(to.permits_per_actor);
+        }
+        let permits = if bounds_itself { before.permits_per_actor() } else { to.permits_per_actor };
+        let next = Arc::new(before.next(slots, permits));
+        self.routing.store(Arc::clone(&next));
+        drop(before);
+        if !next.before_ended(Instant::now() + SETTLING_TIMEOUT).await {
+            tracing::warn!(
+                "operations of the list pool as it was before have not ended: lists that moved wait for them"
+            );
+        }
+        self.staff.dismiss(&dismissed).await;
+        Ok(())
+    }
+
+    /// Waits until a new actor lives.
+    async fn live(
+        &self,
+        slot: &super::slot::Slot<super::list_actor::ListActor>,
+        until: Instant,
+    ) -> Result<(), ListError> {
+        loop {
+            let look = until.min(Instant::now() + LOOK_INTERVAL);
+            if timeout_at(look, slot.live()).await.is_ok() {
+                return Ok(());
+            }
+            if self.is_draining() {
+                return Err(ListError::Draining);
+            }
+            match slot.state() {
+                SlotState::Failed(reason) => return Err(ListError::NotResized { reason }),
+                _ if Instant::now() >= until => {
+                    let reason = format!("it was not open after {} s", OPENING_TIMEOUT.as_secs());
+                    return Err(ListError::NotResized { reason });
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The slots of the pool's list actors: hiring one starts an actor on an arbiter of its own, with a session
+//! of its own, and whoever keeps the slot replaces the actor when it dies.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use actix::{Actor, Addr, Arbiter};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::list_actor::ListActor;
+use super::slot::{Openings, Slot};
+use crate::domain::Clock;
+use crate::items::{ItemStore, StoreError};
+
+/// How long a slot that was told to stop may take. Its keeper waits for the arbiter by itself, bounded.
+const DISMISSAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) struct Staff {
+    store: Arc<dyn ItemStore>,
+    clock: Arc<dyn Clock>,
+    openings: Arc<Openings>,
+    members: Mutex<Vec<Member>>,
+    /// Of actors that are no longer members.
+    past_restarts: AtomicUsize,
+}
+
+struct Member {
+    slot: Arc<Slot<ListActor>>,
+    keeper: JoinHandle<()>,
+}
+
+impl Staff {
+    pub fn new(store: Arc<dyn ItemStore>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, openings: Arc::default(), members: Mutex::default(), past_restarts: AtomicUsize::new(0) }
+    }
+
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A slot with an actor that is being started. Must be called on the system's own arbiter, which outlives
+    /// those of the actors.
+    pub fn hire(&self) -> Arc<Slot<ListActor>> {
+        let slot = Arc::new(Slot::new("list actor"));
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let open = async move |arbiter: &Arbiter| open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock)).await;
+        let keeper = actix::spawn(Arc::clone(&slot).keep(open, Arc::clone(&self.openings)));
+        self.members().push(Member { slot: Arc::clone(&slot), keeper });
+        slot
+    }
+
+    /// Stops the actors of some slots, drops their sessions, and joins their arbiters. Returns whether
+    /// that was done in time.
+    pub async fn dismiss(&self, slots: &[Arc<Slot<ListActor>>]) -> bool {
+        let is_dismissed = |member: &mut Member| slots.iter().any(|slot| Arc::ptr_eq(slot, &member.slot));
+        let leaving: Vec<_> = self.members().extract_if(.., is_dismissed).collect();
+        self.end(leaving).await
+    }
+
+    pub async fn dismiss_all(&self) -> bool {
+        let leaving = std::mem::take(&mut *self.members());
+        self.end(leaving).await
+    }
+
+    async fn end(&self, leaving: Vec<Member>) -> bool {
+        for member in &leaving {
+            member.slot.stop();
+        }
+        let mut in_time = true;
+        for Member { slot, keeper } in leaving {
+            in_time &= timeout(DISMISSAL_TIMEOUT, keeper).await.is_ok();
+            self.past_restarts.fetch_add(slot.restarts(), Ordering::Relaxed);
+        }
+        in_time
+    }
+
+    /// How many actors were started in place of one that died.
+    pub fn restarts(&self) -> usize {
+        let present: usize = self.members().iter().map(|member| member.slot.restarts()).sum();
+        present + self.past_restarts.load(Ordering::Relaxed)
+    }
+}
+
+/// Opens a session inside the arbiter, so that its I/O runs there, and starts the actor with it.
+async fn open_actor(
+    arbiter: &Arbiter,
+    store: Arc<dyn ItemStore>,
+    clock: Arc<dyn Clock>,
+) -> Result<Addr<ListActor>, String> {
+    let (ready, opened) = oneshot::channel();
+    arbiter.spawn_fn(move || {
+        actix::spawn(async move {
+            let actor = store.open_session().await.map(|session| ListActor::new(session, clock).start());
+            // Nobody waits any more when the pool was stopped meanwhile.
+            let _ = ready.send(actor);
+        });
+    });
+    match opened.await {
+        Ok(Ok(address)) => Ok(address),
+        Ok(Err(StoreError::Unavailable { reason, .. })) => Err(reason),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("opening a session panicked".to_owned()),
+    }
+}

@@ -1,0 +1,101 @@
+//! `liststore pool`: the list actors of one server, through its HTTP API.
+
+use std::num::NonZeroUsize;
+
+use clap::{Args, Subcommand};
+use serde_json::value::RawValue;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::ServerOptions;
+use crate::client::{Client, Request, Retries, read};
+use crate::service::OperationId;
+use crate::wire::{Pool, PoolInput};
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore pool get
+  liststore pool resize --actors 4
+
+Each server has a pool of its own: --url names the server. A restart begins with items.actors and
+items.permits_per_actor of the settings again.";
+
+/// Show and change a server's pool of list actors
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Get(Get),
+    Resize(Resize),
+}
+
+/// Show how many list actors there are, what they do, and their permits
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore pool get --output json")]
+struct Get {
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Change the number of list actors, or of their permits, while operations go on
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore pool resize --actors 8
+  liststore pool resize --actors 2 --permits 256
+
+It is done when the command ends. It needs a key of the role operator or admin, or an open server.")]
+struct Resize {
+    /// List actors, each with one thread and one session with the item store
+    #[arg(long, required_unless_present = "permits")]
+    actors: Option<NonZeroUsize>,
+    /// Operations in flight in each actor
+    #[arg(long)]
+    permits: Option<NonZeroUsize>,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Get(Get { options }) => show(&options, &Request::new(OperationId::GetPool, &[])),
+        Command::Resize(Resize { actors, permits, options }) => {
+            let size =
+                PoolInput { actors: actors.map(NonZeroUsize::get), permits_per_actor: permits.map(NonZeroUsize::get) };
+            show(&options, &Request::new(OperationId::ResizePool, &[]).body(&size)?)
+        }
+    }
+}
+
+fn show(options: &ServerOptions, request: &Request) -> Result<(), Failure> {
+    let response = block_on(async {
+        let client = Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
+        Ok(client.send(request).await?)
+    })?;
+    let mut output = Output::open();
+    if options.output != Format::Table {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
+        return output.flush();
+    }
+    let Pool { actors, permits_per_actor, permits, states, resizing_to } = read(&response.body)?;
+    output.line(&format!("actors             {actors}"))?;
+    if let Some(resizing_to) = resizing_to {
+        output.line(&format!("being changed to   {resizing_to}"))?;
+    }
+    output.line(&format!("states             {}", states.join(" ")))?;
+    output.line(&format!("permits per actor  {permits_per_actor}"))?;
+    output.line(&format!(
+        "permits            {} in use, {} of at most {}",
+        permits.in_use, permits.limit, permits.bound
+    ))?;
+    output.line(&format!("waiting            {}", permits.waiting))?;
+    output.flush()
+}

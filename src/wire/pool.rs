@@ -1,0 +1,67 @@
+//! The bodies of requests and replies about the pool of list actors.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Problem;
+use super::object::Object;
+
+/// The size that a pool is to have: what is left out stays as it is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"actors": 4}))]
+#[serde(deny_unknown_fields)]
+pub struct PoolInput {
+    /// List actors, each with one thread and one session with the item store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, minimum = 1, maximum = 1024, required = false)]
+    pub actors: Option<usize>,
+    /// Operations in flight in one actor; with a CQL cluster, the most requests of one session that it has not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, minimum = 1, maximum = 1_000_000, required = false)]
+    pub permits_per_actor: Option<usize>,
+}
+
+impl PoolInput {
+    /// As many as the settings take.
+    pub const ACTORS_MAX: usize = 1_024;
+    pub const PERMITS_MAX: usize = 1_000_000;
+
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["actors", "permits_per_actor"], &[])?;
+        let input = Self {
+            actors: object.optional_number("actors", 1..=Self::ACTORS_MAX)?,
+            permits_per_actor: object.optional_number("permits_per_actor", 1..=Self::PERMITS_MAX)?,
+        };
+        if input.actors.is_none() && input.permits_per_actor.is_none() {
+            let detail = "say what is to change: actors, permits_per_actor, or both";
+            return Err(Problem::argument("actors", detail));
+        }
+        Ok(input)
+    }
+}
+
+/// A server's pool of list actors, at one moment.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Pool {
+    pub actors: usize,
+    pub permits_per_actor: usize,
+    pub permits: PoolPermits,
+    /// What each actor does: `starting`, `live`, `replacing`, `failed` or `stopped`.
+    pub states: Vec<String>,
+    /// While its size is being changed: the number of actors that it is to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, required = false)]
+    pub resizing_to: Option<usize>,
+}
+
+/// The permits of all actors together.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct PoolPermits {
+    /// The most that there can be.
+    pub bound: usize,
+    /// The most at present: with a CQL cluster, as many as its latency allows.
+    pub limit: usize,
+    pub in_use: usize,
+    /// Operations that wait for one.
+    pub waiting: usize,
+}
