@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use super::Permission;
-use crate::domain::{ApiKey, Author};
+use super::identity::{Identity, Reach};
+use super::permission::{Permission, Resource};
+use crate::domain::Author;
 
 /// Who asks.
 #[derive(Debug, Clone, Default)]
@@ -16,20 +17,8 @@ pub enum Principal {
     Anonymous,
     /// Whoever may use the socket in the server's data directory.
     Local,
-    /// Whoever has this key's secret. It held when the request came.
-    Key(Arc<ApiKey>),
-}
-
-/// What an operation is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource<'r> {
-    /// A feature, its versions, its history or its lists.
-    Feature { entity_type: &'r str, feature: &'r str },
-    /// Features that are looked at one by one later: those that a listing is to show, or one that only
-    /// the request's body names.
-    SomeFeatures,
-    /// The server, or all of them: no feature in particular.
-    Whole,
+    /// Whoever has shown that they are this one. It held when the request came.
+    Known(Arc<Identity>),
 }
 
 /// Why somebody may not.
@@ -37,50 +26,38 @@ pub enum Resource<'r> {
 pub enum Denied {
     #[error("only over the socket in the server's data directory, as `liststore backup` does on its machine")]
     LocalOnly,
-    #[error("the key {key} has no role with {}", .permission.name())]
-    NoRole { key: String, permission: Permission },
-    #[error("the key {key} has {} within its scopes only", .permission.name())]
-    OutOfScope { key: String, permission: Permission },
+    #[error("{who} has no role with {}", .permission.name())]
+    NoRole { who: String, permission: Permission },
+    #[error("{who} has {} within its scopes only", .permission.name())]
+    OutOfScope { who: String, permission: Permission },
 }
 
 /// Whether somebody may do something.
 pub fn decide(principal: &Principal, permission: Permission, resource: Resource<'_>) -> Result<(), Denied> {
-    let key = match (permission, principal) {
+    let identity = match (permission, principal) {
         (Permission::Open, _) | (_, Principal::Local) => return Ok(()),
         (Permission::LocalAdministration, _) => return Err(Denied::LocalOnly),
         (_, Principal::Anonymous) => return Ok(()),
-        (_, Principal::Key(key)) => key,
+        (_, Principal::Known(identity)) => identity,
     };
-    if !key.roles.iter().any(|role| permission.is_of(*role)) {
-        return Err(Denied::NoRole { key: key.name.as_str().to_owned(), permission });
+    let who = || identity.name().as_str().to_owned();
+    match identity.reach(permission, resource) {
+        Reach::Granted => Ok(()),
+        Reach::Elsewhere => Err(Denied::OutOfScope { who: who(), permission }),
+        Reach::Nowhere => Err(Denied::NoRole { who: who(), permission }),
     }
-    let is_within = match resource {
-        Resource::Feature { entity_type, feature } => {
-            key.scopes.iter().any(|scope| scope.matches(entity_type, feature))
-        }
-        Resource::SomeFeatures => true,
-        // Who is limited to some features has nothing to do with what concerns all of them.
-        Resource::Whole => !principal.is_limited(),
-    };
-    if is_within { Ok(()) } else { Err(Denied::OutOfScope { key: key.name.as_str().to_owned(), permission }) }
 }
 
 impl Principal {
-    /// Whether it may see or change some features only.
-    pub fn is_limited(&self) -> bool {
-        match self {
-            Self::Key(key) => !key.scopes.iter().any(|scope| scope.is_all()),
-            Self::Anonymous | Self::Local => false,
-        }
-    }
-
     /// What the audit trail calls it; `claimed` is the name that the caller goes by, which nobody has
     /// checked: where somebody is known it is only on whose behalf they say they act.
     pub fn author(&self, claimed: Option<&Author>) -> Author {
         match self {
             Self::Anonymous => claimed.cloned().unwrap_or_else(Author::anonymous),
-            Self::Local | Self::Key(_) => {
-                Author::new(self.to_string()).unwrap_or_else(|_| Author::anonymous()).on_behalf_of(claimed)
+            Self::Local => Author::new("local").unwrap_or_else(|_| Author::anonymous()).on_behalf_of(claimed),
+            Self::Known(identity) => {
+                let claimed = claimed.filter(|_| identity.acts_for_others());
+                identity.name().clone().on_behalf_of(claimed)
             }
         }
     }
@@ -91,7 +68,7 @@ impl std::fmt::Display for Principal {
         match self {
             Self::Anonymous => f.write_str("anonymous"),
             Self::Local => f.write_str("local"),
-            Self::Key(key) => write!(f, "key:{}", key.name),
+            Self::Known(identity) => f.write_str(identity.name().as_str()),
         }
     }
 }
@@ -116,7 +93,7 @@ mod tests {
     const SEEN: Resource<'static> = Resource::Feature { entity_type: "user", feature: "seen" };
 
     fn principal(roles: &[Role], scopes: &[&str]) -> Principal {
-        Principal::Key(Arc::new(key("feed", roles, scopes)))
+        Principal::Known(Arc::new(Identity::of_key(&key("feed", roles, scopes))))
     }
 
     fn allowed(principal: &Principal, resource: Resource<'_>) -> Vec<&'static str> {
@@ -185,5 +162,8 @@ mod tests {
         let key = principal(&[Role::Editor], &["*"]);
         assert_eq!(named(&key, None), ("key:feed".to_owned(), None));
         assert_eq!(named(&key, Some(&alice)), ("key:feed".to_owned(), Some("alice".to_owned())));
+        // Who may not say so acts for themselves.
+        let person = Principal::Known(Arc::new(Identity::new("jwt:", "bob", vec![], false)));
+        assert_eq!(named(&person, Some(&alice)), ("jwt:bob".to_owned(), None));
     }
 }

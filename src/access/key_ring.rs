@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
 
+use super::identity::Identity;
 use super::token::Presented;
 use crate::domain::{ApiKey, KeyId, KeyState, Revision, Timestamp};
 
@@ -33,6 +34,8 @@ type Fingerprint = [u64; 2];
 /// A key, with what this server knows of its use.
 struct Entry {
     key: Arc<ApiKey>,
+    /// What requests with it go by.
+    identity: Arc<Identity>,
     /// Of the present secret and of the one before it, once they were verified.
     verified: [OnceLock<Fingerprint>; 2],
     /// The hour of the last use that this server saw, in hours since the Unix epoch; 0 for none.
@@ -80,8 +83,8 @@ impl Default for KeyRing {
 }
 
 impl KeyRing {
-    /// The key that a text is the secret of, if it holds now.
-    pub fn verify(&self, text: &[u8], now: Timestamp) -> Result<Arc<ApiKey>, NoKey> {
+    /// Who has the key that a text is the secret of, if it holds now.
+    pub fn verify(&self, text: &[u8], now: Timestamp) -> Result<Arc<Identity>, NoKey> {
         let snapshot = self.snapshot.load();
         let snapshot = snapshot.as_ref().ok_or(NoKey::NotLoaded)?;
         let presented = Presented::read(text).ok_or(NoKey::Malformed)?;
@@ -99,7 +102,7 @@ impl KeyRing {
         if entry.used_hour.load(Ordering::Relaxed) < hour {
             entry.used_hour.store(hour, Ordering::Relaxed);
         }
-        Ok(Arc::clone(&entry.key))
+        Ok(Arc::clone(&entry.identity))
     }
 
     fn recognise(&self, entry: &Entry, presented: &Presented<'_>, now: Timestamp) -> Result<(), NoKey> {
@@ -185,7 +188,8 @@ impl KeyRing {
     fn swap(&self, publisher: &mut Publisher, revision: Revision, keys: Vec<Arc<ApiKey>>, stored: bool) {
         let entry = |key: Arc<ApiKey>| {
             let used_hour = Arc::clone(publisher.used.entry(key.id).or_default());
-            (key.id, Entry { key, verified: Default::default(), used_hour })
+            let identity = Arc::new(Identity::of_key(&key));
+            (key.id, Entry { key, identity, verified: Default::default(), used_hour })
         };
         let entries = keys.into_iter().map(entry).collect();
         self.snapshot.store(Some(Arc::new(Snapshot { revision, entries, stored })));
@@ -229,8 +233,9 @@ mod tests {
         ring
     }
 
-    fn found(ring: &KeyRing, secret: &Secret, secs: u64) -> Result<u64, NoKey> {
-        ring.verify(secret.expose().as_bytes(), at(secs)).map(|key| key.revision.0)
+    fn found(ring: &KeyRing, secret: &Secret, secs: u64) -> Result<(), NoKey> {
+        let found = ring.verify(secret.expose().as_bytes(), at(secs));
+        found.map(|identity| assert_eq!(identity.name().as_str(), "key:feed"))
     }
 
     #[test]
@@ -240,7 +245,7 @@ mod tests {
         assert_eq!(found(&KeyRing::default(), &secret, 1), Err(NoKey::NotLoaded));
         assert_eq!(found(&ring(&[]), &secret, 1), Err(NoKey::Unknown));
         let expiring = ring(&[ApiKey { expires_at: Some(at(10)), ..plain.clone() }]);
-        assert_eq!(found(&expiring, &secret, 9), Ok(1));
+        assert_eq!(found(&expiring, &secret, 9), Ok(()));
         assert_eq!(found(&expiring, &secret, 10), Err(NoKey::Expired));
         let revoked = ring(&[ApiKey { revoked_at: Some(at(1)), ..plain }]);
         assert_eq!(found(&revoked, &secret, 9), Err(NoKey::Revoked));
@@ -252,7 +257,7 @@ mod tests {
         let (secret, another) = (Secret::generate().unwrap(), Secret::generate().unwrap());
         let ring = ring(&[key_of(&secret, "feed", &[Role::Reader], &["*"])]);
         // Once to verify, once from memory.
-        assert_eq!((found(&ring, &secret, 1), found(&ring, &secret, 1)), (Ok(1), Ok(1)));
+        assert_eq!((found(&ring, &secret, 1), found(&ring, &secret, 1)), (Ok(()), Ok(())));
         let forged = Secret::generate_for(secret.id).unwrap();
         assert_eq!(found(&ring, &forged, 1), Err(NoKey::Unknown));
         assert_eq!(found(&ring, &another, 1), Err(NoKey::Unknown));
@@ -271,9 +276,9 @@ mod tests {
         let previous = Some(PreviousSecret { hash: old.hash(), until: at(10) });
         let ring = ring(&[ApiKey { previous, ..key_of(&new, "feed", &[Role::Reader], &["*"]) }]);
         for _ in 0..2 {
-            assert_eq!((found(&ring, &old, 9), found(&ring, &new, 9)), (Ok(1), Ok(1)));
+            assert_eq!((found(&ring, &old, 9), found(&ring, &new, 9)), (Ok(()), Ok(())));
         }
-        assert_eq!((found(&ring, &old, 10), found(&ring, &new, 10)), (Err(NoKey::Expired), Ok(1)));
+        assert_eq!((found(&ring, &old, 10), found(&ring, &new, 10)), (Err(NoKey::Expired), Ok(())));
     }
 
     /// A reading that began before an own revocation knows nothing of it.
@@ -290,7 +295,7 @@ mod tests {
         // One that began after it does: the store was brought back from before the revocation.
         ring.begin_reading();
         ring.publish(Revision(6), [plain]);
-        assert_eq!(found(&ring, &secret, 2), Ok(1));
+        assert_eq!(found(&ring, &secret, 2), Ok(()));
     }
 
     #[test]

@@ -1,21 +1,28 @@
-//! Who may do what: principals, permissions, and API keys.
+//! Who may do what: principals, permissions, API keys, tokens of identity providers, and certificates.
 //!
 //! A request is first told to be somebody's ([`Access::identify`]), and then decided on
 //! ([`decide`]), which the service does once for every operation. This room knows no HTTP, no store and no
-//! setting: keys are published to it, in memory, as definitions are to the catalog.
+//! setting: keys, its own and those of issuers, are published to it, in memory, as definitions are to the
+//! catalog.
 
+mod certificates;
 mod decision;
+mod identity;
+pub mod jwt;
 mod key_ring;
 mod permission;
 pub mod token;
 
 use std::sync::Arc;
 
-pub use decision::{Denied, Principal, Resource, decide};
+pub use certificates::{CertificateRule, CertifiedName, Names};
+pub use decision::{Denied, Principal, decide};
+pub use identity::{Grant, Identity};
 pub use key_ring::{KeyRing, NoKey};
-pub use permission::Permission;
+pub use permission::{Permission, Resource};
 
 use crate::domain::Clock;
+use jwt::{Issuers, NoToken, Verdict};
 
 /// When a key is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +39,10 @@ pub enum Credentials<'c> {
     None,
     /// They may use the server's data directory.
     Local,
-    /// A text that is said to be a key.
+    /// A text that is said to be a key or a token.
     Bearer(&'c [u8]),
+    /// What their certificate made them, which was checked when they connected.
+    Certificate(&'c Arc<Identity>),
     /// Something that is no such text.
     Unreadable,
 }
@@ -44,6 +53,11 @@ pub enum Unidentified {
     /// Nothing was shown.
     NoCredentials,
     Refused(NoKey),
+    TokenRefused(NoToken),
+    /// It can be told, maybe, once [`Access::look_up`] has looked for new keys of the issuer of this number.
+    KeysWanted(usize),
+    /// It cannot be told yet: the keys of the issuer of this number were never read.
+    IssuerAway(usize),
     /// It cannot be told yet: keys have not been read.
     Unknowable,
 }
@@ -53,12 +67,20 @@ pub enum Unidentified {
 pub struct Access {
     mode: Mode,
     ring: KeyRing,
+    issuers: Arc<Issuers>,
+    certificates: Arc<[CertificateRule]>,
     clock: Arc<dyn Clock>,
 }
 
 impl Access {
-    pub fn new(mode: Mode, ring: KeyRing, clock: Arc<dyn Clock>) -> Self {
-        Self { mode, ring, clock }
+    pub fn new(
+        mode: Mode,
+        ring: KeyRing,
+        issuers: Arc<Issuers>,
+        certificates: Vec<CertificateRule>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { mode, ring, issuers, certificates: certificates.into(), clock }
     }
 
     /// Whether anybody may do anything; `None` for as long as that is not known, and nobody may.
@@ -82,12 +104,33 @@ impl Access {
         match credentials {
             Credentials::None | Credentials::Local => Err(Unidentified::NoCredentials),
             Credentials::Unreadable => Err(Unidentified::Refused(NoKey::Malformed)),
+            Credentials::Certificate(identity) => Ok(Principal::Known(Arc::clone(identity))),
+            Credentials::Bearer(text) if self.issuers.are_for(text) => self.verify_token(text),
             Credentials::Bearer(text) => match self.ring.verify(text, self.clock.now()) {
-                Ok(key) => Ok(Principal::Key(key)),
+                Ok(identity) => Ok(Principal::Known(identity)),
                 Err(NoKey::NotLoaded) => Err(Unidentified::Unknowable),
                 Err(refused) => Err(Unidentified::Refused(refused)),
             },
         }
+    }
+
+    fn verify_token(&self, text: &[u8]) -> Result<Principal, Unidentified> {
+        match self.issuers.verify(text, self.clock.now()) {
+            Verdict::Known(identity) => Ok(Principal::Known(identity)),
+            Verdict::Refused(why) => Err(Unidentified::TokenRefused(why)),
+            Verdict::KeysWanted(issuer) => Err(Unidentified::KeysWanted(issuer)),
+            Verdict::NoKeys(issuer) => Err(Unidentified::IssuerAway(issuer)),
+        }
+    }
+
+    /// Has new keys of an issuer looked for, if it was not done just now.
+    pub async fn look_up(&self, issuer: usize) {
+        self.issuers.look_up(issuer).await;
+    }
+
+    /// Who somebody is by their certificate, which must have been checked; none if no rule knows it.
+    pub fn certified(&self, names: &Names<'_>) -> Option<Arc<Identity>> {
+        certificates::identity(&self.certificates, names).map(Arc::new)
     }
 }
 
@@ -126,7 +169,7 @@ mod tests {
     use crate::domain::{ApiKey, Revision, Role, SystemClock, Timestamp};
 
     fn opened(mode: Mode, ring: &KeyRing) -> Option<bool> {
-        Access::new(mode, ring.clone(), Arc::new(SystemClock)).is_open()
+        Access::new(mode, ring.clone(), Arc::new(Issuers::new(vec![])), vec![], Arc::new(SystemClock)).is_open()
     }
 
     #[test]

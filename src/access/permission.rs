@@ -1,4 +1,4 @@
-//! What a caller may be allowed to do, and which roles allow it.
+//! What a caller may be allowed to do and to what, and which roles allow it.
 
 use crate::domain::Role;
 
@@ -16,6 +16,18 @@ pub enum Permission {
     ServerRead,
     /// Not to be granted: for whoever is on the server's own machine.
     LocalAdministration,
+}
+
+/// What an operation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource<'r> {
+    /// A feature, its versions, its history or its lists.
+    Feature { entity_type: &'r str, feature: &'r str },
+    /// Features that are looked at one by one later: those that a listing is to show, or one that only
+    /// the request's body names.
+    SomeFeatures,
+    /// The server, or all of them: no feature in particular.
+    Whole,
 }
 
 impl Permission {

@@ -5,24 +5,36 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 
 use super::ApiState;
 use super::problem::{ErrorCode, Problem};
-use super::request::Peer;
+use super::request::{Client, Peer};
 use super::routes::Segments;
+use crate::access::jwt::NoToken;
 use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
 use crate::service::{Descriptor, OperationId, Permission};
 
-pub(super) fn admit(
+/// Tells who asks and whether they may. It waits in one case only: where a token names a key that its issuer
+/// may have made since its keys were read.
+pub(super) async fn admit(
     state: &ApiState,
     operation: &Descriptor,
     segments: &Segments<'_>,
     headers: &HeaderMap,
-    peer: Peer,
+    client: &Client,
 ) -> Result<Principal, Problem> {
     let is_open = operation.permission == Permission::Open
         || operation.id == OperationId::Metrics && state.options.metrics_are_open;
     if is_open {
         return Ok(Principal::Anonymous);
     }
-    let principal = state.access.identify(credentials(headers, peer)).map_err(refusal)?;
+    let credentials = credentials(headers, client);
+    let principal = match state.access.identify(credentials) {
+        Err(Unidentified::KeysWanted(issuer) | Unidentified::IssuerAway(issuer)) => {
+            // On the heap, so that it takes no room in the tasks of all requests.
+            Box::pin(state.access.look_up(issuer)).await;
+            state.access.identify(credentials)
+        }
+        identified => identified,
+    };
+    let principal = principal.map_err(refusal)?;
     decide(&principal, operation.permission, operation.resource([&segments[0], &segments[1]])).map_err(|denied| {
         // Refused requests are to be found by who sent them.
         Problem::from(denied).because(principal.to_string())
@@ -30,13 +42,14 @@ pub(super) fn admit(
     Ok(principal)
 }
 
-fn credentials(headers: &HeaderMap, peer: Peer) -> Credentials<'_> {
-    if peer == Peer::Local {
+/// What a request shows goes before what its connection has shown.
+fn credentials<'c>(headers: &'c HeaderMap, client: &'c Client) -> Credentials<'c> {
+    if client.peer == Peer::Local {
         return Credentials::Local;
     }
     let mut values = headers.get_all(AUTHORIZATION);
     match (values.next(), values.next()) {
-        (None, _) => Credentials::None,
+        (None, _) => client.identity.as_ref().map_or(Credentials::None, Credentials::Certificate),
         (Some(value), None) => bearer(value.as_bytes()).map_or(Credentials::Unreadable, Credentials::Bearer),
         (Some(_), Some(_)) => Credentials::Unreadable,
     }
@@ -50,8 +63,9 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn refusal(unidentified: Unidentified) -> Problem {
-    const HINT: &str = "send an API key that holds: Authorization: Bearer ls_…";
-    let refused = |why: &'static str| Problem::new(ErrorCode::Unauthenticated, HINT).because(why);
+    const HINT: &str = "send an API key or a token that holds: Authorization: Bearer …";
+    let refused_because = |why: String| Problem::new(ErrorCode::Unauthenticated, HINT).because(why);
+    let refused = |why: &str| refused_because(why.to_owned());
     match unidentified {
         Unidentified::NoCredentials => refused("no key"),
         Unidentified::Refused(NoKey::Malformed) => {
@@ -62,6 +76,11 @@ fn refusal(unidentified: Unidentified) -> Problem {
         Unidentified::Refused(NoKey::Expired) => refused("an expired key"),
         Unidentified::Refused(NoKey::Revoked) => refused("a revoked key"),
         Unidentified::Refused(NoKey::Unknown | NoKey::NotLoaded) => refused("an unknown key"),
+        Unidentified::TokenRefused(why) => refused_because(why.to_string()),
+        Unidentified::KeysWanted(_) => refused_because(NoToken::UnknownKey.to_string()),
+        Unidentified::IssuerAway(_) => {
+            Problem::new(ErrorCode::IssuerUnavailable, "the keys of the token's issuer cannot be read at present")
+        }
         Unidentified::Unknowable => {
             Problem::new(ErrorCode::MetadataUnavailable, "the API keys have not been loaded yet")
         }

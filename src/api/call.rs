@@ -49,10 +49,14 @@ impl<'c> Call<'c> {
         Ok(Caller { principal: self.principal.clone(), author, timeout })
     }
 
-    /// Who asks for a change: as they say, or as their certificate does.
+    /// Who asks for a change: as they say or, where nobody knows who they are, as their certificate does.
     fn author(&self) -> Result<Option<Author>, Problem> {
-        let shown = || self.client.certificate.as_ref()?.name().and_then(|name| Author::new(name).ok());
-        Ok(headers::author(self.headers)?.or_else(shown))
+        let said = headers::author(self.headers)?;
+        if !matches!(self.principal, Principal::Anonymous) {
+            return Ok(said);
+        }
+        let shown = || self.client.certificate.as_ref()?.names().first().and_then(|name| Author::new(name).ok());
+        Ok(said.or_else(shown))
     }
 
     /// The entity that the path of a list names.

@@ -3,6 +3,8 @@
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
+use crate::access::Names;
+
 /// The type of a common name in a subject: 2.5.4.3, in DER.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
@@ -17,9 +19,8 @@ pub(super) struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// What its owner is called by: a URI before all, since a mesh names services so.
-    pub fn name(&self) -> Option<&str> {
-        self.uris.first().or(self.common_name.as_ref()).or(self.dns_names.first()).map(String::as_str)
+    pub fn names(&self) -> Names<'_> {
+        Names { common_name: self.common_name.as_deref(), dns_names: &self.dns_names, uris: &self.uris }
     }
 
     pub fn of(der: &CertificateDer<'_>) -> Option<Self> {

@@ -152,7 +152,7 @@ impl Worker {
                 let (uri, body) = (request.uri(), RequestBody::Handed(payload.into_inner()));
                 let (method, headers) = (request.method(), request.headers());
                 let client = request.extensions().get::<Client>().cloned();
-                let client = client.unwrap_or(Client { peer: Peer::Network(None), certificate: None });
+                let client = client.unwrap_or(Client::new(Peer::Network(None)));
                 let request = Request { method, path: uri.path(), query: uri.query(), headers, client: &client, body };
                 server::serve(&state, request).await
             }
@@ -172,7 +172,7 @@ impl Worker {
         // Answers are written whole: nothing is gained by waiting to fill a packet. Where this fails the
         // client has gone, as reading will tell.
         let _ = stream.set_nodelay(true);
-        let mut client = Client { peer: Peer::Network(stream.peer_addr().ok()), certificate: None };
+        let mut client = Client::new(Peer::Network(stream.peer_addr().ok()));
         match &entrance.tls {
             None => http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await,
             Some(tls) => {
@@ -180,6 +180,8 @@ impl Worker {
                     let told_to_leave = |context: &Context<'_>| slot.poll_leave(began, context);
                     let Some(stream) = tls.accept(stream, told_to_leave).await else { return };
                     client.certificate = tls::client_certificate(&stream);
+                    let shown = client.certificate.as_ref();
+                    client.identity = shown.and_then(|shown| self.state.access.certified(&shown.names()));
                     http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await;
                 };
                 // On the heap, so that plain connections have no room for it in their tasks.
@@ -192,7 +194,7 @@ impl Worker {
     }
 
     async fn serve_local(&self, stream: UnixStream, stopping: impl Future<Output = ()>) {
-        let client = Client { peer: Peer::Local, certificate: None };
+        let client = Client::new(Peer::Local);
         http1::serve(stream, &client, self, &self.shared, None, stopping).await;
     }
 

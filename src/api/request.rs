@@ -8,6 +8,7 @@ use actix_web::http::header::HeaderMap;
 
 use super::body::RequestBody;
 use super::certificate::ClientCertificate;
+use crate::access::Identity;
 
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,14 @@ pub(super) struct Client {
     pub peer: Peer,
     /// What it showed in the TLS handshake, checked.
     pub certificate: Option<Arc<ClientCertificate>>,
+    /// Who that makes them, if anybody who is known.
+    pub identity: Option<Arc<Identity>>,
+}
+
+impl Client {
+    pub fn new(peer: Peer) -> Self {
+        Self { peer, certificate: None, identity: None }
+    }
 }
 
 pub(super) struct Request<'r> {

@@ -23,8 +23,10 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
             let operation = id.descriptor();
-            let admitted = origin::check(method, headers, &state.options.allowed_origins)
-                .and_then(|()| admission::admit(state, operation, &segments, headers, client.peer));
+            let admitted = match origin::check(method, headers, &state.options.allowed_origins) {
+                Ok(()) => admission::admit(state, operation, &segments, headers, client).await,
+                Err(problem) => Err(problem),
+            };
             let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
             match admitted.and_then(|principal| missing.map_or(Ok(principal), Err)) {
                 Err(problem) => (Some(id), Err(problem)),

@@ -24,6 +24,8 @@ pub async fn entrance(settings: &Settings, metadata: &dyn MetadataStore) -> Resu
         AccessMode::Required => Mode::Always,
         AccessMode::Open if beyond && !is_insecure => return Err(exposed()),
         AccessMode::Open => Mode::Never,
+        // There is something to know callers by, and so they are asked for it.
+        AccessMode::Auto if settings.access.knows_others_than_keys() => Mode::Always,
         AccessMode::Auto if !beyond || is_insecure => Mode::OnceConfigured,
         AccessMode::Auto => match metadata.keys(None).await {
             Ok(Some(keys)) if keys.keys.is_empty() => return Err(exposed()),
@@ -95,6 +97,8 @@ mod tests {
             assert_eq!(met(&[at, ("access.mode", "open")], true).await, None, "{listen}");
             assert_eq!(met(&[at], true).await, Some((Mode::Always, false)), "{listen}");
             assert_eq!(met(&[at, ("access.mode", "required")], false).await, Some((Mode::Always, false)));
+            let rule = r#"[{"issuer": "i", "audience": "a", "jwks_file": "f"}]"#;
+            assert_eq!(met(&[at, ("access.jwt.issuers", rule)], false).await, Some((Mode::Always, false)));
             let insecure = [at, ("access.insecure", "true")];
             assert_eq!(met(&insecure, false).await, Some((Mode::OnceConfigured, true)));
         }

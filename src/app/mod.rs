@@ -5,6 +5,7 @@
 
 mod access;
 mod error;
+mod issuer_keys;
 mod maintain;
 mod open_files;
 mod options;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::access::Access;
+use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiOptions, ApiState, Handles, ListenOptions, Listening, Tls};
@@ -128,7 +130,12 @@ impl Application {
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;
-        let access = Access::new(entrance.mode, metadata.key_ring().clone(), Arc::clone(&clock));
+        let issuers = Arc::new(Issuers::new(options::issuers(&settings.access.jwt)));
+        let (sources, refresh) = options::issuer_keys(&settings.access.jwt);
+        issuer_keys::keep(&issuers, sources, refresh, &registry).map_err(StartError::Metrics)?;
+        let certificates = options::certificates(&settings.access.certificates);
+        let ring = metadata.key_ring().clone();
+        let access = Access::new(entrance.mode, ring, issuers, certificates, Arc::clone(&clock));
         let draining = Arc::new(AtomicBool::new(false));
         let state = Arc::new(
             ApiState::new(

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use super::issuer_keys::KeySource;
+use crate::access::jwt::{IssuerOptions, Rule};
+use crate::access::{CertificateRule, CertifiedName, Grant};
 use crate::actors::{MetadataOptions, RefreshOptions, StoredCatalogOptions};
 use crate::api::{ClientTls, TlsOptions};
 use crate::config::{
-    ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings, ItemStoreKind,
-    ItemsSettings, MetadataSettings, MetadataStoreKind, Secret, Tablets,
+    CertificateSettings, ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings,
+    IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, RuleSettings,
+    Secret, Tablets,
 };
 use crate::items::cql::{self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
 use crate::items::embedded::{self, EmbeddedOptions};
@@ -19,6 +23,48 @@ pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     let clients = settings.client_ca_file.clone().map(|ca_file| ClientTls { ca_file, required });
     let files = settings.certificate_file.clone().zip(settings.key_file.clone());
     files.map(|(certificate_file, key_file)| TlsOptions { certificate_file, key_file, clients })
+}
+
+/// In the order of the settings.
+pub fn issuers(settings: &JwtSettings) -> Vec<IssuerOptions> {
+    let rule = |rule: &RuleSettings| Rule {
+        claim: rule.claim.clone(),
+        value: rule.value.clone(),
+        grant: Grant { roles: rule.roles.clone(), scopes: rule.scopes.clone() },
+        acts_for_others: rule.acts_for_others,
+    };
+    let issuer = |issuer: &IssuerSettings| IssuerOptions {
+        issuer: issuer.issuer.clone(),
+        audiences: issuer.audience.clone(),
+        label: issuer.label.clone(),
+        leeway: Duration::from_secs(issuer.leeway_secs),
+        rules: issuer.rules.iter().map(rule).collect(),
+    };
+    settings.issuers.iter().map(issuer).collect()
+}
+
+/// Where the keys of each issuer are, in the same order, and how often they are read.
+pub fn issuer_keys(settings: &JwtSettings) -> (Vec<(String, KeySource)>, Duration) {
+    let source = |issuer: &IssuerSettings| match (&issuer.jwks_file, &issuer.jwks_url) {
+        (Some(path), _) => KeySource::File(path.clone()),
+        (None, url) => KeySource::Url {
+            url: url.clone().unwrap_or_default(),
+            ca_file: issuer.ca_file.clone(),
+            token_file: issuer.token_file.clone(),
+        },
+    };
+    let sources = settings.issuers.iter().map(|issuer| (issuer.issuer.clone(), source(issuer)));
+    (sources.collect(), Duration::from_secs(settings.refresh_secs))
+}
+
+pub fn certificates(settings: &[CertificateSettings]) -> Vec<CertificateRule> {
+    let rule = |rule: &CertificateSettings| {
+        let (uri, dns_name) = (rule.uri.clone().map(CertifiedName::Uri), rule.dns_name.clone());
+        let name = uri.or(dns_name.map(CertifiedName::DnsName));
+        let name = name.or(rule.common_name.clone().map(CertifiedName::CommonName))?;
+        Some(CertificateRule { name, grant: Grant { roles: rule.roles.clone(), scopes: rule.scopes.clone() } })
+    };
+    settings.iter().filter_map(rule).collect()
 }
 
 /// The part of the embedded store's cache setting that is for rendered pages.

@@ -5,6 +5,7 @@
 //! the program starts. Only `app` and `cli` read settings: a store takes an options struct of its
 //! own. This module must never open, create or connect to anything that a setting names.
 
+mod access;
 mod choices;
 mod layers;
 mod machine;
@@ -22,6 +23,7 @@ use serde::Serialize;
 
 use reader::Reader;
 
+pub use access::{AccessSettings, CertificateSettings, IssuerSettings, JwtSettings, RuleSettings};
 pub use choices::{
     AccessMode, ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind,
     MetricsAccess, Tablets,
@@ -143,14 +145,6 @@ pub struct PostgresSettings {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AccessSettings {
-    pub mode: AccessMode,
-    pub metrics: MetricsAccess,
-    /// Whether a server that anybody may use is to listen beyond loopback.
-    pub insecure: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LogSettings {
     pub format: LogFormat,
     /// In the syntax of `tracing_subscriber::EnvFilter`.
@@ -257,12 +251,6 @@ impl Default for MetadataSettings {
 impl Default for PostgresSettings {
     fn default() -> Self {
         Self { url: None, connections_max: 5 }
-    }
-}
-
-impl Default for AccessSettings {
-    fn default() -> Self {
-        Self { mode: AccessMode::Auto, metrics: MetricsAccess::Key, insecure: false }
     }
 }
 

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use config::{Map, Value, ValueKind};
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
 
 use super::SettingError;
 use super::choices::Choice;
@@ -18,6 +20,8 @@ pub(super) enum Raw {
     Boolean(bool),
     Text(String),
     List(Vec<Raw>),
+    /// In a list: outside of one, tables are sections.
+    Table(Vec<(String, Raw)>),
     /// A value of a kind that no setting has, by the name of its kind.
     Other(&'static str),
 }
@@ -133,7 +137,8 @@ fn raw(kind: ValueKind) -> Raw {
         ValueKind::Nil => Raw::Other("nothing"),
         ValueKind::Boolean(yes) => Raw::Boolean(yes),
         ValueKind::Float(_) => Raw::Other("a fraction"),
-        ValueKind::Table(_) => Raw::Other("a table"),
+        ValueKind::Table(table) if table.is_empty() => Raw::Other("a table"),
+        ValueKind::Table(table) => Raw::Table(table.into_iter().map(|(name, value)| (name, raw(value.kind))).collect()),
     }
 }
 
@@ -144,6 +149,7 @@ fn shown(raw: &Raw) -> String {
         Raw::Boolean(_) => "a boolean".to_owned(),
         Raw::Text(text) => format!("{text:?}"),
         Raw::List(_) => "a list".to_owned(),
+        Raw::Table(_) => "a table".to_owned(),
         Raw::Other(kind) => (*kind).to_owned(),
     }
 }
@@ -245,6 +251,38 @@ pub(super) fn list<T>(parse: impl Fn(&Raw) -> Result<T, String>) -> impl FnOnce(
         Raw::List(elements) => elements.iter().map(&parse).collect(),
         Raw::Text(text) => text.split(',').map(|part| parse(&Raw::Text(part.trim().to_owned()))).collect(),
         other => Err(format!("must be a list, not {}", shown(other))),
+    }
+}
+
+/// A list of tables; elsewhere than in the file a text, which is a JSON array of objects.
+pub(super) fn tables<T: DeserializeOwned>(
+    check: impl Fn(&T) -> Result<(), String>,
+) -> impl FnOnce(&Raw) -> Result<Vec<T>, String> {
+    move |raw| {
+        let elements = match raw {
+            Raw::List(elements) => elements.iter().map(json).collect(),
+            Raw::Text(text) => {
+                serde_json::from_str(text).map_err(|e| format!("must be a JSON array of objects: {e}"))?
+            }
+            other => return Err(format!("must be a list of tables, not {}", shown(other))),
+        };
+        let read = |(n, element): (usize, Json)| {
+            let read = serde_json::from_value(element).map_err(|e| e.to_string());
+            read.and_then(|table| check(&table).map(|()| table)).map_err(|problem| format!("[{n}]: {problem}"))
+        };
+        let elements: Vec<Json> = elements;
+        elements.into_iter().enumerate().map(read).collect()
+    }
+}
+
+fn json(raw: &Raw) -> Json {
+    match raw {
+        Raw::Integer(number) => i64::try_from(*number).map_or(Json::Null, Json::from),
+        Raw::Boolean(yes) => Json::from(*yes),
+        Raw::Text(text) => Json::from(text.as_str()),
+        Raw::List(elements) => elements.iter().map(json).collect(),
+        Raw::Table(table) => table.iter().map(|(name, value)| (name.clone(), json(value))).collect(),
+        Raw::Other(_) => Json::Null,
     }
 }
 

@@ -1,9 +1,11 @@
 //! Every key with its bounds, and the rules between keys.
 
-use super::reader::{Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, some, text};
+use super::reader::{
+    Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, some, tables, text,
+};
 use super::{
-    AddressTranslation, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings, ItemStoreKind, ItemsSettings,
-    MetadataStoreKind, Replicas, Settings,
+    AccessMode, AddressTranslation, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings,
+    IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
 };
 
 const CQL_PORT: u16 = 9042;
@@ -33,6 +35,9 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("access.mode", &mut settings.access.mode, choice);
     reader.read("access.metrics", &mut settings.access.metrics, choice);
     reader.read("access.insecure", &mut settings.access.insecure, boolean);
+    reader.read("access.jwt.issuers", &mut settings.access.jwt.issuers, tables(IssuerSettings::check));
+    reader.read("access.jwt.refresh_secs", &mut settings.access.jwt.refresh_secs, number(10..=86_400));
+    reader.read("access.certificates", &mut settings.access.certificates, tables(CertificateSettings::check));
     reader.read("log.format", &mut settings.log.format, choice);
     reader.read("log.filter", &mut settings.log.filter, |raw| {
         let filter = text(raw)?;
@@ -181,9 +186,32 @@ fn check_http(http: &HttpSettings, reader: &mut Reader) {
     }
 }
 
+fn check_access(settings: &Settings, reader: &mut Reader) {
+    let access = &settings.access;
+    let issuers = &access.jwt.issuers;
+    let is_alone = |n: usize| {
+        let is_other = |other: &IssuerSettings| other.issuer != issuers[n].issuer && other.label != issuers[n].label;
+        issuers.iter().enumerate().all(|(m, other)| m == n || is_other(other))
+    };
+    if let Some(n) = (0..issuers.len()).find(|n| !is_alone(*n)) {
+        let problem = format!("[{n}]: of several issuers each needs an issuer and a label of its own");
+        reader.blame("access.jwt.issuers", problem);
+    }
+    let others = [("access.jwt.issuers", issuers.is_empty()), ("access.certificates", access.certificates.is_empty())];
+    for (key, is_empty) in others {
+        if !is_empty && access.mode == AccessMode::Open {
+            reader.blame("access.mode", format!("must not be open beside {key}: nobody would be asked who they are"));
+        }
+    }
+    if !access.certificates.is_empty() && settings.http.tls.client_auth == ClientAuth::None {
+        reader.blame("http.tls.client_auth", "must be optional or required beside access.certificates");
+    }
+}
+
 /// Blames settings that do not go together.
 pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     check_http(&settings.http, reader);
+    check_access(settings, reader);
     let cql = &settings.items.cql;
     if settings.items.store == ItemStoreKind::Cql && cql.contact_points.is_empty() {
         reader.blame("items.cql.contact_points", "is needed, since items.store is cql: host:port,…");

@@ -37,7 +37,7 @@ impl<R: PageRenderer> Service<R> {
         mut after: Option<FeatureId>,
         page_size: Limit,
     ) -> Result<Page<Feature>, MetadataError> {
-        if !caller.principal.is_limited() {
+        if decide(&caller.principal, Permission::FeaturesRead, Resource::Whole).is_ok() {
             return self.metadata.features(filter, after, page_size).await;
         }
         let is_visible = |feature: &Feature| {

@@ -46,6 +46,7 @@ pub enum ErrorCode {
     Overloaded,
     StoreUnavailable,
     MetadataUnavailable,
+    IssuerUnavailable,
     Draining,
     DeadlineExceeded,
     HttpVersionUnsupported,
@@ -134,6 +135,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     later(ErrorCode::Overloaded, "overloaded", "Too many operations in flight", 1),
     later(ErrorCode::StoreUnavailable, "store_unavailable", "The item store is not available", 2),
     later(ErrorCode::MetadataUnavailable, "metadata_unavailable", "The metadata store is not available", 2),
+    later(ErrorCode::IssuerUnavailable, "issuer_unavailable", "The keys of the token's issuer are not there", 5),
     later(ErrorCode::Draining, "draining", "The server is stopping", 1),
     Row {
         code: ErrorCode::DeadlineExceeded,

@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Api, api, api_with};
+use super::tokens::Issued;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -42,9 +43,6 @@ enum Who {
     Right,
 }
 
-const ALL: [Who; 7] =
-    [Who::NoKey, Who::Unknown, Who::Expired, Who::Revoked, Who::OtherEntityType, Who::ReadOnly, Who::Right];
-
 /// The status and code that somebody is refused with; none where they are not.
 fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
     let denied = Some((403, "permission_denied"));
@@ -79,24 +77,43 @@ fn example(document: &Value, operation: &Descriptor) -> Value {
     }
 }
 
+/// What somebody may send to be who they are: an API key and a token. Nothing for those who send none.
+async fn credentials(api: &Api, issued: &Issued) -> Vec<(Who, Vec<String>)> {
+    let by = issued.token("root", &["admins"]);
+    let all_roles = ["reader", "writer", "editor", "operator", "admin"];
+    let (admin, _) = key(api, Some(&by), json!({"name": "admin", "roles": ["admin"]})).await;
+    let (expiring, _) = key(api, Some(&by), json!({"name": "e", "roles": ["admin"], "expires": "1s"})).await;
+    let (revoked, id) = key(api, Some(&by), json!({"name": "r", "roles": ["admin"]})).await;
+    with_key(api, &by, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    let other = json!({"name": "o", "roles": all_roles, "scopes": ["customer.*"]});
+    let (other, _) = key(api, Some(&by), other).await;
+    let (reader, _) = key(api, Some(&by), json!({"name": "ro", "roles": ["reader"]})).await;
+    let unknown = liststore::access::token::Secret::generate().unwrap().expose().to_owned();
+    while with_key(api, &expiring, Method::GET, "/v1/features", &Value::Null).await.status != 401 {
+        tokio::task::yield_now().await;
+    }
+    let token = |groups: &[&str]| issued.token("alice", groups);
+    vec![
+        (Who::NoKey, vec![]),
+        (Who::Unknown, vec![unknown, issued.forged("alice", &["admins"])]),
+        (Who::Expired, vec![expiring, issued.expired("alice", &["admins"])]),
+        (Who::Revoked, vec![revoked, issued.rotated_away("alice", &["admins"])]),
+        (Who::OtherEntityType, vec![other, token(&["others"])]),
+        (Who::ReadOnly, vec![reader, token(&["readers"])]),
+        (Who::Right, vec![admin, token(&["admins"])]),
+    ]
+}
+
 /// New operations are in here by themselves.
 #[tokio::test]
 async fn every_operation_is_for_those_alone_who_may() {
-    let api = api().await;
+    let issued = Issued::by_file();
+    let api = api_with(&[("access.jwt.issuers", &issued.settings())]).await;
     let document = api.get("/openapi.json").await.expect(200);
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let all_roles = ["reader", "writer", "editor", "operator", "admin"];
-    let (expiring, _) = key(&api, Some(&admin), json!({"name": "e", "roles": ["admin"], "expires": "1s"})).await;
-    let (revoked, id) = key(&api, Some(&admin), json!({"name": "r", "roles": ["admin"]})).await;
-    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
-    let other = json!({"name": "o", "roles": all_roles, "scopes": ["customer.*"]});
-    let (other, _) = key(&api, Some(&admin), other).await;
-    let (reader, _) = key(&api, Some(&admin), json!({"name": "ro", "roles": ["reader"]})).await;
-    let unknown = liststore::access::token::Secret::generate().unwrap();
-    while with_key(&api, &expiring, Method::GET, "/v1/features", &Value::Null).await.status != 401 {
-        tokio::task::yield_now().await;
-    }
+    let all = credentials(&api, &issued).await;
+    let admin = &all[6].1[0];
+    let seen = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "1h"});
+    with_key(&api, admin, Method::POST, "/v1/features", &seen).await.expect(201);
     for operation in &OPERATIONS {
         let variables: Vec<_> =
             operation.segments().filter(|segment| matches!(segment, Segment::Variable(_))).collect();
@@ -109,28 +126,25 @@ async fn every_operation_is_for_those_alone_who_may() {
         let path = operation.path_of(&names.collect::<Vec<_>>());
         let method: Method = operation.method.as_str().parse().unwrap();
         let body = example(&document, operation);
-        for who in ALL {
-            let token = match who {
-                Who::NoKey => None,
-                Who::Unknown => Some(unknown.expose()),
-                Who::Expired => Some(&*expiring),
-                Who::Revoked => Some(&*revoked),
-                Who::OtherEntityType => Some(&*other),
-                Who::ReadOnly => Some(&*reader),
-                Who::Right => Some(&*admin),
-            };
-            let answer = match token {
-                Some(token) => with_key(&api, token, method.clone(), &path, &body).await,
-                None if body.is_null() => api.send(method.clone(), &path, &[], b"").await,
-                None => api.send(method.clone(), &path, &[JSON], body.to_string().as_bytes()).await,
-            };
-            let about = format!("{} as {who:?}: {} {}", operation.name, answer.status, answer.text());
-            match refusal(who, operation) {
-                Some((status, code)) => assert_eq!((answer.status, &*answer.code()), (status, code), "{about}"),
-                None => assert!(![401, 403].contains(&answer.status), "{about}"),
+        for (who, tokens) in &all {
+            let mut answers = Vec::new();
+            for token in tokens {
+                answers.push(with_key(&api, token, method.clone(), &path, &body).await);
             }
-            if answer.status == 401 {
-                assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"liststore\""), "{about}");
+            if tokens.is_empty() {
+                let text = if body.is_null() { String::new() } else { body.to_string() };
+                let headers = if body.is_null() { &[][..] } else { &[JSON] };
+                answers.push(api.send(method.clone(), &path, headers, text.as_bytes()).await);
+            }
+            for (n, answer) in answers.iter().enumerate() {
+                let about = format!("{} as {who:?} {n}: {} {}", operation.name, answer.status, answer.text());
+                match refusal(*who, operation) {
+                    Some((status, code)) => assert_eq!((answer.status, &*answer.code()), (status, code), "{about}"),
+                    None => assert!(![401, 403].contains(&answer.status), "{about}"),
+                }
+                if answer.status == 401 {
+                    assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"liststore\""), "{about}");
+                }
             }
         }
     }

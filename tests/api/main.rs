@@ -27,6 +27,9 @@ mod removals;
 mod stopping;
 #[path = "../support/server.rs"]
 mod support;
+#[path = "../support/tokens.rs"]
+mod test_tokens;
 mod tls;
+mod tokens;
 mod values;
 mod versions;

@@ -21,7 +21,7 @@ use crate::api::body::RequestBody;
 use crate::api::request::Peer;
 use crate::domain::SystemClock;
 
-const CLIENT: Client = Client { peer: Peer::Local, certificate: None };
+const CLIENT: Client = Client { peer: Peer::Local, certificate: None, identity: None };
 const BODY_BYTES_MAX: usize = 10_000;
 const BUDGET_BYTES: usize = 16 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);

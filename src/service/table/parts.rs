@@ -15,6 +15,7 @@ pub const ANY: &[ErrorCode] = &[
     ErrorCode::Internal,
     ErrorCode::Overloaded,
     ErrorCode::MetadataUnavailable,
+    ErrorCode::IssuerUnavailable,
     ErrorCode::DeadlineExceeded,
 ];
 /// A browser must not be made to write by a page of another site.

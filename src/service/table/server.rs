@@ -70,6 +70,7 @@ pub const ROWS: [Descriptor; 7] = [
                 ErrorCode::Unauthenticated,
                 ErrorCode::LocalOnly,
                 ErrorCode::MetadataUnavailable,
+                ErrorCode::IssuerUnavailable,
                 ErrorCode::BackupDirNotEmpty,
                 ErrorCode::BackupRunning,
                 ErrorCode::BackupFailed,
@@ -146,6 +147,7 @@ pub const ROWS: [Descriptor; 7] = [
             ErrorCode::Internal,
             ErrorCode::Overloaded,
             ErrorCode::MetadataUnavailable,
+            ErrorCode::IssuerUnavailable,
         ]],
     },
     Descriptor {

@@ -1,0 +1,116 @@
+//! Who somebody is known to be, and what they were granted, whatever they have shown for it: an API key, a
+//! token of an identity provider, or a certificate.
+
+use super::permission::{Permission, Resource};
+use crate::domain::{ApiKey, Author, Role, Scope};
+
+/// Roles, for the features that some scopes take in. Without a scope it is for nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    pub roles: Vec<Role>,
+    pub scopes: Vec<Scope>,
+}
+
+impl Grant {
+    fn has(&self, permission: Permission) -> bool {
+        self.roles.iter().any(|role| permission.is_of(*role))
+    }
+
+    fn takes_in(&self, resource: Resource<'_>) -> bool {
+        match resource {
+            Resource::Feature { entity_type, feature } => {
+                self.scopes.iter().any(|scope| scope.matches(entity_type, feature))
+            }
+            Resource::SomeFeatures => true,
+            // What is limited to some features has nothing to do with what concerns all of them.
+            Resource::Whole => self.scopes.iter().any(Scope::is_all),
+        }
+    }
+}
+
+/// How far somebody's grants reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    Granted,
+    /// They have it, and not there.
+    Elsewhere,
+    Nowhere,
+}
+
+/// Somebody who is known. Made once for many requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    name: Author,
+    /// What any of them allows is allowed. Of each the roles hold within its own scopes alone.
+    grants: Vec<Grant>,
+    acts_for_others: bool,
+}
+
+impl Identity {
+    /// A service that has a key. It may say for whom it acts: that is what services do.
+    pub fn of_key(key: &ApiKey) -> Self {
+        let grant = Grant { roles: key.roles.clone(), scopes: key.scopes.clone() };
+        Self::new("key:", key.name.as_str(), vec![grant], true)
+    }
+
+    /// Somebody of this name, which is cut to what the audit trail can hold. `kind` tells apart who vouches
+    /// for it.
+    pub fn new(kind: &str, name: &str, grants: Vec<Grant>, acts_for_others: bool) -> Self {
+        let whole = format!("{kind}{name}");
+        let cut: String = match whole.chars().count() > Author::CHARS_MAX {
+            false => whole,
+            true => whole.chars().take(Author::CHARS_MAX - 1).chain(['…']).collect(),
+        };
+        let name = Author::new(cut.replace('\0', "\u{fffd}")).unwrap_or_else(|_| Author::anonymous());
+        Self { name, grants, acts_for_others }
+    }
+
+    /// As logs and the audit trail call them: `key:feed`.
+    pub fn name(&self) -> &Author {
+        &self.name
+    }
+
+    /// Whether it counts for whom they say that they act.
+    pub fn acts_for_others(&self) -> bool {
+        self.acts_for_others
+    }
+
+    pub(super) fn reach(&self, permission: Permission, resource: Resource<'_>) -> Reach {
+        let mut reach = Reach::Nowhere;
+        for grant in self.grants.iter().filter(|grant| grant.has(permission)) {
+            if grant.takes_in(resource) {
+                return Reach::Granted;
+            }
+            reach = Reach::Elsewhere;
+        }
+        reach
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(role: Role, scope: &str) -> Grant {
+        Grant { roles: vec![role], scopes: vec![Scope::parse(scope).unwrap()] }
+    }
+
+    /// Else a reader of everything who may write one feature could write everything.
+    #[test]
+    fn roles_hold_within_the_scopes_of_their_own_grant() {
+        let both = vec![grant(Role::Reader, "*"), grant(Role::Writer, "user.seen")];
+        let identity = Identity::new("jwt:", "alice", both, false);
+        let of = |feature| Resource::Feature { entity_type: "user", feature };
+        assert_eq!(identity.reach(Permission::ListsWrite, of("seen")), Reach::Granted);
+        assert_eq!(identity.reach(Permission::ListsWrite, of("other")), Reach::Elsewhere);
+        assert_eq!(identity.reach(Permission::ListsRead, of("other")), Reach::Granted);
+        assert_eq!(identity.reach(Permission::KeysWrite, Resource::Whole), Reach::Nowhere);
+    }
+
+    #[test]
+    fn a_name_of_any_length_is_one_that_can_be_noted() {
+        let long = Identity::new("cert:", &"é".repeat(500), vec![], false);
+        assert_eq!(long.name().as_str().chars().count(), Author::CHARS_MAX);
+        assert_eq!(Identity::new("jwt:", "a\0b", vec![], false).name().as_str(), "jwt:a\u{fffd}b");
+    }
+}

@@ -1,0 +1,180 @@
+//! The keys that an issuer signs with, from its JWK Set (RFC 7517).
+//!
+//! A key says by itself which algorithm it is for, and tokens are checked by that one alone: what a token
+//! names is only ever compared with it.
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// More than an issuer ever needs at once.
+const KEYS_MAX: usize = 100;
+const RSA_MODULUS_BITS_MIN: usize = 2_048;
+const P256_POINT_BYTES: usize = 65;
+const ED25519_POINT_BYTES: usize = 32;
+
+/// A key that tokens are checked by.
+#[derive(Debug, Clone)]
+pub(super) struct SigningKey {
+    pub id: Option<String>,
+    pub algorithm: Algorithm,
+    pub key: DecodingKey,
+}
+
+/// The keys of an issuer: at least one.
+#[derive(Debug, Clone)]
+pub struct KeySet {
+    keys: Vec<SigningKey>,
+    /// What it was read from, to tell whether another is the same.
+    text: Vec<u8>,
+}
+
+/// Why a text is no set of keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoKeySet {
+    #[error("it is no JWK set: a JSON object with an array of keys")]
+    Malformed,
+    #[error("it has more than {KEYS_MAX} keys")]
+    TooManyKeys,
+    #[error("it has no key for RS256 with 2,048 bits or more, ES256 or EdDSA (Ed25519)")]
+    NoneFits,
+}
+
+#[derive(Deserialize)]
+struct Document<'t> {
+    #[serde(borrow)]
+    keys: Vec<&'t RawValue>,
+}
+
+impl KeySet {
+    /// Reads a JWK set. Keys for other purposes are passed over.
+    pub fn read(text: &[u8]) -> Result<Self, NoKeySet> {
+        let document: Document<'_> = serde_json::from_slice(text).map_err(|_| NoKeySet::Malformed)?;
+        if document.keys.len() > KEYS_MAX {
+            return Err(NoKeySet::TooManyKeys);
+        }
+        let keys: Vec<_> = document.keys.into_iter().filter_map(|key| signing_key(key.get())).collect();
+        if keys.is_empty() {
+            return Err(NoKeySet::NoneFits);
+        }
+        Ok(Self { keys, text: text.to_owned() })
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+
+    /// The key that a token names, or the only one for its algorithm if it names none.
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&SigningKey> {
+        match id {
+            Some(id) => {
+                let mut named = self.keys.iter().filter(|key| key.id.as_deref() == Some(id)).peekable();
+                let first = named.peek().copied();
+                // Where two have one name, the algorithm tells them apart; else it is for the caller to compare.
+                named.find(|key| key.algorithm == algorithm).or(first)
+            }
+            None => {
+                let mut fitting = self.keys.iter().filter(|key| key.algorithm == algorithm);
+                let first = fitting.next();
+                first.filter(|_| fitting.next().is_none())
+            }
+        }
+    }
+}
+
+fn signing_key(text: &str) -> Option<SigningKey> {
+    let jwk: Jwk = serde_json::from_str(text).ok()?;
+    let signs = jwk.common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature);
+    let algorithm = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => Algorithm::RS256,
+        AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P256 => Algorithm::ES256,
+        AlgorithmParameters::OctetKeyPair(point) if point.curve == EllipticCurve::Ed25519 => Algorithm::EdDSA,
+        _ => return None,
+    };
+    let agrees = match (algorithm, jwk.common.key_algorithm) {
+        (_, None) => true,
+        (Algorithm::RS256, Some(KeyAlgorithm::RS256)) => true,
+        (Algorithm::ES256, Some(KeyAlgorithm::ES256)) => true,
+        (Algorithm::EdDSA, Some(KeyAlgorithm::EdDSA)) => true,
+        (_, Some(_)) => false,
+    };
+    let key = DecodingKey::from_jwk(&jwk).ok()?;
+    let is_long_enough = match (algorithm, key.kind()) {
+        (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, .. }) => {
+            // Leading zeros make no key longer.
+            let zeros: usize = n.iter().take_while(|byte| **byte == 0).count();
+            let first = n.get(zeros).map_or(0, |byte| byte.leading_zeros() as usize);
+            (n.len() - zeros) * 8 - first >= RSA_MODULUS_BITS_MIN
+        }
+        (Algorithm::ES256, DecodingKeyKind::SecretOrDer(point)) => point.len() == P256_POINT_BYTES,
+        (Algorithm::EdDSA, DecodingKeyKind::SecretOrDer(point)) => point.len() == ED25519_POINT_BYTES,
+        _ => false,
+    };
+    (signs && agrees && is_long_enough).then_some(SigningKey { id: jwk.common.key_id, algorithm, key })
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn ed(kid: &str) -> Value {
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"})
+    }
+
+    fn rsa_of(modulus: &[u8]) -> Value {
+        json!({"kty": "RSA", "kid": "r", "n": URL_SAFE_NO_PAD.encode(modulus), "e": "AQAB"})
+    }
+
+    fn rsa(bytes: usize) -> Value {
+        rsa_of(&vec![0xff; bytes])
+    }
+
+    fn read(keys: Value) -> Result<usize, NoKeySet> {
+        KeySet::read(json!({ "keys": keys }).to_string().as_bytes()).map(|set| set.keys.len())
+    }
+
+    #[test]
+    fn keys_that_must_not_be_used_are_passed_over() {
+        assert_eq!(read(json!([ed("a"), rsa(256)])), Ok(2));
+        let secret = json!({"kty": "oct", "kid": "h", "k": "c2VjcmV0", "alg": "HS256"});
+        let mut encrypting = ed("e");
+        encrypting["use"] = json!("enc");
+        let mut other = rsa(256);
+        other["alg"] = json!("RS512");
+        let mut short = ed("s");
+        short["x"] = json!("AAAA");
+        let unknown = json!({"kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA"});
+        let padded = rsa_of(&[vec![0; 128], vec![0xff; 128]].concat());
+        let of_2047_bits = rsa_of(&[vec![0x7f], vec![0xff; 255]].concat());
+        for unfit in [secret, encrypting, other, short, unknown, rsa(255), padded, of_2047_bits, json!(7), json!({})] {
+            assert_eq!(read(json!([unfit])), Err(NoKeySet::NoneFits), "{unfit}");
+            assert_eq!(read(json!([unfit, ed("a")])), Ok(1), "{unfit}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_no_set() {
+        for garbage in [&b""[..], b"<html>", b"[]", b"{}", b"{\"keys\":7}", &[0xff; 100]] {
+            assert_eq!(KeySet::read(garbage).err(), Some(NoKeySet::Malformed));
+        }
+        assert_eq!(read(json!([])), Err(NoKeySet::NoneFits));
+        assert_eq!(read(Value::Array(vec![ed("a"); KEYS_MAX + 1])), Err(NoKeySet::TooManyKeys));
+    }
+
+    #[test]
+    fn a_token_without_a_keys_name_is_of_the_only_key_that_fits() {
+        let set = |keys: Value| KeySet::read(json!({ "keys": keys }).to_string().as_bytes()).unwrap();
+        let one = set(json!([ed("a"), rsa(256)]));
+        assert!(one.find(None, Algorithm::EdDSA).is_some_and(|key| key.id.as_deref() == Some("a")));
+        assert!(one.find(None, Algorithm::ES256).is_none());
+        assert!(set(json!([ed("a"), ed("b")])).find(None, Algorithm::EdDSA).is_none());
+        assert!(one.find(Some("b"), Algorithm::EdDSA).is_none());
+        // It is found, for the caller to see that the token names another algorithm.
+        assert!(one.find(Some("a"), Algorithm::HS256).is_some_and(|key| key.algorithm == Algorithm::EdDSA));
+    }
+}

@@ -1,0 +1,291 @@
+//! Tokens of identity providers (JWT, RFC 7519; OIDC): whose they are, and what their owners may.
+//!
+//! An issuer that the settings name is trusted for what its keys have signed, for the audience that the
+//! settings name, and with the roles that their rules give. A key decides by itself which algorithm it is
+//! for; headers that point to keys (`jwk`, `jku`, `x5c`, `x5u`) are never followed, and extensions that a
+//! token holds to be critical are none that are known here.
+//!
+//! A token that was verified is remembered by its SHA-256 until it expires or its issuer has other keys, so
+//! that a list operation costs a hash and a look-up. Tokens that were refused are not remembered: strangers
+//! could fill any memory with them.
+
+mod key_set;
+mod refresh;
+mod rules;
+mod signatures;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use jsonwebtoken::dangerous::insecure_decode_claims;
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Header, TokenData, Validation, decode, decode_header};
+use quick_cache::sync::Cache;
+use ring::digest;
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use key_set::{KeySet, NoKeySet};
+pub use rules::Rule;
+
+use super::Identity;
+use crate::domain::Timestamp;
+use key_set::SigningKey;
+use refresh::Refresh;
+use rules::Claims;
+
+/// Tokens with hundreds of groups are shorter.
+const TOKEN_BYTES_MAX: usize = 16 << 10;
+/// Verified tokens that are remembered, of all issuers.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// Who may issue tokens, and what these are worth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuerOptions {
+    /// The claim `iss`, to the letter.
+    pub issuer: String,
+    /// Of these the claim `aud` must have one.
+    pub audiences: Vec<String>,
+    /// In the names of its people, to tell them from those of other issuers.
+    pub label: Option<String>,
+    /// By how much its clock may differ.
+    pub leeway: Duration,
+    pub rules: Vec<Rule>,
+}
+
+/// Why a token is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoToken {
+    #[error("no token's form")]
+    Malformed,
+    #[error("a token of an unknown issuer")]
+    UnknownIssuer,
+    #[error("a token that names no key of its issuer")]
+    UnknownKey,
+    #[error("a token with a signature that does not hold")]
+    Forged,
+    #[error("a token with an extension that is not known")]
+    Critical,
+    #[error("a token without a subject, an audience or an expiry")]
+    Incomplete,
+    #[error("a token for another audience")]
+    OtherAudience,
+    #[error("an expired token")]
+    Expired,
+    #[error("a token that does not hold yet")]
+    Early,
+}
+
+/// What came of looking at a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Known(Arc<Identity>),
+    Refused(NoToken),
+    /// It names a key that its issuer may have by now: the issuer's number among those of the settings.
+    KeysWanted(usize),
+    /// Its issuer's keys were never read.
+    NoKeys(usize),
+}
+
+struct Issuer {
+    options: IssuerOptions,
+    keys: ArcSwapOption<KeySet>,
+    /// Goes on whenever it has other keys.
+    generation: AtomicU64,
+    refresh: Refresh,
+}
+
+/// A token that held.
+#[derive(Clone)]
+struct Verified {
+    issuer: usize,
+    generation: u64,
+    /// In nanoseconds, without what the issuer's clock may differ by.
+    from: i128,
+    until: i128,
+    identity: Arc<Identity>,
+}
+
+/// All issuers of the settings.
+pub struct Issuers {
+    issuers: Vec<Issuer>,
+    verified: Cache<[u8; digest::SHA256_OUTPUT_LEN], Verified>,
+}
+
+/// What must be known of a token before its signature can be checked. None of it is believed yet.
+#[derive(Deserialize)]
+struct Unchecked {
+    iss: String,
+}
+
+impl Issuers {
+    pub fn new(options: Vec<IssuerOptions>) -> Self {
+        signatures::install();
+        let issuers = options.into_iter().map(|options| Issuer {
+            options,
+            keys: ArcSwapOption::empty(),
+            generation: AtomicU64::new(0),
+            refresh: Refresh::default(),
+        });
+        Self { issuers: issuers.collect(), verified: Cache::new(REMEMBERED_MAX) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.issuers.is_empty()
+    }
+
+    /// How many there are: their numbers go from 0.
+    pub fn len(&self) -> usize {
+        self.issuers.len()
+    }
+
+    /// Whether a text is to be looked at as a token: whatever is no API key and has two dots.
+    pub fn are_for(&self, text: &[u8]) -> bool {
+        !self.issuers.is_empty() && text.iter().filter(|byte| **byte == b'.').count() == 2
+    }
+
+    /// Whose token this is, if it holds now.
+    pub fn verify(&self, token: &[u8], now: Timestamp) -> Verdict {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Verdict::Refused(NoToken::Malformed);
+        }
+        let mut hash = [0; digest::SHA256_OUTPUT_LEN];
+        hash.copy_from_slice(digest::digest(&digest::SHA256, token).as_ref());
+        let known = self.verified.get(&hash);
+        let known = known.filter(|known| known.generation == self.generation(known.issuer));
+        let is_new = known.is_none();
+        let verified = match known.map_or_else(|| self.verify_anew(token), Ok) {
+            Ok(verified) => verified,
+            Err(verdict) => return verdict,
+        };
+        let leeway = self.issuers[verified.issuer].options.leeway.as_nanos() as i128;
+        let now = i128::from(now.as_nanos());
+        if now >= verified.until.saturating_add(leeway) {
+            self.verified.remove(&hash);
+            return Verdict::Refused(NoToken::Expired);
+        }
+        if now < verified.from - leeway {
+            return Verdict::Refused(NoToken::Early);
+        }
+        let identity = Arc::clone(&verified.identity);
+        if is_new {
+            self.verified.insert(hash, verified);
+        }
+        Verdict::Known(identity)
+    }
+
+    fn generation(&self, issuer: usize) -> u64 {
+        self.issuers[issuer].generation.load(Ordering::Acquire)
+    }
+
+    fn verify_anew(&self, token: &[u8]) -> Result<Verified, Verdict> {
+        let refused = |why| Verdict::Refused(why);
+        let header = decode_header(token).map_err(|_| refused(NoToken::Malformed))?;
+        let unchecked: Unchecked = insecure_decode_claims(token).map_err(|_| refused(NoToken::Malformed))?;
+        let number = self.issuers.iter().position(|issuer| issuer.options.issuer == unchecked.iss);
+        let number = number.ok_or(refused(NoToken::UnknownIssuer))?;
+        let issuer = &self.issuers[number];
+        // Before the keys, so that these are never newer than it says.
+        let generation = self.generation(number);
+        let keys = issuer.keys.load();
+        let keys = keys.as_ref().ok_or(Verdict::NoKeys(number))?;
+        let key = keys.find(header.kid.as_deref(), header.alg).ok_or(Verdict::KeysWanted(number))?;
+        let claims = checked(token, &header, key, &issuer.options).map_err(refused)?;
+        let (from, until, identity) = issuer.read(&claims).ok_or(refused(NoToken::Incomplete))?;
+        Ok(Verified { issuer: number, generation, from, until, identity: Arc::new(identity) })
+    }
+
+    /// Uses these keys of an issuer from now on. Whether they are others than before.
+    pub fn publish(&self, issuer: usize, keys: KeySet) -> bool {
+        let Some(issuer) = self.issuers.get(issuer) else { return false };
+        let is_same = issuer.keys.load().as_ref().is_some_and(|known| known.is_same(&keys));
+        if !is_same {
+            issuer.keys.store(Some(Arc::new(keys)));
+            issuer.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        !is_same
+    }
+
+    /// Has an issuer's keys read anew, and waits for it for a while, unless that was done just now: whether
+    /// they were read.
+    pub async fn look_up(&self, issuer: usize) -> bool {
+        match self.issuers.get(issuer) {
+            Some(issuer) => issuer.refresh.look_up().await,
+            None => false,
+        }
+    }
+
+    /// For whoever reads an issuer's keys: returns once they are asked for.
+    pub async fn asked_for(&self, issuer: usize) {
+        match self.issuers.get(issuer) {
+            Some(issuer) => issuer.refresh.asked_for().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Tells those who wait that an issuer's keys were read, or could not be.
+    pub fn note_read(&self, issuer: usize) {
+        if let Some(issuer) = self.issuers.get(issuer) {
+            issuer.refresh.note_end();
+        }
+    }
+}
+
+impl Issuer {
+    /// From when and until when checked claims hold, and of whom they are.
+    fn read(&self, claims: &Claims) -> Option<(i128, i128, Identity)> {
+        let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty())?;
+        let until = claims.get("exp").and_then(nanos)?;
+        let from = match claims.get("nbf") {
+            Some(from) => nanos(from)?,
+            None => 0,
+        };
+        let fitting: Vec<&Rule> = self.options.rules.iter().filter(|rule| rule.fits(claims)).collect();
+        let kind = self.options.label.as_ref().map_or_else(|| "jwt:".to_owned(), |label| format!("jwt:{label}:"));
+        let acts_for_others = fitting.iter().any(|rule| rule.acts_for_others);
+        let grants = fitting.into_iter().map(|rule| rule.grant.clone()).collect();
+        Some((from, until, Identity::new(&kind, subject, grants, acts_for_others)))
+    }
+}
+
+/// A moment of a claim (RFC 7519, section 2: seconds, with or without a fraction), in nanoseconds.
+fn nanos(claim: &Value) -> Option<i128> {
+    const NANOS: i128 = 1_000_000_000;
+    match claim.as_u64() {
+        Some(secs) => Some(i128::from(secs) * NANOS),
+        // Beyond what a fraction can say exactly, it saturates.
+        None => claim.as_f64().filter(|secs| *secs >= 0.0).map(|secs| (secs * NANOS as f64) as i128),
+    }
+}
+
+/// The claims of a token of this issuer, if this key has signed them for us. When they hold is not looked at
+/// here: a token may be remembered for longer than one moment.
+fn checked(token: &[u8], header: &Header, key: &SigningKey, options: &IssuerOptions) -> Result<Claims, NoToken> {
+    if header.crit.is_some() || header.extras.inner().contains_key("b64") {
+        return Err(NoToken::Critical);
+    }
+    // What is signed for another purpose is no token of access (RFC 8725, section 3.11).
+    let is_of_access = |kind: &str| ["jwt", "at+jwt", "application/at+jwt"].contains(&&*kind.to_ascii_lowercase());
+    if header.typ.as_deref().is_some_and(|kind| !is_of_access(kind)) {
+        return Err(NoToken::Malformed);
+    }
+    let mut validation = Validation::new(key.algorithm);
+    validation.set_issuer(&[&options.issuer]);
+    validation.set_audience(&options.audiences);
+    validation.set_required_spec_claims(&["iss", "aud", "sub", "exp"]);
+    (validation.validate_exp, validation.validate_nbf) = (false, false);
+    let decoded: Result<TokenData<Claims>, _> = decode(token, &key.key, &validation);
+    let claims = decoded.map_err(|error| match error.kind() {
+        ErrorKind::InvalidSignature | ErrorKind::InvalidAlgorithm => NoToken::Forged,
+        ErrorKind::InvalidIssuer => NoToken::UnknownIssuer,
+        ErrorKind::InvalidAudience => NoToken::OtherAudience,
+        ErrorKind::MissingRequiredClaim(_) => NoToken::Incomplete,
+        _ => NoToken::Malformed,
+    })?;
+    Ok(claims.claims)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! When an issuer's keys are to be read anew: in between because a token names a key that is not known, but
+//! not as often as somebody sends such tokens.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+/// Between two readings that tokens ask for.
+const ASKED_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a request waits for the keys.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// A reading that has not ended yet: whoever comes now waits for it.
+    pending: bool,
+    at: Option<Instant>,
+}
+
+/// What those who need an issuer's keys share with whoever reads them.
+#[derive(Debug)]
+pub(super) struct Refresh {
+    asked: Mutex<Asked>,
+    wake: Notify,
+    /// How many readings have ended.
+    ended: watch::Sender<u64>,
+}
+
+impl Default for Refresh {
+    fn default() -> Self {
+        Self { asked: Mutex::default(), wake: Notify::new(), ended: watch::Sender::new(0) }
+    }
+}
+
+impl Refresh {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the keys have been read, if that may be asked for now: whether it was.
+    pub async fn look_up(&self) -> bool {
+        let mut ended = self.ended.subscribe();
+        if !self.ask(Instant::now()) {
+            return false;
+        }
+        timeout(WAIT_MAX, ended.changed()).await.is_ok_and(|changed| changed.is_ok())
+    }
+
+    fn ask(&self, now: Instant) -> bool {
+        let mut asked = self.asked();
+        if asked.pending {
+            return true;
+        }
+        if asked.at.is_some_and(|at| now < at + ASKED_INTERVAL) {
+            return false;
+        }
+        *asked = Asked { pending: true, at: Some(now) };
+        self.wake.notify_one();
+        true
+    }
+
+    /// For whoever reads: returns once somebody has asked.
+    pub async fn asked_for(&self) {
+        self.wake.notified().await;
+    }
+
+    /// To be told of each reading's end, with whatever outcome.
+    pub fn note_end(&self) {
+        self.asked().pending = false;
+        self.ended.send_modify(|count| *count += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_are_asked_for_at_a_bounded_rate() {
+        let refresh = Refresh::default();
+        let began = Instant::now();
+        assert!(refresh.ask(began));
+        // Whoever comes meanwhile waits for the same.
+        assert!(refresh.ask(began));
+        refresh.asked_for().await;
+        refresh.note_end();
+        assert!(!refresh.ask(began + ASKED_INTERVAL - Duration::from_millis(1)));
+        assert!(!refresh.look_up().await);
+        assert!(refresh.ask(began + ASKED_INTERVAL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_is_told_of_the_end_or_leaves() {
+        let refresh = Refresh::default();
+        let answered = async {
+            refresh.asked_for().await;
+            refresh.note_end();
+        };
+        assert!(tokio::join!(refresh.look_up(), answered).0);
+        let slow = Refresh::default();
+        assert!(!slow.look_up().await);
+    }
+}

@@ -1,0 +1,111 @@
+//! What the claims of a token are worth: rules of the settings give roles to those whose claims they fit.
+//!
+//! A token that fits no rule has no role at all.
+
+use serde_json::{Map, Value};
+
+use crate::access::Grant;
+
+pub(super) type Claims = Map<String, Value>;
+
+/// Claims that are lists of words in one text (RFC 8693, section 4.2).
+const WORDS: [&str; 2] = ["scope", "scp"];
+
+/// Gives a grant to those whose claim has a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The name of a claim, or a path to it that begins with a slash (RFC 6901): `/realm_access/roles`.
+    pub claim: String,
+    /// The value, or one of the values, in full; with a `*` at its end, how it begins.
+    pub value: String,
+    pub grant: Grant,
+    /// Whether it counts for whom they say that they act.
+    pub acts_for_others: bool,
+}
+
+impl Rule {
+    pub(super) fn fits(&self, claims: &Claims) -> bool {
+        let found = match self.claim.strip_prefix('/') {
+            None => claims.get(&self.claim),
+            Some(path) => {
+                let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
+                let top = claims.get(&first.replace("~1", "/").replace("~0", "~"));
+                top.and_then(|top| rest.map_or(Some(top), |rest| top.pointer(&format!("/{rest}"))))
+            }
+        };
+        match found {
+            Some(Value::String(text)) if WORDS.contains(&self.claim.as_str()) => {
+                text.split(' ').any(|word| self.is_value(word))
+            }
+            Some(Value::String(text)) => self.is_value(text),
+            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).any(|text| self.is_value(text)),
+            Some(Value::Bool(yes)) => self.is_value(if *yes { "true" } else { "false" }),
+            Some(Value::Number(number)) => self.is_value(&number.to_string()),
+            Some(Value::Null | Value::Object(_)) | None => false,
+        }
+    }
+
+    fn is_value(&self, text: &str) -> bool {
+        match self.value.strip_suffix('*') {
+            Some(start) => text.starts_with(start),
+            None => text == self.value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fits(claim: &str, value: &str, claims: &Value) -> bool {
+        let grant = Grant { roles: vec![], scopes: vec![] };
+        let rule = Rule { claim: claim.to_owned(), value: value.to_owned(), grant, acts_for_others: false };
+        rule.fits(claims.as_object().unwrap())
+    }
+
+    #[test]
+    fn claims_are_compared_whole() {
+        let claims = json!({
+            "sub": "system:serviceaccount:feeds:writer",
+            "groups": ["admins", "feed readers"],
+            "scope": "openid lists.read",
+            "name": "Mallory lists.read admins",
+            "realm_access": {"roles": ["editor"], "a/b": "c"},
+            "https://example.org/team": "search",
+            "admin": true,
+            "level": 3,
+        });
+        for (claim, value) in [
+            ("sub", "system:serviceaccount:feeds:writer"),
+            ("sub", "system:serviceaccount:feeds:*"),
+            ("sub", "*"),
+            ("groups", "admins"),
+            ("groups", "feed readers"),
+            ("scope", "lists.read"),
+            ("/realm_access/roles", "editor"),
+            ("/realm_access/a~1b", "c"),
+            ("https://example.org/team", "search"),
+            ("admin", "true"),
+            ("level", "3"),
+        ] {
+            assert!(fits(claim, value, &claims), "{claim} {value}");
+        }
+        for (claim, value) in [
+            ("sub", "system:serviceaccount:feeds"),
+            ("sub", "system:serviceaccount:feed:*"),
+            ("groups", "admin"),
+            ("groups", "readers"),
+            // Only some claims are lists of words: a name is what its owner likes.
+            ("name", "admins"),
+            ("scope", "lists"),
+            ("realm_access", "*"),
+            ("/realm_access", "editor"),
+            ("/realm_access/none", "*"),
+            ("none", "*"),
+        ] {
+            assert!(!fits(claim, value, &claims), "{claim} {value}");
+        }
+    }
+}

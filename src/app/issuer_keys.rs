@@ -1,0 +1,184 @@
+//! Keeps the keys of identity providers up to date: one task for each, in the background.
+//!
+//! What was read last stays in use while an issuer is away, is slow, or tells what is no set of keys. Nothing
+//! that a caller names is ever fetched.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::{IntGaugeVec, Opts, Registry};
+use reqwest::header::{ACCEPT, AUTHORIZATION};
+use reqwest::redirect::Policy;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::time::{sleep, timeout};
+
+use crate::access::jwt::{Issuers, KeySet};
+
+/// For one reading, however slowly the issuer sends.
+const READ_TIME_MAX: Duration = Duration::from_secs(5);
+/// A hundred RSA keys with their certificates.
+const BYTES_MAX: usize = 1 << 20;
+/// Between looks at a file, which cost next to nothing.
+const FILE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Between readings that fail: doubled each time.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Where an issuer's keys are.
+#[derive(Debug, Clone)]
+pub enum KeySource {
+    File(PathBuf),
+    Url { url: String, ca_file: Option<PathBuf>, token_file: Option<PathBuf> },
+}
+
+/// Starts to keep the keys of all issuers, each of which has its source at its number. The tasks end with the
+/// system that they are spawned on.
+pub fn keep(
+    issuers: &Arc<Issuers>,
+    sources: Vec<(String, KeySource)>,
+    refresh: Duration,
+    registry: &Registry,
+) -> prometheus::Result<()> {
+    let unavailable = IntGaugeVec::new(
+        Opts::new(
+            "liststore_access_issuer_keys_unavailable",
+            "1 while the keys of an issuer cannot be read: those that were read before are used.",
+        ),
+        &["issuer"],
+    )?;
+    registry.register(Box::new(unavailable.clone()))?;
+    for (number, (name, source)) in sources.into_iter().enumerate() {
+        let gauge = unavailable.with_label_values(&[&name]);
+        let keeper = Keeper { issuers: Arc::clone(issuers), number, name, source, refresh, gauge };
+        actix::spawn(keeper.run());
+    }
+    Ok(())
+}
+
+struct Keeper {
+    issuers: Arc<Issuers>,
+    number: usize,
+    name: String,
+    source: KeySource,
+    refresh: Duration,
+    gauge: prometheus::IntGauge,
+}
+
+impl Keeper {
+    async fn run(self) {
+        let (mut retry_delay, mut trouble) = (RETRY_DELAYS.0, None);
+        loop {
+            let read = match timeout(READ_TIME_MAX, self.source.read()).await {
+                Ok(read) => read,
+                Err(_) => Err(format!("it was not there after {} s", READ_TIME_MAX.as_secs())),
+            };
+            let outcome = read.and_then(|text| KeySet::read(&text).map_err(|error| error.to_string()));
+            let issuer = &self.name;
+            let delay = match outcome {
+                Ok(keys) => {
+                    if self.issuers.publish(self.number, keys) {
+                        tracing::info!(issuer, "the keys of an issuer of tokens are read");
+                    }
+                    (retry_delay, trouble) = (RETRY_DELAYS.0, None);
+                    self.gauge.set(0);
+                    if matches!(self.source, KeySource::File(_)) { FILE_LOOK_INTERVAL } else { self.refresh }
+                }
+                Err(reason) => {
+                    if trouble.as_ref() != Some(&reason) {
+                        tracing::warn!(issuer, reason, "the keys of an issuer of tokens cannot be read");
+                        trouble = Some(reason);
+                    }
+                    self.gauge.set(1);
+                    let delay = retry_delay;
+                    retry_delay = (retry_delay * 2).min(RETRY_DELAYS.1);
+                    delay
+                }
+            };
+            self.issuers.note_read(self.number);
+            tokio::select! {
+                () = sleep(delay) => {}
+                () = self.issuers.asked_for(self.number) => {}
+            }
+        }
+    }
+}
+
+impl KeySource {
+    /// The text of a JWK set. What went wrong is told without what was read.
+    async fn read(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::File(path) => read_file(path).await,
+            Self::Url { url, ca_file, token_file } => {
+                let client = client(url, ca_file.as_deref()).await?;
+                let mut request = client.get(url).header(ACCEPT, "application/jwk-set+json, application/json");
+                if let Some(path) = token_file {
+                    let token = read_file(path).await?;
+                    let header = [b"Bearer ", token.trim_ascii()].concat();
+                    request = request.header(AUTHORIZATION, header);
+                }
+                let mut response = request.send().await.map_err(|error| causes(&error.without_url()))?;
+                if response.status() != reqwest::StatusCode::OK {
+                    return Err(format!("it was answered with status {}", response.status().as_u16()));
+                }
+                let mut text = Vec::new();
+                while let Some(chunk) = response.chunk().await.map_err(|error| causes(&error.without_url()))? {
+                    if text.len() + chunk.len() > BYTES_MAX {
+                        return Err(format!("it is larger than {BYTES_MAX} bytes"));
+                    }
+                    text.extend_from_slice(&chunk);
+                }
+                Ok(text)
+            }
+        }
+    }
+}
+
+async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let length = tokio::fs::metadata(path).await.map_err(failed)?.len();
+    if length > BYTES_MAX as u64 {
+        return Err(format!("{} is larger than {BYTES_MAX} bytes", path.display()));
+    }
+    tokio::fs::read(path).await.map_err(failed)
+}
+
+/// Made for each reading, so that another authority in the file is used.
+async fn client(url: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, String> {
+    let builder = reqwest::Client::builder()
+        // Whoever the issuer points to is not who was asked.
+        .redirect(Policy::none())
+        .user_agent(concat!("liststore/", env!("CARGO_PKG_VERSION")));
+    let ring = rustls::crypto::ring::default_provider();
+    let builder = match ca_file {
+        None if url.starts_with("https:") => {
+            // The first one stays: it is this one, or one that somebody installed on purpose.
+            let _ = ring.install_default();
+            builder
+        }
+        _ => {
+            let mut roots = rustls::RootCertStore::empty();
+            if let Some(path) = ca_file {
+                let unusable = || format!("{}: it must be a PEM file with certificates", path.display());
+                for certificate in CertificateDer::pem_slice_iter(&read_file(path).await?) {
+                    roots.add(certificate.map_err(|_| unusable())?).map_err(|_| unusable())?;
+                }
+            }
+            let config = rustls::ClientConfig::builder_with_provider(Arc::new(ring))
+                .with_safe_default_protocol_versions()
+                .map_err(|error| error.to_string())?
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            builder.tls_backend_preconfigured(config)
+        }
+    };
+    // Plain HTTP is for this machine, where no proxy is in between.
+    let builder = if url.starts_with("http:") { builder.no_proxy() } else { builder };
+    builder.build().map_err(|error| causes(&error))
+}
+
+/// An error with its causes in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let first = error.to_string();
+    std::iter::successors(error.source(), |error| error.source()).fold(first, |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,216 @@
+//! Settings of access: who must show what, and whom their tokens and certificates make them.
+
+use std::path::PathBuf;
+
+use reqwest::Url;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::choices::{AccessMode, MetricsAccess};
+use crate::domain::{Role, Scope};
+
+const LEEWAY_SECS_MAX: u64 = 300;
+const LABEL_CHARS_MAX: usize = 32;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AccessSettings {
+    pub mode: AccessMode,
+    pub metrics: MetricsAccess,
+    /// Whether a server that anybody may use is to listen beyond loopback.
+    pub insecure: bool,
+    pub jwt: JwtSettings,
+    /// Who is let in by a client's certificate.
+    pub certificates: Vec<CertificateSettings>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JwtSettings {
+    /// How often keys are read anew.
+    pub refresh_secs: u64,
+    pub issuers: Vec<IssuerSettings>,
+}
+
+/// An identity provider whose tokens are taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerSettings {
+    pub issuer: String,
+    /// In the names of its people; needed where there are several issuers.
+    pub label: Option<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    pub audience: Vec<String>,
+    /// `https`, or `http` on loopback.
+    pub jwks_url: Option<String>,
+    pub jwks_file: Option<PathBuf>,
+    /// Who may have signed the certificate of `jwks_url`, in place of the system's authorities.
+    pub ca_file: Option<PathBuf>,
+    /// A token to show at `jwks_url`: that of the pod's service account, in Kubernetes.
+    pub token_file: Option<PathBuf>,
+    #[serde(default = "leeway_secs")]
+    pub leeway_secs: u64,
+    #[serde(default)]
+    pub rules: Vec<RuleSettings>,
+}
+
+/// What those get whose claim has a value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSettings {
+    pub claim: String,
+    pub value: String,
+    #[serde(deserialize_with = "roles", serialize_with = "texts")]
+    pub roles: Vec<Role>,
+    #[serde(default = "all", deserialize_with = "scopes", serialize_with = "texts")]
+    pub scopes: Vec<Scope>,
+    #[serde(default)]
+    pub acts_for_others: bool,
+}
+
+/// What those get whose certificate has a name: one of the three.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateSettings {
+    pub uri: Option<String>,
+    pub dns_name: Option<String>,
+    pub common_name: Option<String>,
+    #[serde(deserialize_with = "roles", serialize_with = "texts")]
+    pub roles: Vec<Role>,
+    #[serde(default = "all", deserialize_with = "scopes", serialize_with = "texts")]
+    pub scopes: Vec<Scope>,
+}
+
+impl Default for AccessSettings {
+    fn default() -> Self {
+        Self {
+            mode: AccessMode::Auto,
+            metrics: MetricsAccess::Key,
+            insecure: false,
+            jwt: JwtSettings { refresh_secs: 300, issuers: Vec::new() },
+            certificates: Vec::new(),
+        }
+    }
+}
+
+impl AccessSettings {
+    /// Whether callers can be known by something else than a key.
+    pub fn knows_others_than_keys(&self) -> bool {
+        !self.jwt.issuers.is_empty() || !self.certificates.is_empty()
+    }
+}
+
+impl IssuerSettings {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let label_fits = |label: &String| {
+            let well_formed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+            !label.is_empty() && label.len() <= LABEL_CHARS_MAX && label.chars().all(well_formed)
+        };
+        if self.issuer.is_empty() {
+            return Err("issuer must be what its tokens say in iss".to_owned());
+        }
+        if !self.label.as_ref().is_none_or(label_fits) {
+            return Err(format!("label must be 1 to {LABEL_CHARS_MAX} characters of A-Z a-z 0-9 _ . -"));
+        }
+        if self.audience.is_empty() || self.audience.iter().any(String::is_empty) {
+            return Err("audience must name what its tokens for this server say in aud".to_owned());
+        }
+        if self.leeway_secs > LEEWAY_SECS_MAX {
+            return Err(format!("leeway_secs must be {LEEWAY_SECS_MAX} at most"));
+        }
+        match (&self.jwks_url, &self.jwks_file) {
+            (Some(url), None) => check_url(url)?,
+            (None, Some(_)) if self.ca_file.is_some() || self.token_file.is_some() => {
+                return Err("ca_file and token_file are for jwks_url".to_owned());
+            }
+            (None, Some(_)) => {}
+            _ => return Err("needs one of jwks_url and jwks_file".to_owned()),
+        }
+        self.rules.iter().try_for_each(RuleSettings::check)
+    }
+}
+
+/// Keys that came over a wire that others can write to would be theirs.
+fn check_url(text: &str) -> Result<(), String> {
+    let url = Url::parse(text).map_err(|e| format!("jwks_url: {e}"))?;
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if is_loopback(&url) => Ok(()),
+        _ => Err("jwks_url must begin with https://; http:// is for this machine alone".to_owned()),
+    }
+}
+
+/// Whether a URL is one of this machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+impl RuleSettings {
+    fn check(&self) -> Result<(), String> {
+        if self.claim.is_empty() || self.value.is_empty() {
+            return Err("a rule needs a claim and a value: * stands for any".to_owned());
+        }
+        check_grant(&self.roles, &self.scopes)
+    }
+}
+
+impl CertificateSettings {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let names = [&self.uri, &self.dns_name, &self.common_name];
+        let given: Vec<_> = names.into_iter().flatten().collect();
+        let [name] = given[..] else { return Err("needs one of uri, dns_name and common_name".to_owned()) };
+        let stars = name.matches('*').count();
+        if name.is_empty() || stars > 1 || stars == 1 && (self.uri.is_none() || !name.ends_with("/*")) {
+            return Err("a name is compared whole; that of a uri may end with /*".to_owned());
+        }
+        check_grant(&self.roles, &self.scopes)
+    }
+}
+
+fn check_grant(roles: &[Role], scopes: &[Scope]) -> Result<(), String> {
+    if roles.is_empty() || scopes.is_empty() {
+        return Err("roles and scopes must not be empty".to_owned());
+    }
+    Ok(())
+}
+
+fn leeway_secs() -> u64 {
+    30
+}
+
+fn all() -> Vec<Scope> {
+    vec![Scope::all()]
+}
+
+fn texts<S: Serializer>(values: &[impl ToString], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
+}
+
+fn roles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Role>, D::Error> {
+    parsed(deserializer, |text| Role::parse(text).map_err(|invalid| invalid.detail))
+}
+
+fn scopes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Scope>, D::Error> {
+    parsed(deserializer, |text| Scope::parse(text).map_err(|invalid| invalid.detail))
+}
+
+fn parsed<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>, D::Error> {
+    let texts = one_or_many(deserializer)?;
+    texts.iter().map(|text| parse(text).map_err(serde::de::Error::custom)).collect()
+}
+
+/// A text, or a list of texts.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "must be a text or a list of texts")]
+    enum Texts {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Texts::deserialize(deserializer)? {
+        Texts::One(text) => vec![text],
+        Texts::Many(texts) => texts,
+    })
+}

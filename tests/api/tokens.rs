@@ -1,0 +1,313 @@
+//! Tokens of identity providers: issuers that rotate their keys, are away, slow, or lie.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::Method;
+use ring::hmac;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::client::{Answer, Api, ago, api_with};
+use super::test_tokens::{Signer, header, message, signed, with, with_signature};
+
+const ISSUER: &str = "https://id.example.org";
+const NANOS: u64 = 1_000_000_000;
+
+/// Tokens, and the settings of a server that takes them.
+pub struct Issued {
+    signer: Signer,
+    dir: TempDir,
+}
+
+impl Issued {
+    /// The keys are in a file.
+    pub fn by_file() -> Self {
+        let (signer, dir) = (Signer::ed(), tempfile::tempdir().unwrap());
+        fs::write(dir.path().join("jwks.json"), key_set(&[signer.jwk("k")])).unwrap();
+        Self { signer, dir }
+    }
+
+    pub fn settings(&self) -> String {
+        settings(&json!({"jwks_file": self.dir.path().join("jwks.json")}))
+    }
+
+    /// A token of somebody in these groups.
+    pub fn token(&self, subject: &str, groups: &[&str]) -> String {
+        signed(&self.signer, &header("EdDSA"), &claims(subject, groups))
+    }
+
+    pub fn forged(&self, subject: &str, groups: &[&str]) -> String {
+        signed(&Signer::ed(), &header("EdDSA"), &claims(subject, groups))
+    }
+
+    pub fn expired(&self, subject: &str, groups: &[&str]) -> String {
+        let claims = with(&claims(subject, groups), &json!({"exp": ago(60) / NANOS}));
+        signed(&self.signer, &header("EdDSA"), &claims)
+    }
+
+    /// By a key that its issuer has no more.
+    pub fn rotated_away(&self, subject: &str, groups: &[&str]) -> String {
+        signed(&Signer::ed(), &with(&header("EdDSA"), &json!({"kid": "gone"})), &claims(subject, groups))
+    }
+}
+
+fn claims(subject: &str, groups: &[&str]) -> Value {
+    json!({"iss": ISSUER, "aud": ["liststore"], "sub": subject, "exp": ago(0) / NANOS + 3_600, "groups": groups})
+}
+
+fn key_set(keys: &[Value]) -> String {
+    json!({ "keys": keys }).to_string()
+}
+
+/// The value of `access.jwt.issuers`, for an issuer whose keys are there.
+fn settings(place: &Value) -> String {
+    let all_roles = ["reader", "writer", "editor", "operator", "admin"];
+    let rules = json!([
+        {"claim": "groups", "value": "admins", "roles": ["admin"]},
+        {"claim": "groups", "value": "readers", "roles": ["reader"]},
+        {"claim": "groups", "value": "others", "roles": all_roles, "scopes": ["customer.*"]},
+        {"claim": "groups", "value": "deputies", "roles": ["editor"], "acts_for_others": true},
+        {"claim": "sub", "value": "system:serviceaccount:feeds:*", "roles": "writer", "scopes": "user.*"},
+    ]);
+    let issuer = json!({"issuer": ISSUER, "audience": "liststore", "leeway_secs": 30, "rules": rules});
+    json!([with(&issuer, place)]).to_string()
+}
+
+/// What the issuer's server answers.
+#[derive(Debug, Clone)]
+enum Says {
+    Keys(String),
+    Status(&'static str),
+    /// Nothing, until the other end gives up.
+    Nothing,
+    /// Without end.
+    Endless,
+    Redirect(String),
+}
+
+/// An issuer's server on loopback.
+struct Issuer {
+    url: String,
+    says: Arc<Mutex<Says>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Issuer {
+    async fn start(says: Says) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+        let (says, asked) = (Arc::new(Mutex::new(says)), Arc::new(AtomicUsize::new(0)));
+        let issuer = Self { url, says: Arc::clone(&says), asked: Arc::clone(&asked) };
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let says = says.lock().unwrap().clone();
+                asked.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    let _ = match says {
+                        Says::Keys(text) => stream.write_all(answer("200 OK", "", &text).as_bytes()).await,
+                        Says::Status(status) => stream.write_all(answer(status, "", "").as_bytes()).await,
+                        Says::Redirect(to) => {
+                            let location = format!("Location: {to}\r\n");
+                            stream.write_all(answer("302 Found", &location, "").as_bytes()).await
+                        }
+                        Says::Nothing => stream.read(&mut [0; 1]).await.map(drop),
+                        Says::Endless => {
+                            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"keys\":[";
+                            let mut written = stream.write_all(head.as_bytes()).await;
+                            while written.is_ok() {
+                                written = stream.write_all(&[b' '; 4096]).await;
+                            }
+                            written
+                        }
+                    };
+                });
+            }
+        });
+        issuer
+    }
+
+    fn say(&self, says: Says) {
+        *self.says.lock().unwrap() = says;
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn settings(&self) -> String {
+        settings(&json!({"jwks_url": self.url}))
+    }
+}
+
+fn answer(status: &str, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+}
+
+async fn ask(api: &Api, token: &str) -> Answer {
+    let authorization = format!("Bearer {token}");
+    api.send(Method::GET, "/v1/features", &[("authorization", &authorization)], b"").await
+}
+
+async fn server(issuer: &Issuer) -> Api {
+    api_with(&[("access.jwt.issuers", &issuer.settings())]).await
+}
+
+#[tokio::test]
+async fn a_token_of_an_issuer_is_worth_what_its_claims_are() {
+    let signer = Signer::rsa(2048);
+    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+    let api = server(&issuer).await;
+    let token = |subject: &str, groups: &[&str]| signed(&signer, &header("RS256"), &claims(subject, groups));
+    ask(&api, &token("alice", &["readers"])).await.expect(200);
+    ask(&api, &token("alice", &[])).await.refused("permission_denied", "");
+    api.get("/v1/features").await.refused("unauthenticated", "");
+    let send = async |token: &str, user: Option<&str>, name: &str, entity_type: &str| {
+        let feature = json!({"entity_type": entity_type, "name": name, "value_type": "string", "ttl": "1h"});
+        let authorization = format!("Bearer {token}");
+        let mut headers = vec![("authorization", &*authorization), ("content-type", "application/json")];
+        headers.extend(user.map(|user| ("liststore-user", user)));
+        api.send(Method::POST, "/v1/features", &headers, feature.to_string().as_bytes()).await
+    };
+    send(&token("root", &["admins"]), Some("mallory"), "seen", "user").await.expect(201);
+    send(&token("ui", &["deputies"]), Some("alice"), "read", "user").await.expect(201);
+    send(&token("alice", &["readers"]), None, "none", "user").await.refused("permission_denied", "");
+    let audit = with_path(&api, &token("root", &["admins"]), "/v1/audit").await.expect(200);
+    let by = |n: usize| (audit["changes"][n]["by"].clone(), audit["changes"][n]["on_behalf_of"].clone());
+    assert_eq!(by(0), (json!("jwt:ui"), json!("alice")));
+    // A person acts for themselves, whatever they say.
+    assert_eq!(by(1), (json!("jwt:root"), Value::Null));
+    // A service account of Kubernetes, within its scopes.
+    let account = token("system:serviceaccount:feeds:writer", &[]);
+    with_path(&api, &account, "/v1/lists/user/seen/u/items").await.expect(200);
+    with_path(&api, &account, "/v1/lists/customer/seen/u/items").await.refused("permission_denied", "");
+    let other = token("system:serviceaccount:other:writer", &[]);
+    with_path(&api, &other, "/v1/lists/user/seen/u/items").await.refused("permission_denied", "");
+}
+
+async fn with_path(api: &Api, token: &str, path: &str) -> Answer {
+    let authorization = format!("Bearer {token}");
+    api.send(Method::GET, path, &[("authorization", &authorization)], b"").await
+}
+
+/// By whoever has the public key, which is everybody.
+#[tokio::test]
+async fn a_public_rsa_key_is_no_shared_secret() {
+    let signer = Signer::rsa(2048);
+    let weak = with(&header("RS256"), &json!({"kid": "short"}));
+    let (short, weakly_signed) = weak_rsa("short", &message(&weak, &claims("a", &["admins"])));
+    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k"), short]))).await;
+    let api = server(&issuer).await;
+    ask(&api, &signed(&signer, &header("RS256"), &claims("a", &["admins"]))).await.expect(200);
+    let forged = message(&header("HS256"), &claims("a", &["admins"]));
+    let jwk = signer.jwk("k").to_string();
+    for secret in [signer.public(), jwk.as_bytes(), b""] {
+        let mac = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), forged.as_bytes());
+        ask(&api, &with_signature(&forged, mac.as_ref())).await.refused("unauthenticated", "");
+    }
+    ask(&api, &weakly_signed).await.refused("unauthenticated", "");
+}
+
+/// A key of 1,024 bits, and a token that it has signed. ring would not.
+fn weak_rsa(kid: &str, message: &str) -> (Value, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let openssl = |arguments: &str| {
+        let output = Command::new("openssl").args(arguments.split(' ')).current_dir(dir.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    openssl("genrsa -out key.pem 1024");
+    fs::write(dir.path().join("message"), message).unwrap();
+    let signature = openssl("dgst -sha256 -sign key.pem message");
+    let modulus = String::from_utf8(openssl("rsa -in key.pem -modulus -noout")).unwrap();
+    let digits = modulus.trim().strip_prefix("Modulus=").unwrap();
+    let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap());
+    let modulus = URL_SAFE_NO_PAD.encode(bytes.collect::<Vec<_>>());
+    (json!({"kty": "RSA", "kid": kid, "n": modulus, "e": "AQAB"}), with_signature(message, &signature))
+}
+
+#[tokio::test]
+async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
+    let (old, new) = (Signer::ed(), Signer::ed());
+    let issuer = Issuer::start(Says::Keys(key_set(&[old.jwk("k")]))).await;
+    let api = server(&issuer).await;
+    let first = signed(&old, &header("EdDSA"), &claims("alice", &["readers"]));
+    ask(&api, &first).await.expect(200);
+    issuer.say(Says::Keys(key_set(&[new.jwk("k2")])));
+    let second = signed(&new, &with(&header("EdDSA"), &json!({"kid": "k2"})), &claims("alice", &["readers"]));
+    ask(&api, &second).await.expect(200);
+    ask(&api, &first).await.refused("unauthenticated", "");
+    let asked = issuer.asked();
+    for n in 0..200 {
+        let unknown = with(&header("EdDSA"), &json!({"kid": format!("k{n}")}));
+        let token = signed(&old, &unknown, &claims("alice", &["admins"]));
+        if n != 2 {
+            ask(&api, &token).await.refused("unauthenticated", "");
+        }
+    }
+    // Once in ten seconds at most; this took less than a minute on any machine.
+    assert!(issuer.asked() - asked <= 6, "{}", issuer.asked() - asked);
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_away_or_lies_changes_nothing() {
+    let signer = Signer::ed();
+    let keys = Says::Keys(key_set(&[signer.jwk("k")]));
+    let issuer = Issuer::start(Says::Status("503 Service Unavailable")).await;
+    let api = server(&issuer).await;
+    let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
+    ask(&api, &token).await.refused("issuer_unavailable", "");
+    issuer.say(keys.clone());
+    let mut answer = ask(&api, &token).await;
+    while answer.status == 503 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        answer = ask(&api, &token).await;
+    }
+    answer.expect(200);
+    let stranger = Signer::ed();
+    let elsewhere = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
+    for says in [
+        Says::Status("500 Internal Server Error"),
+        Says::Keys("<html>sign in</html>".to_owned()),
+        Says::Keys(key_set(&[])),
+        Says::Nothing,
+        Says::Endless,
+        Says::Redirect(elsewhere.url.clone()),
+    ] {
+        issuer.say(says.clone());
+        // A name that is not known has the keys read, or is refused at once where that was done just now.
+        let asked = issuer.asked();
+        let unknown = with(&header("EdDSA"), &json!({"kid": "other"}));
+        while issuer.asked() == asked {
+            let token = signed(&signer, &unknown, &claims("alice", &["admins"]));
+            ask(&api, &token).await.refused("unauthenticated", "");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        ask(&api, &token).await.expect(200);
+    }
+    assert_eq!(elsewhere.asked(), 0, "nobody is followed elsewhere");
+    let metrics = with_path(&api, &token, "/metrics").await.text();
+    assert!(metrics.contains(&format!("liststore_access_issuer_keys_unavailable{{issuer=\"{ISSUER}\"}} 1")));
+    issuer.say(keys);
+}
+
+/// What a token points to is not fetched.
+#[tokio::test]
+async fn headers_that_name_keys_are_not_followed() {
+    let (signer, stranger) = (Signer::ed(), Signer::ed());
+    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+    let evil = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
+    let api = server(&issuer).await;
+    let pointing = with(&header("EdDSA"), &json!({"jku": evil.url, "x5u": evil.url, "jwk": stranger.jwk("k")}));
+    ask(&api, &signed(&stranger, &pointing, &claims("a", &["admins"]))).await.refused("unauthenticated", "");
+    ask(&api, &signed(&signer, &pointing, &claims("a", &["admins"]))).await.expect(200);
+    assert_eq!(evil.asked(), 0);
+}
