@@ -57,7 +57,7 @@ fn readiness(state: &ApiState, peer: Peer) -> Health {
 fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
     let because = |reason: &str| match peer {
         Peer::Local => format!(": {reason}"),
-        Peer::Network(_) => "; the server's log says why".to_owned(),
+        Peer::Network(_) | Peer::Administration(_) => "; the server's log says why".to_owned(),
     };
     let states = lists.states();
     let live = states.iter().filter(|state| **state == SlotState::Live).count();

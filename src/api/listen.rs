@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
+use actix_server::ServerBuilder;
 use actix_service::boxed::{self, BoxService};
 use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, fn_service};
 use actix_web::dev::{AppConfig, Payload, Server, ServiceResponse};
@@ -47,6 +48,21 @@ pub struct Listening {
     pub address: SocketAddr,
 }
 
+/// Connections to the address of administration: probes, scrapers and operators.
+const ADMINISTRATORS_MAX: usize = 256;
+
+/// Listens for administration alone, on a thread of its own: whatever callers of lists do, it answers. Plain HTTP.
+pub fn listen_for_administration(state: Arc<ApiState>, host_port: &str, grace: Duration) -> io::Result<Listening> {
+    let entrance = Arc::new(Entrance { slots: Slots::new(ADMINISTRATORS_MAX), tls: None, peer: Peer::Administration });
+    let builder = Server::build()
+        .workers(1)
+        .max_concurrent_connections(ADMINISTRATORS_MAX + 2 * http1::EXTRA_SLOTS)
+        .shutdown_timeout(grace.as_secs())
+        .disable_signals();
+    let (builder, address) = bind_all(builder, &state, &entrance, host_port)?;
+    Ok(Listening { server: builder.run(), address })
+}
+
 /// Listens on every address that a `host:port` stands for, and on a socket of local administration.
 pub fn listen(
     state: Arc<ApiState>,
@@ -55,45 +71,16 @@ pub fn listen(
     options: ListenOptions,
 ) -> io::Result<Listening> {
     let workers = options.workers.max(1);
-    let entrance = Arc::new(Entrance { slots: Slots::new(options.connections_max), tls: options.tls });
+    let slots = Slots::new(options.connections_max);
+    let entrance = Arc::new(Entrance { slots, tls: options.tls, peer: Peer::Network });
     // Connections that wait until they get a slot; more wait in the kernel's queue.
     let accepted_max = options.connections_max + 2 * http1::EXTRA_SLOTS;
-    let mut builder = Server::build()
+    let builder = Server::build()
         .workers(workers)
         .max_concurrent_connections(accepted_max.div_ceil(workers))
         .shutdown_timeout(options.shutdown_grace.as_secs())
         .disable_signals();
-    let (mut address, mut refused) = (None, None);
-    for candidate in host_port.to_socket_addrs()? {
-        let listener = match bind(candidate) {
-            Ok(listener) => listener,
-            // `localhost` stands for two addresses, of which a machine may have one.
-            Err(error) => {
-                refused = Some(error);
-                continue;
-            }
-        };
-        address = address.or(Some(listener.local_addr()?));
-        let (state, entrance) = (Arc::clone(&state), Arc::clone(&entrance));
-        let stopping = builder.graceful_shutdown_signal();
-        builder = builder.listen("http", listener, move || {
-            let (state, entrance, stopping) = (Arc::clone(&state), Arc::clone(&entrance), stopping.clone());
-            fn_factory(move || {
-                let (state, entrance, stopping) = (Arc::clone(&state), Arc::clone(&entrance), stopping.clone());
-                async move {
-                    let worker = Rc::new(Worker::start(state).await?);
-                    Ok::<_, ()>(fn_service(move |stream: TcpStream| {
-                        let (worker, entrance) = (Rc::clone(&worker), Arc::clone(&entrance));
-                        let stopping = stopping.clone();
-                        async move {
-                            worker.serve(stream, &entrance, stopping.notified()).await;
-                            Ok::<_, ()>(())
-                        }
-                    }))
-                }
-            })
-        })?;
-    }
+    let (mut builder, address) = bind_all(builder, &state, &entrance, host_port)?;
     if let Some(listener) = admin {
         let (state, stopping) = (Arc::clone(&state), builder.graceful_shutdown_signal());
         builder = builder.listen_uds("admin", listener, move || {
@@ -113,9 +100,49 @@ pub fn listen(
             })
         })?;
     }
-    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it stands for no address");
-    let address = address.ok_or_else(|| refused.unwrap_or_else(none))?;
     Ok(Listening { server: builder.run(), address })
+}
+
+/// Listens on every address that a `host:port` stands for. Returns the first.
+fn bind_all(
+    mut builder: ServerBuilder,
+    state: &Arc<ApiState>,
+    entrance: &Arc<Entrance>,
+    host_port: &str,
+) -> io::Result<(ServerBuilder, SocketAddr)> {
+    let (mut address, mut refused) = (None, None);
+    for candidate in host_port.to_socket_addrs()? {
+        let listener = match bind(candidate) {
+            Ok(listener) => listener,
+            // `localhost` stands for two addresses, of which a machine may have one.
+            Err(error) => {
+                refused = Some(error);
+                continue;
+            }
+        };
+        address = address.or(Some(listener.local_addr()?));
+        let (state, entrance) = (Arc::clone(state), Arc::clone(entrance));
+        let stopping = builder.graceful_shutdown_signal();
+        builder = builder.listen("http", listener, move || {
+            let (state, entrance, stopping) = (Arc::clone(&state), Arc::clone(&entrance), stopping.clone());
+            fn_factory(move || {
+                let (state, entrance, stopping) = (Arc::clone(&state), Arc::clone(&entrance), stopping.clone());
+                async move {
+                    let worker = Rc::new(Worker::start(state).await?);
+                    Ok::<_, ()>(fn_service(move |stream: TcpStream| {
+                        let (worker, entrance) = (Rc::clone(&worker), Arc::clone(&entrance));
+                        let stopping = stopping.clone();
+                        async move {
+                            worker.serve(stream, &entrance, stopping.notified()).await;
+                            Ok::<_, ()>(())
+                        }
+                    }))
+                }
+            })
+        })?;
+    }
+    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it stands for no address");
+    Ok((builder, address.ok_or_else(|| refused.unwrap_or_else(none))?))
 }
 
 fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
@@ -130,6 +157,8 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 struct Entrance {
     slots: Arc<Slots>,
     tls: Option<Arc<Tls>>,
+    /// Who its callers are, by their address.
+    peer: fn(Option<SocketAddr>) -> Peer,
 }
 
 /// What serves the connections of one worker.
@@ -172,7 +201,7 @@ impl Worker {
         // Answers are written whole: nothing is gained by waiting to fill a packet. Where this fails the
         // client has gone, as reading will tell.
         let _ = stream.set_nodelay(true);
-        let mut client = Client::new(Peer::Network(stream.peer_addr().ok()));
+        let mut client = Client::new((entrance.peer)(stream.peer_addr().ok()));
         match &entrance.tls {
             None => http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await,
             Some(tls) => {
@@ -215,7 +244,7 @@ impl Worker {
         head.method = request.method.clone();
         head.version = Version::HTTP_11;
         head.headers = request.headers.clone();
-        if let Peer::Network(address) = request.client.peer {
+        if let Peer::Network(address) | Peer::Administration(address) = request.client.peer {
             head.peer_addr = address;
         }
         dispatched.extensions_mut().insert(request.client.clone());

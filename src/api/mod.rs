@@ -58,7 +58,7 @@ mod tls;
 mod versions;
 
 pub use health::is_ready;
-pub use listen::{ListenOptions, Listening, listen};
+pub use listen::{ListenOptions, Listening, listen, listen_for_administration};
 pub use tls::{ClientTls, Tls, TlsError, TlsOptions};
 
 #[derive(Debug, Clone)]
@@ -76,6 +76,8 @@ pub struct ApiOptions {
     pub metrics_are_open: bool,
     /// Why anybody on the network may do anything, where that is so beyond this machine: for `/readyz`.
     pub is_insecure: bool,
+    /// Whether metrics and the pool have an address of their own, and are served there alone.
+    pub administration_is_apart: bool,
 }
 
 /// What operations are carried out with.

@@ -15,6 +15,8 @@ use crate::access::Identity;
 pub(super) enum Peer {
     /// Somebody on the network; nobody knows who, once a relay is in between.
     Network(Option<SocketAddr>),
+    /// The same, by way of the address that is for administration alone.
+    Administration(Option<SocketAddr>),
     /// Somebody who may use the server's data directory.
     Local,
 }

@@ -11,10 +11,10 @@ use super::headers::REQUEST_ID;
 use super::http1::Refusal;
 use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
-use super::request::Request;
+use super::request::{Peer, Request};
 use super::routes::{Found, find};
 use super::{ApiState, admission, backups, batch, features, health, keys, lists, openapi, origin, pool, versions};
-use crate::service::OperationId;
+use crate::service::{Descriptor, Group, OperationId};
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
     let started = Instant::now();
@@ -23,7 +23,8 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
             let operation = id.descriptor();
-            let admitted = match origin::check(method, headers, &state.options.allowed_origins) {
+            let offered = offered(state, operation, client.peer);
+            let admitted = match offered.and_then(|()| origin::check(method, headers, &state.options.allowed_origins)) {
                 Ok(()) => admission::admit(state, operation, &segments, headers, client).await,
                 Err(problem) => Err(problem),
             };
@@ -57,6 +58,20 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     state.request_log.answered(&request_id, method, path, label(operation), response.status(), took);
     finish(state, &mut response, request_id);
     response
+}
+
+/// Refuses what is served at another address than the one that was asked.
+fn offered(state: &ApiState, operation: &Descriptor, peer: Peer) -> Result<(), Problem> {
+    let is_administration = operation.group == Group::Operations || operation.id == OperationId::Metrics;
+    match peer {
+        Peer::Administration(_) if !is_administration && operation.group != Group::Health => {
+            Err(Problem::new(ErrorCode::NotFound, "this address is for administration: ask the one of http.listen"))
+        }
+        Peer::Network(_) if is_administration && state.options.administration_is_apart => {
+            Err(Problem::new(ErrorCode::NotFound, "this is served at the address of admin.listen"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Answers what is no request, or none that could be understood.

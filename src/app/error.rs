@@ -7,6 +7,12 @@ use crate::data_dir::DataDirError;
 pub enum StartError {
     #[error("cannot listen on {address}: {source}; choose another address with http.listen")]
     Bind { address: String, source: std::io::Error },
+    #[error("stopped by a signal before it was done: run it again, which goes on where it ended")]
+    MigrationStopped,
+    #[error("cannot listen for signals: {0}")]
+    Signals(std::io::Error),
+    #[error("cannot listen on {address}: {source}; choose another address with admin.listen")]
+    BindAdmin { address: String, source: std::io::Error },
     #[error("cannot listen on the socket {}: {source}", path.display())]
     AdminSocket { path: std::path::PathBuf, source: std::io::Error },
     #[error(transparent)]

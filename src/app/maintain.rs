@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use super::signals::Signals;
 use super::stores::{new_store_id, parts_here};
 use super::{StartError, options};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
@@ -194,6 +195,14 @@ fn http(settings: &Settings) -> Result<String, StartError> {
 /// Brings the schemas up to date, or, in a dry run, tells what that would take. Answers with a
 /// line for each step and each store that needs none.
 pub async fn migrate(settings: &Settings, dry_run: bool) -> Result<Vec<String>, StartError> {
+    let mut signals = Signals::listen().map_err(StartError::Signals)?;
+    tokio::select! {
+        done = migrate_stores(settings, dry_run) => done,
+        () = signals.next() => Err(StartError::MigrationStopped),
+    }
+}
+
+async fn migrate_stores(settings: &Settings, dry_run: bool) -> Result<Vec<String>, StartError> {
     let mut lines = Vec::new();
     match settings.items.store {
         ItemStoreKind::Cql => {

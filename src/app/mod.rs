@@ -11,6 +11,7 @@ mod open_files;
 mod options;
 #[cfg(target_os = "linux")]
 mod scheduling;
+mod signals;
 mod stores;
 mod unreachable;
 
@@ -34,6 +35,7 @@ use crate::domain::{Clock, SystemClock};
 use crate::service::ServiceOptions;
 pub use error::StartError;
 pub use maintain::{Finding, check, migrate, verify};
+use signals::Signals;
 pub use stores::Stores;
 
 /// How often the start looks whether everything is ready.
@@ -57,6 +59,8 @@ impl Stopper {
 #[derive(Debug, Clone)]
 pub struct Ready {
     pub url: String,
+    /// The address of administration, if that is another one.
+    pub administration_url: Option<String>,
     /// Whether callers need no API key.
     pub is_open: bool,
     pub stopper: Stopper,
@@ -79,11 +83,25 @@ pub fn run_with(
     #[cfg(target_os = "linux")]
     scheduling::take_turns();
     actix::System::new().block_on(async move {
-        let stores = Stores::open(&settings, &clock).await?;
-        let application = Application::build(&settings, stores, clock).await?;
-        application.run_until_stopped(on_ready).await;
+        let mut signals = Signals::listen().map_err(StartError::Signals)?;
+        let starting = async {
+            let stores = Stores::open(&settings, &clock).await?;
+            Application::build(&settings, stores, clock).await
+        };
+        let application = tokio::select! {
+            started = starting => started?,
+            () = signals.next() => stopped_while_starting(),
+        };
+        application.serve(signals, on_ready).await;
         Ok(())
     })
+}
+
+/// Nothing was acknowledged yet, and whatever a start changes on disk or in a database outlives a crash: nothing is
+/// gained by waiting for it.
+fn stopped_while_starting() -> ! {
+    tracing::info!("stopped by a signal while starting");
+    std::process::exit(0)
 }
 
 /// A server that listens.
@@ -100,6 +118,8 @@ pub struct Application {
     stopper: Stopper,
     grace: Duration,
     admin: Option<AdminSocket>,
+    administration: Option<Listening>,
+    drain_delay: Duration,
     /// Locked for as long as it lives.
     data_dir: Option<DataDir>,
 }
@@ -161,6 +181,7 @@ impl Application {
                     allowed_origins: settings.http.allowed_origins.clone(),
                     metrics_are_open: settings.access.metrics == MetricsAccess::Open,
                     is_insecure: entrance.is_insecure,
+                    administration_is_apart: settings.admin.listen.is_some(),
                 },
             )
             .map_err(StartError::Metrics)?,
@@ -175,6 +196,7 @@ impl Application {
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let (admin, admin_listener) = open_admin_socket(settings)?.unzip();
         let listen = settings.http.listen.to_string();
+        let administration = administration(settings, &state)?;
         let Listening { server, address } = api::listen(state, &listen, admin_listener, options)
             .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
@@ -191,6 +213,8 @@ impl Application {
             stopper,
             grace,
             admin,
+            administration,
+            drain_delay: Duration::from_secs(settings.http.drain_delay_secs),
             data_dir,
         })
     }
@@ -198,29 +222,47 @@ impl Application {
     /// What it says of itself once it is ready.
     pub fn about(&self) -> Ready {
         let is_open = self.access.is_open() == Some(true);
-        Ready { url: format!("{}://{}", self.scheme, self.address), is_open, stopper: self.stopper.clone() }
+        let administration = self.administration.as_ref();
+        Ready {
+            url: format!("{}://{}", self.scheme, self.address),
+            administration_url: administration.map(|listening| format!("http://{}", listening.address)),
+            is_open,
+            stopper: self.stopper.clone(),
+        }
+    }
+
+    /// Serves until a signal or the stopper ends it, and stops in order.
+    pub async fn run_until_stopped(self, on_ready: impl FnOnce(Ready) + 'static) -> Result<(), StartError> {
+        let signals = Signals::listen().map_err(StartError::Signals)?;
+        self.serve(signals, on_ready).await;
+        Ok(())
     }
 
     /// Serves until a signal or the stopper ends it, then stops in order: readiness off, a backup that
     /// is being made, the HTTP server (which answers what it has accepted), the list actors with their sessions and
     /// arbiters, the item store, the metadata actor and its store.
-    pub async fn run_until_stopped(self, on_ready: impl FnOnce(Ready) + 'static) {
+    async fn serve(self, mut signals: Signals, on_ready: impl FnOnce(Ready) + 'static) {
         let (about, access) = (self.about(), self.access.clone());
         let Self { server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir, .. } = self;
+        let administration = self.administration.map(|listening| {
+            let handle = listening.server.handle();
+            (handle, actix::spawn(listening.server))
+        });
         let handle = server.handle();
         let serving = actix::spawn(server);
         let announced = actix::spawn(announce(about, access, lists.clone(), metadata.clone(), on_ready));
-        stop_requested(&stopper).await;
-        tracing::info!("stopping: no new connections, open requests are answered");
-        actix::spawn(second_signal_exits());
+        stop_requested(&stopper, &mut signals).await;
+        tracing::info!(drain_delay_secs = self.drain_delay.as_secs(), "stopping: open requests are answered");
+        actix::spawn(second_signal_exits(signals));
         announced.abort();
         draining.store(true, Ordering::Release);
+        let farewell = tokio::time::Instant::now() + self.drain_delay.max(FAREWELL);
         if tokio::time::timeout(DRAIN_TIMEOUT, backups.stop()).await.is_err() {
             tracing::warn!("a backup was still being made when the server stopped");
         }
         // A stopping HTTP server closes connections between two requests without a look at what has
-        // arrived on them meanwhile. Until then callers that are busy leave by themselves.
-        tokio::time::sleep(FAREWELL).await;
+        // arrived on them meanwhile. Until then callers that are busy leave by themselves, and load balancers notice.
+        tokio::time::sleep_until(farewell).await;
         handle.stop(true).await;
         if let Ok(Err(error)) = serving.await {
             tracing::error!(%error, "the HTTP server failed");
@@ -237,6 +279,11 @@ impl Application {
             tracing::error!(%error, "the item store did not close cleanly");
         }
         metadata.stop(DRAIN_TIMEOUT).await;
+        // The last to go, so that probes learn what is being done.
+        if let Some((handle, serving)) = administration {
+            handle.stop(false).await;
+            let _ended = serving.await;
+        }
         drop(data_dir);
         tracing::info!("stopped");
     }
@@ -269,34 +316,26 @@ async fn announce(
     on_ready(Ready { is_open: access.is_open() == Some(true), ..about });
 }
 
-async fn stop_requested(stopper: &Stopper) {
+/// Listens for administration, if that has an address of its own.
+fn administration(settings: &Settings, state: &Arc<ApiState>) -> Result<Option<Listening>, StartError> {
+    let Some(address) = settings.admin.listen.as_ref().map(ToString::to_string) else { return Ok(None) };
+    let listening = api::listen_for_administration(Arc::clone(state), &address, DRAIN_TIMEOUT)
+        .map_err(|source| StartError::BindAdmin { address, source })?;
+    tracing::info!(address = %listening.address, "listening for administration");
+    Ok(Some(listening))
+}
+
+async fn stop_requested(stopper: &Stopper, signals: &mut Signals) {
     let mut stopped = stopper.0.subscribe();
     tokio::select! {
         _ = stopped.wait_for(|stop| *stop) => {}
-        () = signal() => {}
-    }
-}
-
-/// SIGTERM (what Kubernetes sends) or SIGINT (Ctrl-C).
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        }
-        (Err(error), _) | (_, Err(error)) => {
-            tracing::error!(%error, "cannot listen for signals: stop this process by SIGKILL");
-            std::future::pending().await
-        }
+        () = signals.next() => {}
     }
 }
 
 /// Whoever asks a second time does not want to wait.
-async fn second_signal_exits() {
-    signal().await;
+async fn second_signal_exits(mut signals: Signals) {
+    signals.next().await;
     tracing::warn!("stopped at once by a second signal");
     std::process::exit(1);
 }

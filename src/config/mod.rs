@@ -36,6 +36,7 @@ pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Settings {
     pub http: HttpSettings,
+    pub admin: AdminSettings,
     pub items: ItemsSettings,
     pub metadata: MetadataSettings,
     pub access: AccessSettings,
@@ -54,8 +55,15 @@ pub struct HttpSettings {
     pub body_timeout_secs: u64,
     /// Such as `https://lists.example.org`, in lower case and without the scheme's own port.
     pub allowed_origins: Vec<String>,
+    pub drain_delay_secs: u64,
     pub shutdown_grace_secs: u64,
     pub tls: HttpTlsSettings,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct AdminSettings {
+    /// Unset: health, metrics and the pool are served at `http.listen`. Port 0 picks a free one.
+    pub listen: Option<HostPort>,
 }
 
 /// TLS is used if and only if `certificate_file` is set.
@@ -162,6 +170,7 @@ impl Default for HttpSettings {
             buffered_bytes_max: (machine::memory_bytes() / 16).max(64 << 20),
             body_timeout_secs: 30,
             allowed_origins: Vec::new(),
+            drain_delay_secs: 0,
             shutdown_grace_secs: 20,
             tls: HttpTlsSettings {
                 certificate_file: None,

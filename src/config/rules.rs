@@ -18,6 +18,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// Reads every key that exists.
 pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     read_http(&mut settings.http, reader);
+    reader.read("admin.listen", &mut settings.admin.listen, some(host_port(None)));
     read_items(&mut settings.items, reader);
     read_cql(&mut settings.items.cql, reader);
     let metadata = &mut settings.metadata;
@@ -56,6 +57,7 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.buffered_bytes_max", &mut http.buffered_bytes_max, bytes(4 << 10..=1 << 46));
     reader.read("http.body_timeout_secs", &mut http.body_timeout_secs, number(1..=3_600));
     reader.read("http.allowed_origins", &mut http.allowed_origins, list(origin));
+    reader.read("http.drain_delay_secs", &mut http.drain_delay_secs, number(0..=3_600));
     reader.read("http.shutdown_grace_secs", &mut http.shutdown_grace_secs, number(1..=3_600));
     let tls = &mut http.tls;
     reader.read("http.tls.certificate_file", &mut tls.certificate_file, some(path));

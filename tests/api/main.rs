@@ -5,6 +5,7 @@
 
 mod access;
 mod adds;
+mod administration;
 mod batches;
 mod bodies;
 mod browsers;

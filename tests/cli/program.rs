@@ -21,6 +21,18 @@ pub fn liststore(arguments: &[&str]) -> Command {
     command
 }
 
+/// The binary as the first process of a PID namespace: the child of the process that is started.
+pub fn first_process(arguments: &[&str]) -> Command {
+    let binary = liststore(arguments);
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    command.arg(binary.get_program()).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    for (name, _) in binary.get_envs() {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// What a finished command has said.
 #[derive(Debug)]
 pub struct Said {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::callers::{Load, Told, ask};
-use crate::program::Server;
+use crate::callers::{Caller, Load, Told, ask};
+use crate::program::{Server, first_process};
 
 const CALLERS: usize = 8;
 
@@ -45,6 +45,59 @@ fn a_sigterm_under_load_cuts_off_nothing_that_was_accepted() {
             .collect();
         stored.reverse();
         assert!(stored.starts_with(added), "{added:?} were acknowledged, {stored:?} are there");
+    }
+}
+
+/// As behind a load balancer that looks at /readyz, and sends nobody on once that fails.
+#[test]
+fn a_server_that_drains_fails_nobody_busy_idle_or_new() {
+    let server = Server::start_with(&[("LISTSTORE__HTTP__DRAIN_DELAY_SECS", "3600")]);
+    server.feature("seen", "string");
+    let address = server.address().to_owned();
+    let load = Load::start(&address, path, CALLERS);
+    let mut idle: Vec<_> = (0..CALLERS).map(|_| Caller::connect(&address)).collect();
+    for caller in &mut idle {
+        assert_eq!(caller.ask("GET", "/livez", "").unwrap().status, 200);
+    }
+    kill(Pid::from_raw(server.pid() as i32), Signal::SIGTERM).unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while ask(&address, "GET", "/readyz", "").status != 503 {
+        assert!(Instant::now() < patience, "a server that is told to stop stays ready");
+    }
+    let new = ask(&address, "POST", &path(900), r#"{"items": [{"timestamp": 1767225600000000000, "value": "x"}]}"#);
+    assert!(new.status == 200 && new.says_close());
+    for caller in &mut idle {
+        let answer = caller.ask("GET", &path(900), "").expect("an idle connection was ended under a request");
+        assert!(answer.status == 200 && answer.says_close());
+    }
+    for Told { added, wrong, cut_at, .. } in load.end() {
+        assert!(wrong.is_empty() && cut_at.is_none(), "{} added, {wrong:?}", added.len());
+    }
+    // Its hour is not over: whoever asks again does not wait for that.
+    let (status, log, _) = server.end(Signal::SIGTERM);
+    assert_eq!(status, Some(1), "{log}");
+}
+
+/// In a container it is the first process, whose signals the kernel drops unless they are handled. One that is
+/// still starting, here by a database that does not answer, ends at once all the same.
+#[test]
+fn a_server_that_is_still_starting_ends_by_a_signal_also_as_the_first_process() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://liststore@{}/liststore", silent.local_addr().unwrap());
+    for (command, status) in [("serve", 0), ("migrate", 1)] {
+        let mut process = first_process(&[command])
+            .env("LISTSTORE__METADATA__STORE", "postgres")
+            .env("LISTSTORE__METADATA__POSTGRES__URL", &url)
+            .env("LISTSTORE__ITEMS__STORE", "memory")
+            .env("LISTSTORE__HTTP__LISTEN", "127.0.0.1:0")
+            .spawn()
+            .unwrap();
+        // It has come as far as to connect.
+        let (_connected, _) = silent.accept().unwrap();
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", process.id())).unwrap();
+        let pid = children.trim().parse().unwrap();
+        kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+        assert_eq!(process.wait().unwrap().code(), Some(status), "{command}");
     }
 }
 

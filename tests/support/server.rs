@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 /// A running server.
 pub struct TestServer {
     pub url: String,
+    pub administration_url: Option<String>,
     about: Ready,
     ready: Option<oneshot::Receiver<()>>,
     thread: Option<JoinHandle<()>>,
@@ -68,11 +69,12 @@ async fn launch(
             let application = Application::build(&settings, stores().await.unwrap(), clock).await.unwrap();
             listening.send(application.about()).unwrap();
             // Nobody waits for a server that is not meant to become ready.
-            application.run_until_stopped(move |_| on_ready.send(()).unwrap_or_default()).await;
+            application.run_until_stopped(move |_| on_ready.send(()).unwrap_or_default()).await.unwrap();
         });
     });
     let about = started.await.expect("the server did not start");
-    TestServer { url: about.url.clone(), about, ready: Some(ready), thread: Some(thread) }
+    let administration_url = about.administration_url.clone();
+    TestServer { url: about.url.clone(), administration_url, about, ready: Some(ready), thread: Some(thread) }
 }
 
 impl TestServer {
