@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 
 use super::problem::Problem;
 use crate::domain::{Author, Revision};
@@ -89,17 +89,57 @@ pub(super) fn author(headers: &HeaderMap) -> Result<Option<Author>, Problem> {
 /// The condition of a change: `If-Match` (RFC 9110, section 13.1.1). It compares strongly, so weak
 /// tags never match, and neither do tags that are none of ours.
 pub(super) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
-    let mut lines = headers.get_all(IF_MATCH).map(HeaderValue::as_bytes).peekable();
+    const FIELD: &str = "If-Match";
+    let mut revisions = Vec::new();
+    let listed = read_tags(headers, &IF_MATCH, FIELD, |is_weak, tag| {
+        if !is_weak {
+            revisions.extend(revision_of(tag));
+        }
+    })?;
+    Ok(match listed {
+        Listed::Nothing | Listed::Anything => Precondition::None,
+        Listed::Tags => Precondition::OneOf(revisions),
+    })
+}
+
+/// Whether the caller has what has this entity tag: `If-None-Match` (RFC 9110, section 13.1.2). It compares
+/// weakly, so that tags are the same if their opaque parts are.
+pub(super) fn has_already(headers: &HeaderMap, tag: &[u8]) -> Result<bool, Problem> {
+    let opaque = tag.strip_prefix(b"W/").unwrap_or(tag);
+    let mut found = false;
+    let listed = read_tags(headers, &IF_NONE_MATCH, "If-None-Match", |_, listed| {
+        found |= opaque.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) == Some(listed);
+    })?;
+    Ok(found || listed == Listed::Anything)
+}
+
+/// What a header with entity tags has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    Nothing,
+    /// `*`
+    Anything,
+    Tags,
+}
+
+/// Reads a list of entity tags: `each` is told whether a tag is weak, and its opaque part.
+fn read_tags(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    field: &'static str,
+    mut each: impl FnMut(bool, &[u8]),
+) -> Result<Listed, Problem> {
+    let mut lines = headers.get_all(name).map(HeaderValue::as_bytes).peekable();
     if lines.peek().is_none() {
-        return Ok(Precondition::None);
+        return Ok(Listed::Nothing);
     }
     // Several lines of a list are one list (RFC 9110, section 5.3).
     let list = lines.collect::<Vec<_>>().join(&b","[..]);
     if list.trim_ascii() == b"*" {
-        return Ok(Precondition::None);
+        return Ok(Listed::Anything);
     }
-    let refused = || Problem::argument("If-Match", "If-Match must be * or a list of entity tags, such as \"17\"");
-    let (mut rest, mut revisions, mut tags) = (list.as_slice(), Vec::new(), 0);
+    let refused = || Problem::argument(field, format!("{field} must be * or a list of entity tags, such as \"17\""));
+    let (mut rest, mut tags) = (list.as_slice(), 0);
     loop {
         rest = rest.trim_ascii_start();
         if let Some(after) = rest.strip_prefix(b",") {
@@ -121,12 +161,10 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
             return Err(refused());
         }
         tags += 1;
-        if weak.is_none() {
-            revisions.extend(revision_of(tag));
-        }
+        each(weak.is_some(), tag);
         rest = after;
     }
-    if tags == 0 { Err(refused()) } else { Ok(Precondition::OneOf(revisions)) }
+    if tags == 0 { Err(refused()) } else { Ok(Listed::Tags) }
 }
 
 fn revision_of(tag: &[u8]) -> Option<Revision> {
@@ -163,6 +201,24 @@ mod tests {
         for bad in ["7", "\"7", "\"7\" \"8\"", "", ",", "*, \"7\"", "w/\"7\"", "\"a b\""] {
             assert_eq!(condition(&[bad]), Err(()), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_a_caller_has_is_told_by_weak_comparison() {
+        let has = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(IF_NONE_MATCH, HeaderValue::from_str(line).unwrap());
+            }
+            has_already(&headers, b"W/\"0a\"").map_err(|problem| problem.field)
+        };
+        for yes in [&["W/\"0a\""][..], &["\"0a\""], &["*"], &["\"1\", W/\"0a\""], &["\"1\"", "\"0a\""]] {
+            assert_eq!(has(yes), Ok(true), "{yes:?}");
+        }
+        for no in [&[][..], &["\"\""], &["\"0A\""], &["W/\"0a-n\""], &["\"W/0a\""]] {
+            assert_eq!(has(no), Ok(false), "{no:?}");
+        }
+        assert_eq!(has(&["0a"]), Err(Some("If-None-Match".into())));
     }
 
     #[test]

@@ -17,6 +17,8 @@ const LATENCY_BUCKETS: [f64; 14] =
 
 const LABELS: [&str; 3] = ["operation", "status", "code"];
 
+const COLUMNS: usize = 2 + ErrorCode::COUNT;
+
 /// The series of one operation and code, looked up once.
 struct Series {
     requests: IntCounter,
@@ -26,8 +28,8 @@ struct Series {
 pub(super) struct ApiMetrics {
     requests: IntCounterVec,
     seconds: HistogramVec,
-    /// By operation, then by code. Of operations, none is first; of codes, success.
-    series: Box<[[OnceLock<Series>; 1 + ErrorCode::COUNT]; 1 + OperationId::COUNT]>,
+    /// By operation, then by code. Of operations, none is first; of codes, success, and that nothing is new.
+    series: Box<[[OnceLock<Series>; COLUMNS]; 1 + OperationId::COUNT]>,
     pub batch_failures: IntCounter,
     pub items_read: IntCounter,
     pub items_added: IntCounter,
@@ -81,7 +83,7 @@ impl ApiMetrics {
         Ok(Self {
             requests,
             seconds,
-            series: Box::new([const { [const { OnceLock::new() }; 1 + ErrorCode::COUNT] }; 1 + OperationId::COUNT]),
+            series: Box::new([const { [const { OnceLock::new() }; COLUMNS] }; 1 + OperationId::COUNT]),
             batch_failures: counter("liststore_batch_failures_total", "Lists of calls for several that failed.")?,
             items_read: counter("liststore_items_read_total", "Items returned by gets.")?,
             items_added: counter("liststore_items_added_total", "Items stored by adds, repeated ones included.")?,
@@ -123,7 +125,10 @@ impl ApiMetrics {
         took: Duration,
     ) {
         let row = operation.map_or(0, |operation| 1 + operation as usize);
-        let column = code.map_or(0, |code| 1 + code as usize);
+        let column = match code {
+            Some(code) => 2 + code as usize,
+            None => usize::from(status == StatusCode::NOT_MODIFIED),
+        };
         let series = self.series[row][column].get_or_init(|| {
             let labels = [label(operation), status.as_str(), code.map_or("ok", ErrorCode::name)];
             Series {

@@ -34,14 +34,17 @@ mod batch;
 mod body;
 mod call;
 mod certificate;
+mod compression;
 mod features;
 mod headers;
 mod health;
 mod http1;
 mod keys;
+mod lines;
 mod listen;
 mod lists;
 mod metrics;
+mod negotiation;
 mod openapi;
 mod origin;
 mod percent;
@@ -65,6 +68,8 @@ pub use tls::{ClientTls, Tls, TlsError, TlsOptions};
 pub struct ApiOptions {
     /// A larger request body is refused.
     pub body_bytes_max: usize,
+    /// Answers from this length on are compressed for those who ask for it.
+    pub compression_bytes_min: usize,
     /// How long a request body may take to arrive. The operation's own deadline counts from then.
     pub body_timeout: Duration,
     /// What requests that are not whole and answers that are not taken may hold together.

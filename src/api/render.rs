@@ -1,5 +1,8 @@
 //! Renders a page of items as JSON, straight from stored bytes.
 
+use bytes::Bytes;
+use twox_hash::XxHash3_64;
+
 use crate::domain::page::ItemWalk;
 use crate::domain::{Item, Rfc3339Writer, ValueType};
 use crate::items::ItemPage;
@@ -7,8 +10,8 @@ use crate::service::{PageRenderer, RenderedPage, ServiceError};
 
 /// `{"timestamp":"2024-08-29T16:44:05.430000000Z","value":` and `},`
 const BYTES_PER_ITEM: usize = 58;
-/// The end of a page, with a token.
-const TAIL_BYTES: usize = 128;
+/// The end of a page, with a token, and its tag.
+const TAIL_BYTES: usize = 160;
 
 /// Renders pages as the JSON of [`crate::wire::ItemPage`].
 pub(super) struct JsonPages;
@@ -58,7 +61,23 @@ fn page(
         out.push(b'"');
     }
     out.push(b'}');
-    Ok(RenderedPage { text: out.into(), items: rendered })
+    let bytes = out.len();
+    write_tag(&mut out);
+    let both = Bytes::from(out);
+    Ok(RenderedPage { text: both.slice(..bytes), tag: both.slice(bytes..), items: rendered })
+}
+
+/// Writes the entity tag of a page behind its text: a hash of that, so that it tells whatever changes the
+/// page, and holds after restarts and on other servers. It is weak, since it is that of the page in all
+/// codings.
+fn write_tag(out: &mut Vec<u8>) {
+    let hash = XxHash3_64::oneshot(out);
+    out.extend_from_slice(b"W/\"");
+    for nibble in (0..16).rev() {
+        let digit = (hash >> (4 * nibble)) as u8 & 0xf;
+        out.push(if digit < 10 { b'0' + digit } else { b'a' - 10 + digit });
+    }
+    out.push(b'"');
 }
 
 fn write_item(
@@ -111,6 +130,9 @@ mod tests {
         let rendered = page(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
         let json: serde_json::Value = serde_json::from_slice(&rendered.text).unwrap();
         assert_eq!(json["items"].as_array().unwrap().len(), rendered.items);
+        let tag = std::str::from_utf8(&rendered.tag).unwrap();
+        let digits = tag.strip_prefix("W/\"").and_then(|tag| tag.strip_suffix('"')).unwrap();
+        assert_eq!(u64::from_str_radix(digits, 16), Ok(XxHash3_64::oneshot(&rendered.text)));
         Ok(json)
     }
 

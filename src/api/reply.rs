@@ -1,19 +1,19 @@
 //! Replies of the service as HTTP answers.
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, LOCATION};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, VARY};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::batch;
 use super::call::{Call, HandlerResult};
-use super::headers::etag;
-use super::pool;
+use super::headers::{etag, has_already};
+use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
+use super::{batch, lines, pool};
 use crate::domain::PageToken;
 use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
-use crate::service::{OperationId, Reply};
+use crate::service::{OperationId, RenderedPage, Reply};
 use crate::wire;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -23,10 +23,7 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
     let (state, operation) = (call.state, call.operation);
     let mut response = HttpResponse::build(status(operation.replies[0].status));
     match reply {
-        Reply::Items(page) => {
-            state.metrics.items_read.inc_by(page.items as u64);
-            Ok(json_text(response, page.text))
-        }
+        Reply::Items(page) => items(call, response, page),
         Reply::Added(outcome) => {
             let (added, already_expired) = (outcome.added as u64, outcome.already_expired as u64);
             state.metrics.items_added.inc_by(added);
@@ -102,6 +99,25 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             json(response, &body)
         }
     }
+}
+
+/// A page, in the form that the caller asks for, unless they have it.
+fn items(call: &Call<'_>, mut response: HttpResponseBuilder, page: RenderedPage) -> HandlerResult {
+    let in_lines = prefers_lines(call.headers);
+    let RenderedPage { text, tag, items } = if in_lines { lines::of(&page)? } else { page };
+    let has_already = has_already(call.headers, &tag)?;
+    let tag = HeaderValue::from_maybe_shared(tag)
+        .map_err(|error| Problem::internal(format!("an entity tag is no header: {error}")))?;
+    if has_already {
+        return Ok(HttpResponse::NotModified().insert_header((ETAG, tag)).finish());
+    }
+    call.state.metrics.items_read.inc_by(items as u64);
+    response.insert_header((ETAG, tag));
+    if in_lines {
+        response.insert_header((VARY, "Accept"));
+        return Ok(response.insert_header((CONTENT_TYPE, LINES)).body(text));
+    }
+    Ok(json_text(response, text))
 }
 
 fn text(token: Option<PageToken>) -> Option<String> {

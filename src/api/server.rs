@@ -13,7 +13,9 @@ use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::request::{Peer, Request};
 use super::routes::{Found, find};
-use super::{ApiState, admission, backups, batch, features, health, keys, lists, openapi, origin, pool, versions};
+use super::{
+    ApiState, admission, backups, batch, compression, features, health, keys, lists, openapi, origin, pool, versions,
+};
 use crate::service::{Descriptor, Group, OperationId};
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
@@ -53,6 +55,10 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
             (problem.to_response(), Some(problem.code))
         }
     };
+    if compression::applies_to(&response, state.options.compression_bytes_min) {
+        // On the heap, so that it takes no room in the tasks of all connections.
+        response = Box::pin(compression::compress(headers, method, response)).await;
+    }
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);
     state.request_log.answered(&request_id, method, path, label(operation), response.status(), took);

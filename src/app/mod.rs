@@ -176,6 +176,7 @@ impl Application {
                 },
                 ApiOptions {
                     body_bytes_max: settings.http.body_bytes_max,
+                    compression_bytes_min: settings.http.compression_bytes_min,
                     body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
                     buffered_bytes_max: settings.http.buffered_bytes_max,
                     allowed_origins: settings.http.allowed_origins.clone(),

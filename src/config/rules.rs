@@ -53,6 +53,7 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.workers", &mut http.workers, number(1..=512));
     reader.read("http.body_bytes_max", &mut http.body_bytes_max, bytes(1 << 10..=1 << 30));
     reader.read("http.response_bytes_max", &mut http.response_bytes_max, bytes(1 << 10..=1 << 30));
+    reader.read("http.compression_bytes_min", &mut http.compression_bytes_min, bytes(1 << 10..=1 << 30));
     reader.read("http.connections_max", &mut http.connections_max, number(1..=1_000_000));
     reader.read("http.buffered_bytes_max", &mut http.buffered_bytes_max, bytes(4 << 10..=1 << 46));
     reader.read("http.body_timeout_secs", &mut http.body_timeout_secs, number(1..=3_600));

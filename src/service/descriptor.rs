@@ -73,6 +73,8 @@ pub struct ReplyForm {
 #[derive(Debug, Clone, Copy)]
 pub enum Content {
     Json(Type),
+    /// JSON, or lines of JSON (NDJSON) for those who ask for them.
+    JsonOrLines(Type),
     /// Text, of this media type.
     Text(&'static str),
 }

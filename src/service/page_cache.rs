@@ -21,6 +21,8 @@ use crate::items::{StateToken, Validity};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedPage {
     pub text: Bytes,
+    /// An entity tag: pages with the same tag have the same text, on every server.
+    pub tag: Bytes,
     /// How many items are in it.
     pub items: usize,
 }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     fn page(text: &str) -> RenderedPage {
-        RenderedPage { text: text.to_owned().into(), items: 3 }
+        RenderedPage { text: text.to_owned().into(), tag: Bytes::from_static(b"\"1\""), items: 3 }
     }
 
     fn ttl(secs: u64) -> Ttl {

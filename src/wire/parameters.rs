@@ -126,6 +126,14 @@ pub const IF_MATCH: Parameter =
     Parameter::new("If-Match", "Only if the present entity tag is one of these (RFC 9110, section 13.1.1).", any_text)
         .with_example("\"17\"");
 
+pub const IF_NONE_MATCH: Parameter = Parameter::new(
+    "If-None-Match",
+    "Entity tags that the caller has the answer of: if the present one is among them, 304 is all that is said (RFC \
+     9110, section 13.1.2).",
+    any_text,
+)
+.with_example("W/\"5e1f0c7a9b3d2468\"");
+
 fn text(chars: Option<(usize, usize)>) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(SchemaType::Type(Type::String))

@@ -1,5 +1,6 @@
 //! A client that holds every answer to the contract before a test sees it.
 
+use std::io::Read as _;
 use std::sync::Once;
 
 use liststore::domain::{Clock, SystemClock};
@@ -97,11 +98,16 @@ impl Api {
         }
         let response = request.send().await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let answer = Answer {
+        let mut answer = Answer {
             status: response.status().as_u16(),
             headers: response.headers().iter().map(|(n, v)| (n.to_string(), text(v.as_bytes()))).collect(),
             body: response.bytes().await.unwrap().to_vec(),
         };
+        if answer.header("content-encoding") == Some("gzip") {
+            let mut decoded = Vec::new();
+            flate2::read::GzDecoder::new(&*answer.body).read_to_end(&mut decoded).unwrap();
+            answer.body = decoded;
+        }
         Contract::known().unwrap().check(method.as_str(), path, body, &answer);
         answer
     }

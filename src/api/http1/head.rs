@@ -302,7 +302,8 @@ impl Meaning {
         match header.name.len() {
             2 if named("te") => Self::None,
             4 if named("host") => Self::Host,
-            6 if named("accept") => Self::None,
+            // Whoever names one form only, or any, gets that there is.
+            6 if named("accept") && !mentions(header.value, b"ndjson") => Self::None,
             6 if named("expect") => Self::Expect,
             7 if named("upgrade") || named("trailer") => Self::None,
             10 if named("user-agent") || named("keep-alive") => Self::None,
@@ -310,12 +311,19 @@ impl Meaning {
             // Without the header a body is taken as what this says it is.
             12 if named("content-type") && header.value == b"application/json" => Self::None,
             14 if named("content-length") => Self::Length,
-            15 if named("accept-encoding") || named("accept-language") => Self::None,
+            15 if named("accept-encoding") && !mentions(header.value, b"gzip") && !header.value.contains(&b'*') => {
+                Self::None
+            }
+            15 if named("accept-language") => Self::None,
             16 if named("proxy-connection") => Self::None,
             17 if named("transfer-encoding") => Self::Coding,
             _ => Self::Handlers,
         }
     }
+}
+
+fn mentions(value: &[u8], word: &[u8]) -> bool {
+    value.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]
@@ -342,7 +350,7 @@ mod tests {
     #[test]
     fn what_clients_send_is_understood() {
         let text = b"POST /v1/lists/user/seen/u%20-1/items?version=v1 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\n\
-            Accept: */*\r\nAccept-Encoding: gzip\r\nConnection: Keep-Alive\r\ncontent-type: application/json\r\n\
+            Accept: */*\r\nAccept-Encoding: br\r\nConnection: Keep-Alive\r\ncontent-type: application/json\r\n\
             X-Request-Id: r-1\r\nif-match: \"1\"\r\nIf-Match: \"2\"\r\nContent-Length: 12\r\n\r\n{\"items\":[]}GET";
         let head = head(text);
         assert_eq!((&head.method, head.framing, head.kept), (&Method::POST, Framing::Length(12), true));
@@ -353,6 +361,19 @@ mod tests {
         assert!(kept.contains(&("x-request-id", "r-1")) && kept.contains(&("if-match", "\"2\"")), "{kept:?}");
         let Parsed::Whole(all) = parse(text, |_| HeadersWanted::All) else { panic!("refused") };
         assert_eq!(all.headers.len(), 10);
+    }
+
+    #[test]
+    fn what_a_caller_can_read_is_passed_on_where_it_makes_a_difference() {
+        for (line, expected) in [
+            ("Accept: application/json, */*", 0),
+            ("Accept: Application/X-NDJSON", 1),
+            ("Accept-Encoding: br, GZIP;q=0.5", 1),
+            ("Accept-Encoding: *", 1),
+            ("Accept-Encoding: identity", 0),
+        ] {
+            assert_eq!(head(with(line).as_bytes()).headers.len(), expected, "{line}");
+        }
     }
 
     #[test]

@@ -145,6 +145,12 @@ fn responses(operation: &Descriptor, schemas: &mut Schemas) -> Map<String, Value
             Some(Content::Json(body)) => {
                 described["content"] = json!({"application/json": {"schema": schemas.reference(body)}});
             }
+            Some(Content::JsonOrLines(body)) => {
+                described["content"] = json!({
+                    "application/json": {"schema": schemas.reference(body)},
+                    "application/x-ndjson": {"schema": {"type": "string"}},
+                });
+            }
             Some(Content::Text(media_type)) => {
                 described["content"] = json!({*media_type: {"schema": {"type": "string"}}});
             }

@@ -1,11 +1,21 @@
 //! The data plane: items of lists.
 
-use super::parts::{ANY, BODY, LIST, REQUEST, WRITE, json};
+use super::parts::{ANY, BODY, CONDITIONAL, LIST, REQUEST, WRITE, json};
 use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
-use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
+use crate::service::descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm};
 use crate::wire::{AddItemsInput, Added, ErrorCode, ItemPage, RemoveItemsInput, Removed, Type};
+
+const ETAG: (&str, &str) = ("ETag", "The page's entity tag.");
+const PAGE: ReplyForm = ReplyForm {
+    status: 200,
+    description: "A page of items.",
+    content: Some(Content::JsonOrLines(Type::of::<ItemPage>())),
+    headers: &[ETAG],
+};
+const UNCHANGED: ReplyForm =
+    ReplyForm { status: 304, description: "The page is one that the caller has.", content: None, headers: &[ETAG] };
 
 pub const ROWS: [Descriptor; 4] = [
     Descriptor {
@@ -13,16 +23,18 @@ pub const ROWS: [Descriptor; 4] = [
         name: "get_items",
         summary: "Get List Items",
         description: "Newest first; equal timestamps by item key, descending. A list that nobody wrote is empty. A \
-                      page may end before `limit` items: trust the token, not the count.",
+                      page may end before `limit` items: trust the token, not the count. With `Accept: \
+                      application/x-ndjson` it comes as one item a line, and a last line with the token if there is \
+                      one.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,
         method: Method::Get,
         path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items",
         query: &queries::GET_ITEMS,
-        headers: REQUEST,
+        headers: CONDITIONAL,
         request: None,
-        replies: &[json(200, "A page of items.", Type::of::<ItemPage>())],
+        replies: &[PAGE, UNCHANGED],
         errors: &[ANY, LIST, &[ErrorCode::InvalidPageToken, ErrorCode::InvalidTimestamp]],
     },
     Descriptor {

@@ -1,10 +1,11 @@
 //! What rows of the table share: headers, sets of errors, and the form of a reply.
 
 use crate::service::descriptor::{Content, ReplyForm};
-use crate::wire::parameters::{IF_MATCH, Parameter, REQUEST_ID, TIMEOUT, USER};
+use crate::wire::parameters::{IF_MATCH, IF_NONE_MATCH, Parameter, REQUEST_ID, TIMEOUT, USER};
 use crate::wire::{ErrorCode, Type};
 
 pub const REQUEST: &[Parameter] = &[REQUEST_ID, TIMEOUT];
+pub const CONDITIONAL: &[Parameter] = &[IF_NONE_MATCH, REQUEST_ID, TIMEOUT];
 pub const CREATION: &[Parameter] = &[USER, REQUEST_ID, TIMEOUT];
 pub const CHANGE: &[Parameter] = &[IF_MATCH, USER, REQUEST_ID, TIMEOUT];
 
