@@ -12,6 +12,7 @@ pub mod backup;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod console;
 pub mod data_dir;
 pub mod domain;
 pub mod import;

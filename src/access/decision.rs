@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::identity::{Identity, Reach};
 use super::permission::{Permission, Resource};
-use crate::domain::Author;
+use crate::domain::{Author, Scope};
 
 /// Who asks.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +35,7 @@ pub enum Denied {
 /// Whether somebody may do something.
 pub fn decide(principal: &Principal, permission: Permission, resource: Resource<'_>) -> Result<(), Denied> {
     let identity = match (permission, principal) {
-        (Permission::Open, _) | (_, Principal::Local) => return Ok(()),
+        (Permission::Open | Permission::Known, _) | (_, Principal::Local) => return Ok(()),
         (Permission::LocalAdministration, _) => return Err(Denied::LocalOnly),
         (_, Principal::Anonymous) => return Ok(()),
         (_, Principal::Known(identity)) => identity,
@@ -49,6 +49,16 @@ pub fn decide(principal: &Principal, permission: Permission, resource: Resource<
 }
 
 impl Principal {
+    /// Which permissions it has, in the order of [`Permission::GRANTED`], with the features that each holds for.
+    pub fn permissions(&self) -> Vec<(Permission, Vec<Scope>)> {
+        let scopes_of = |permission| match self {
+            Self::Anonymous | Self::Local => vec![Scope::all()],
+            Self::Known(identity) => identity.scopes_of(permission),
+        };
+        let with_scopes = Permission::GRANTED.into_iter().map(|permission| (permission, scopes_of(permission)));
+        with_scopes.filter(|(_, scopes)| !scopes.is_empty()).collect()
+    }
+
     /// What the audit trail calls it; `claimed` is the name that the caller goes by, which nobody has
     /// checked: where somebody is known it is only on whose behalf they say they act.
     pub fn author(&self, claimed: Option<&Author>) -> Author {
@@ -79,8 +89,9 @@ mod tests {
     use crate::access::test_keys::key;
     use crate::domain::Role;
 
-    const PERMISSIONS: [Permission; 9] = [
+    const PERMISSIONS: [Permission; 10] = [
         Permission::Open,
+        Permission::Known,
         Permission::ListsRead,
         Permission::ListsWrite,
         Permission::FeaturesRead,
@@ -104,14 +115,15 @@ mod tests {
     #[test]
     fn each_role_may_what_it_is_for_and_nothing_else() {
         for (role, expected) in [
-            (Role::Reader, &["open", "lists:read", "features:read"][..]),
-            (Role::Writer, &["open", "lists:read", "lists:write", "features:read"]),
-            (Role::Editor, &["open", "features:read", "features:write"]),
-            (Role::Operator, &["open", "features:read", "pools:write", "server:read"]),
+            (Role::Reader, &["open", "known", "lists:read", "features:read"][..]),
+            (Role::Writer, &["open", "known", "lists:read", "lists:write", "features:read"]),
+            (Role::Editor, &["open", "known", "features:read", "features:write"]),
+            (Role::Operator, &["open", "known", "features:read", "pools:write", "server:read"]),
             (
                 Role::Admin,
                 &[
                     "open",
+                    "known",
                     "lists:read",
                     "lists:write",
                     "features:read",
@@ -126,9 +138,9 @@ mod tests {
                 assert_eq!(allowed(&principal(&[role], &["*"]), resource), expected, "{role}");
             }
         }
-        assert_eq!(allowed(&principal(&[Role::Reader, Role::Editor], &["*"]), SEEN).len(), 4);
-        assert_eq!(allowed(&principal(&[], &["*"]), SEEN), ["open"]);
-        assert_eq!(allowed(&principal(&[Role::Admin], &[]), SEEN), ["open"]);
+        assert_eq!(allowed(&principal(&[Role::Reader, Role::Editor], &["*"]), SEEN).len(), 5);
+        assert_eq!(allowed(&principal(&[], &["*"]), SEEN), ["open", "known"]);
+        assert_eq!(allowed(&principal(&[Role::Admin], &[]), SEEN), ["open", "known"]);
     }
 
     #[test]
@@ -136,9 +148,30 @@ mod tests {
         let limited = principal(&[Role::Admin], &["user.*", "customer.purchase"]);
         assert_eq!(allowed(&limited, SEEN).len(), 8);
         let other = Resource::Feature { entity_type: "customer", feature: "seen" };
-        assert_eq!(allowed(&limited, other), ["open"]);
-        assert_eq!(allowed(&limited, Resource::Whole), ["open"]);
+        assert_eq!(allowed(&limited, other), ["open", "known"]);
+        assert_eq!(allowed(&limited, Resource::Whole), ["open", "known"]);
         assert!(decide(&limited, Permission::FeaturesRead, Resource::SomeFeatures).is_ok());
+    }
+
+    #[test]
+    fn the_permissions_that_somebody_has_are_those_that_are_decided_on() {
+        for scopes in [&["*"][..], &["user.*", "customer.seen"]] {
+            for role in Role::ALL {
+                let principal = principal(&[role], scopes);
+                let told = principal.permissions();
+                for permission in Permission::GRANTED {
+                    let resource = if permission.is_about_all() { Resource::Whole } else { SEEN };
+                    let decided = decide(&principal, permission, resource).is_ok();
+                    let found = told.iter().find(|(known, _)| *known == permission);
+                    assert_eq!(found.is_some(), decided, "{role} {scopes:?} {}", permission.name());
+                    let found: Vec<_> = found.iter().flat_map(|(_, of)| of).map(ToString::to_string).collect();
+                    assert!(!decided || found == scopes, "{role} {found:?}");
+                }
+            }
+        }
+        for principal in [Principal::Anonymous, Principal::Local] {
+            assert_eq!(principal.permissions().len(), Permission::GRANTED.len());
+        }
     }
 
     #[test]

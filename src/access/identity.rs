@@ -75,6 +75,19 @@ impl Identity {
         self.acts_for_others
     }
 
+    /// The features that a permission holds for, each named once. None if there is nothing that it holds for.
+    pub(super) fn scopes_of(&self, permission: Permission) -> Vec<Scope> {
+        let granted = self.grants.iter().filter(|grant| grant.has(permission));
+        let effective = granted.filter(|grant| !permission.is_about_all() || grant.takes_in(Resource::Whole));
+        let mut scopes: Vec<Scope> = Vec::new();
+        for scope in effective.flat_map(|grant| &grant.scopes) {
+            if !scopes.contains(scope) {
+                scopes.push(scope.clone());
+            }
+        }
+        scopes
+    }
+
     pub(super) fn reach(&self, permission: Permission, resource: Resource<'_>) -> Reach {
         let mut reach = Reach::Nowhere;
         for grant in self.grants.iter().filter(|grant| grant.has(permission)) {

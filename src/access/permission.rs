@@ -7,6 +7,8 @@ use crate::domain::Role;
 pub enum Permission {
     /// Anybody may.
     Open,
+    /// Whoever is known to be somebody, or anybody where the server is open.
+    Known,
     ListsRead,
     ListsWrite,
     FeaturesRead,
@@ -31,9 +33,26 @@ pub enum Resource<'r> {
 }
 
 impl Permission {
+    /// Those that roles give.
+    pub const GRANTED: [Self; 7] = [
+        Self::ListsRead,
+        Self::ListsWrite,
+        Self::FeaturesRead,
+        Self::FeaturesWrite,
+        Self::PoolsWrite,
+        Self::KeysWrite,
+        Self::ServerRead,
+    ];
+
+    /// Whether it is about the whole server, and nothing for those who are limited to some features.
+    pub fn is_about_all(self) -> bool {
+        matches!(self, Self::PoolsWrite | Self::KeysWrite | Self::ServerRead)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
+            Self::Known => "known",
             Self::ListsRead => "lists:read",
             Self::ListsWrite => "lists:write",
             Self::FeaturesRead => "features:read",

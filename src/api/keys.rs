@@ -9,6 +9,12 @@ use crate::service::{CreateKey, Operation, RotateKey, queries};
 use crate::wire::parameters::{Parameter, SINCE, UNTIL};
 use crate::wire::{KeyInput, KeyRotation};
 
+pub(super) async fn get_me(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::GetMe).await
+}
+
 pub(super) async fn create_key(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;

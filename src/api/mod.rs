@@ -35,6 +35,7 @@ mod body;
 mod call;
 mod certificate;
 mod compression;
+mod console;
 mod features;
 mod headers;
 mod health;

@@ -10,7 +10,8 @@ use super::headers::{etag, has_already};
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
 use super::{batch, lines, pool};
-use crate::domain::PageToken;
+use crate::access::Principal;
+use crate::domain::{PageToken, Scope};
 use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
 use crate::service::{OperationId, RenderedPage, Reply};
@@ -64,6 +65,7 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         Reply::Deleted { items_expire_by } => {
             json(response, &wire::Deleted { items_expire_by: items_expire_by.to_string() })
         }
+        Reply::Me(principal) => json(response, &me(&principal)),
         Reply::KeyMade { key, secret } => {
             if operation.id == OperationId::CreateKey {
                 response.insert_header((LOCATION, OperationId::GetKey.descriptor().path_of(&[key.id.as_str()])));
@@ -118,6 +120,18 @@ fn items(call: &Call<'_>, mut response: HttpResponseBuilder, page: RenderedPage)
         return Ok(response.insert_header((CONTENT_TYPE, LINES)).body(text));
     }
     Ok(json_text(response, text))
+}
+
+fn me(principal: &Principal) -> wire::Me {
+    let kind = match principal {
+        Principal::Anonymous => wire::PrincipalKind::Anonymous,
+        Principal::Local => wire::PrincipalKind::Local,
+        Principal::Known(_) => wire::PrincipalKind::Known,
+    };
+    let texts = |scopes: Vec<Scope>| scopes.iter().map(ToString::to_string).collect();
+    let permissions = principal.permissions().into_iter();
+    let permissions = permissions.map(|(permission, scopes)| (permission.name().to_owned(), texts(scopes))).collect();
+    wire::Me { name: principal.to_string(), kind, permissions }
 }
 
 fn text(token: Option<PageToken>) -> Option<String> {

@@ -14,7 +14,8 @@ use super::problem::{ErrorCode, Problem};
 use super::request::{Peer, Request};
 use super::routes::{Found, find};
 use super::{
-    ApiState, admission, backups, batch, compression, features, health, keys, lists, openapi, origin, pool, versions,
+    ApiState, admission, backups, batch, compression, console, features, health, keys, lists, openapi, origin, pool,
+    versions,
 };
 use crate::service::{Descriptor, Group, OperationId};
 
@@ -42,7 +43,12 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
             }
         }
         Ok(Found::Options(allow)) => (None, Ok(HttpResponse::NoContent().insert_header((ALLOW, allow)).finish())),
-        Err(problem) => (None, Err(problem)),
+        // Whatever the table does not know may be a page of the console, which is for the address of the API.
+        Err(problem) => {
+            let is_administration = matches!(client.peer, Peer::Administration(_));
+            let page = if is_administration { None } else { console::answer(method, path, headers) };
+            (None, page.unwrap_or(Err(problem)))
+        }
     };
     let (mut response, code) = match handled {
         Ok(response) => (response, None),
@@ -128,6 +134,7 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::GetVersion => versions::get_version(call).await,
         OperationId::UpdateVersion => versions::update_version(call).await,
         OperationId::DeleteVersion => versions::delete_version(call).await,
+        OperationId::GetMe => keys::get_me(call).await,
         OperationId::CreateKey => keys::create_key(call).await,
         OperationId::ListKeys => keys::list_keys(call).await,
         OperationId::GetKey => keys::get_key(call).await,

@@ -174,6 +174,7 @@ impl<R: PageRenderer> Service<R> {
             Operation::DeleteVersion { id, version, condition } => {
                 self.delete(caller, Change::DeleteVersion { id, version, condition }).await
             }
+            Operation::GetMe => Ok(Reply::Me(caller.principal.clone())),
             Operation::CreateKey(new) => self.create_key(caller, new).await,
             Operation::ListKeys { page_size, page_token } => self.list_keys(caller, page_size, page_token).await,
             Operation::GetKey(id) => self.get_key(caller, id).await,

@@ -7,8 +7,8 @@ use super::descriptor::Descriptor;
 use super::error::ServiceError;
 use super::page_cache::RenderedPage;
 use super::table::OPERATIONS;
-use crate::access::Resource;
 use crate::access::token::Secret;
+use crate::access::{Principal, Resource};
 use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::backup::Backup;
 use crate::domain::{
@@ -38,6 +38,7 @@ pub enum OperationId {
     GetVersion,
     UpdateVersion,
     DeleteVersion,
+    GetMe,
     CreateKey,
     ListKeys,
     GetKey,
@@ -168,6 +169,7 @@ pub enum Operation<'r> {
         version: VersionLabel,
         condition: Precondition,
     },
+    GetMe,
     CreateKey(CreateKey),
     ListKeys {
         page_size: Limit,
@@ -207,6 +209,7 @@ impl Operation<'_> {
             Self::GetVersion { .. } => OperationId::GetVersion,
             Self::UpdateVersion { .. } => OperationId::UpdateVersion,
             Self::DeleteVersion { .. } => OperationId::DeleteVersion,
+            Self::GetMe => OperationId::GetMe,
             Self::CreateKey(_) => OperationId::CreateKey,
             Self::ListKeys { .. } => OperationId::ListKeys,
             Self::GetKey(_) => OperationId::GetKey,
@@ -242,7 +245,8 @@ impl Operation<'_> {
             | Self::UpdateVersion { id, .. }
             | Self::DeleteVersion { id, .. } => of(id),
             Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } => Resource::SomeFeatures,
-            Self::CreateKey(_)
+            Self::GetMe
+            | Self::CreateKey(_)
             | Self::ListKeys { .. }
             | Self::GetKey(_)
             | Self::RotateKey(_)
@@ -284,6 +288,8 @@ pub enum Reply {
         /// When the last items are gone, about.
         items_expire_by: Timestamp,
     },
+    /// Who asked.
+    Me(Principal),
     /// A key with a new secret.
     KeyMade {
         key: Box<ApiKey>,

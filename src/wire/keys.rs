@@ -1,5 +1,7 @@
 //! The bodies of requests and replies about API keys, and of the audit trail.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -115,6 +117,29 @@ impl Key {
             last_used_at: moment(key.last_used_at),
         }
     }
+}
+
+/// Who asks, and what they may do.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"name": "key:feed", "kind": "known", "permissions": {"lists:read": ["user.*"]}}))]
+pub struct Me {
+    /// As the audit trail has it: `key:` and the name of an API key, `local`, or `anonymous`.
+    pub name: String,
+    pub kind: PrincipalKind,
+    /// What is allowed, such as `lists:read`, with the features that it is allowed for: `*` stands for all.
+    pub permissions: BTreeMap<String, Vec<String>>,
+}
+
+/// What somebody is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PrincipalKind {
+    /// By nothing: the server is open.
+    Anonymous,
+    /// By the socket in the server's data directory.
+    Local,
+    /// By what they have shown, such as an API key.
+    Known,
 }
 
 /// A key with its secret, which is shown this once.

@@ -32,7 +32,7 @@ pub use batch::{
     BatchGetResults, GetRequest, PageResult, RequestFailed,
 };
 pub use error_code::{ErrorCode, Row};
-pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation};
+pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind};
 pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{

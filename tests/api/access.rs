@@ -54,6 +54,7 @@ fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
     match (who, operation.permission) {
         (_, Permission::Open) => None,
         (Who::NoKey | Who::Unknown | Who::Expired | Who::Revoked, _) => Some((401, "unauthenticated")),
+        (_, Permission::Known) => None,
         (_, Permission::LocalAdministration) => Some((403, "local_only")),
         // What each list of a call is refused with stands in the answer.
         (Who::OtherEntityType, _) if operation.name.starts_with("batch_") => None,
@@ -349,4 +350,23 @@ async fn keys_hold_while_the_metadata_store_is_away() {
     api.get("/v1/lists/user/seen/u/items").await.refused("unauthenticated", "");
     let revocation = with_key(&api, &admin, Method::DELETE, "/v1/keys/0123456789ab", &Value::Null).await;
     revocation.refused("metadata_unavailable", "");
+}
+
+/// So that nobody has to try what they may.
+#[tokio::test]
+async fn everybody_is_told_who_they_are_and_what_they_may() {
+    let api = api().await;
+    let open = api.get("/v1/me").await.expect(200);
+    assert_eq!((&open["name"], &open["kind"]), (&json!("anonymous"), &json!("anonymous")));
+    assert_eq!(open["permissions"]["keys:write"], json!(["*"]));
+    let admin = admin(&api).await;
+    let limited = json!({"name": "ops", "roles": ["operator", "reader"], "scopes": ["user.*", "customer.seen"]});
+    let (limited, _) = key(&api, Some(&admin), limited).await;
+    let me = with_key(&api, &limited, Method::GET, "/v1/me", &Value::Null).await.expect(200);
+    // What is about the whole server is not for whoever is limited to a part.
+    let scopes = ["user.*", "customer.seen"];
+    let expected = json!({"name": "key:ops", "kind": "known",
+        "permissions": {"lists:read": scopes, "features:read": scopes}});
+    assert_eq!(me, expected);
+    assert_eq!(api.get("/v1/me").await.status, 401);
 }

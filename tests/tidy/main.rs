@@ -5,12 +5,13 @@ mod cycles;
 mod links;
 mod shape;
 mod sources;
+mod vendored;
 
 use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
@@ -22,7 +23,8 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("telemetry", &["domain"]),
     ("wire", &["domain"]),
     ("service", &["access", "actors", "backup", "items", "metadata", "wire", "domain"]),
-    ("api", &["service", "access", "actors", "backup", "items", "metadata", "wire", "domain", "telemetry"]),
+    ("console", &[]),
+    ("api", &["console", "service", "access", "actors", "backup", "items", "metadata", "wire", "domain", "telemetry"]),
     ("config", &["domain", "metadata", "telemetry"]),
     (
         "app",
@@ -244,4 +246,16 @@ fn nothing_is_too_long_to_be_read() {
 #[test]
 fn imports_name_one_room_a_line() {
     assert_none(complaints(shape::grouped_imports));
+}
+
+#[test]
+fn what_was_taken_from_others_is_as_its_lock_says() {
+    for folder in ["src/console/static/vendor", "tests/console/vendor"] {
+        assert_none(vendored::altered(folder));
+    }
+}
+
+#[test]
+fn every_file_of_the_console_is_embedded() {
+    assert_none(vendored::not_embedded());
 }

@@ -5,11 +5,34 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{AuditPage, ErrorCode, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Type};
+use crate::wire::{AuditPage, ErrorCode, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, Type};
 
 const KEY: ReplyForm = json(200, "The key.", Type::of::<Key>());
 
-pub const ROWS: [Descriptor; 6] = [
+pub const ROWS: [Descriptor; 7] = [
+    Descriptor {
+        id: OperationId::GetMe,
+        name: "get_me",
+        summary: "Who am I, and what may I do",
+        description: "Whoever shows an API key is told its name, roles and permissions. Where the server is open, \
+                      everybody is `anonymous` and may do anything.",
+        group: Group::Access,
+        permission: Permission::Known,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/me",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "Who asked.", Type::of::<Me>())],
+        errors: &[&[
+            ErrorCode::InvalidArgument,
+            ErrorCode::Unauthenticated,
+            ErrorCode::Internal,
+            ErrorCode::Overloaded,
+            ErrorCode::MetadataUnavailable,
+        ]],
+    },
     Descriptor {
         id: OperationId::CreateKey,
         name: "create_key",

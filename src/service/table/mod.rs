@@ -83,7 +83,13 @@ mod tests {
     #[test]
     fn what_writes_says_so_by_its_permission() {
         for operation in &OPERATIONS {
-            let reads = [Permission::Open, Permission::ListsRead, Permission::FeaturesRead, Permission::ServerRead];
+            let reads = [
+                Permission::Open,
+                Permission::Known,
+                Permission::ListsRead,
+                Permission::FeaturesRead,
+                Permission::ServerRead,
+            ];
             let writes = !reads.contains(&operation.permission);
             // To know of keys, and of who did what, is as good as to make them.
             let is_known_to_writers = operation.permission == Permission::KeysWrite && !operation.effect.writes();

@@ -1,0 +1,79 @@
+//! Serves the console's files. It may hold nothing back and decide nothing: the pages are for everybody,
+//! and what they show they ask of the API.
+
+use actix_web::http::Method;
+use actix_web::http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, LOCATION,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use actix_web::{HttpResponse, HttpResponseBuilder};
+
+use super::call::HandlerResult;
+use super::headers::has_already;
+use super::negotiation::prefers_gzip;
+use super::problem::Problem;
+use crate::console::{self, CONSOLE, File};
+
+/// Nothing but the server's own files and API: no inline script or style, no evaluated text, no other host.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                              connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// The answer, if the path is one of the console's.
+pub(super) fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<HandlerResult> {
+    if path == "/" {
+        return (is_read(method) && is_browser(headers)).then(to_the_console);
+    }
+    let found = console::find(path)?;
+    Some(if is_read(method) {
+        file(found.file, found.is_immutable, headers)
+    } else if method == Method::OPTIONS {
+        Ok(HttpResponse::NoContent().insert_header((ALLOW, METHODS)).finish())
+    } else {
+        Err(Problem::method_not_allowed(METHODS.to_owned()))
+    })
+}
+
+fn is_read(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
+}
+
+/// Programs name what they read, or anything; browsers name pages.
+fn is_browser(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(ACCEPT).filter_map(|value| value.to_str().ok());
+    accepted.any(|list| list.contains("text/html"))
+}
+
+fn to_the_console() -> HandlerResult {
+    Ok(HttpResponse::SeeOther().insert_header((LOCATION, CONSOLE)).insert_header((VARY, "Accept")).finish())
+}
+
+fn file(file: &'static File, is_immutable: bool, headers: &HeaderMap) -> HandlerResult {
+    let is_packed = prefers_gzip(headers);
+    let etag = if is_packed { &file.etag_packed } else { &file.etag };
+    if has_already(headers, etag.as_bytes())? {
+        return Ok(about(HttpResponse::NotModified(), etag, is_immutable).finish());
+    }
+    let mut response = about(HttpResponse::Ok(), etag, is_immutable);
+    response.insert_header((CONTENT_TYPE, file.content_type));
+    Ok(if is_packed {
+        response.insert_header((CONTENT_ENCODING, "gzip")).body(file.packed.clone())
+    } else {
+        response.body(file.plain.clone())
+    })
+}
+
+/// What is said of a file whether or not it is sent.
+fn about(mut response: HttpResponseBuilder, etag: &str, is_immutable: bool) -> HttpResponseBuilder {
+    let caching = if is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
+    response
+        .insert_header((CACHE_CONTROL, caching))
+        .insert_header((ETAG, etag))
+        .insert_header((VARY, "Accept-Encoding"))
+        .insert_header((CONTENT_SECURITY_POLICY, CONTENT_POLICY))
+        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .insert_header((X_FRAME_OPTIONS, "DENY"))
+        .insert_header((REFERRER_POLICY, "no-referrer"))
+        .insert_header(("Cross-Origin-Opener-Policy", "same-origin"));
+    response
+}

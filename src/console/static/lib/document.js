@@ -1,0 +1,39 @@
+// The server's OpenAPI document: what it can do is asked of it, and not known beforehand.
+
+import { get } from "./api.js";
+
+let asked = null;
+
+/** The document, read once. */
+export function openapi() {
+  asked ??= get("/openapi.json", {}, { quiet: true }).then(
+    ({ data }) => data,
+    (problem) => {
+      asked = null;
+      throw problem;
+    },
+  );
+  return asked;
+}
+
+/** All operations: {id, method, path, tag, ...}. */
+export async function operations() {
+  const document = await openapi();
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      ...operation, id: operation.operationId, method: method.toUpperCase(), path, tag: operation.tags?.[0] ?? "",
+    })));
+}
+
+export async function takesParameter(id, name) {
+  const operation = (await operations()).find((operation) => operation.id === id);
+  return Boolean(operation?.parameters?.some((parameter) => parameter.name === name));
+}
+
+/** What a reference leads to. */
+export function resolve(document, schema) {
+  for (let steps = 0; schema?.$ref && steps < 10; steps += 1) {
+    schema = schema.$ref.slice(2).split("/").reduce((at, key) => at?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], document);
+  }
+  return schema ?? {};
+}

@@ -1,0 +1,85 @@
+// What the console knows of features: how they are asked for, and what the server takes.
+
+import { call, get } from "./api.js";
+import { path } from "./router.js";
+
+/** As many as are looked through in memory; beyond that, one asks the server for fewer. */
+export const FEATURES_MAX = 20000;
+
+export const TYPES = {
+  string: ["Text", "story-17", "Any UTF-8 text."],
+  int64: ["Whole numbers", "-42", "From −2⁶³ to 2⁶³−1. Beyond 2⁵³ send them as text: many JSON libraries round."],
+  double: ["Floating point", "0.75", "64 bits. NaN and infinities have no JSON, and are refused."],
+  bool: ["Yes or no", "true", "true or false: each list has at most two different values."],
+  bytes: ["Bytes", "3q2+7w==", "Sent and returned as Base64: for what is serialised already."],
+  json: ["JSON", '{"id": 7, "shown": true}', "Kept in the canonical form of RFC 8785: equal values are one value."],
+};
+
+export const featurePath = (entityType, name) => `/v1/features${path(entityType, name)}`;
+export const versionPath = (entityType, name, version) =>
+  `${featurePath(entityType, name)}/versions/${encodeURIComponent(version)}`;
+export const pageOf = (feature) => `/console/features${path(feature.entity_type, feature.name)}`;
+export const titleOf = (feature) => `${feature.entity_type}.${feature.name}`;
+export const versionName = (version) => version || "default";
+
+/** All features, page by page, up to FEATURES_MAX. `onSome` is told as they come. */
+export async function loadFeatures(filter, onSome, signal) {
+  const features = [];
+  let token;
+  do {
+    const { data } = await get("/v1/features", { ...filter, page_size: 1000, page_token: token }, { signal });
+    features.push(...data.features);
+    token = data.next_page_token;
+    onSome([...features], Boolean(token));
+  } while (token && features.length < FEATURES_MAX);
+  return { features, more: Boolean(token) };
+}
+
+export const loadFeature = async (entityType, name, signal) => {
+  const { data, etag } = await get(featurePath(entityType, name), {}, { signal });
+  return { feature: data, etag };
+};
+
+export const createFeature = (input) => call("POST", "/v1/features", { body: input });
+export const changeFeature = (entityType, name, patch, etag) =>
+  call("PATCH", featurePath(entityType, name), { body: patch, headers: { "If-Match": etag } });
+
+const NAME = /^[A-Za-z0-9_.-]+$/;
+const LABEL = /^[A-Za-z0-9_./:-]*$/;
+
+/** What the server would say of a name; null if it is fine. */
+export function nameError(text) {
+  if (!text) return "It is needed.";
+  if (text.length > 128) return `It has at most 128 characters; this has ${text.length}.`;
+  if (text === "." || text === "..") return "It is not . or ..";
+  return NAME.test(text) ? null : "It has letters A–Z and a–z, digits, and _ . - only.";
+}
+
+export function versionError(text) {
+  if (!text) return "It is needed: the version without a label is the default one, and is there already.";
+  if (text.length > 64) return `It has at most 64 characters; this has ${text.length}.`;
+  if (text === "." || text === "..") return "It is not . or ..";
+  return LABEL.test(text) ? null : "It has letters A–Z and a–z, digits, and _ . / : - only.";
+}
+
+export const textError = (text, max) =>
+  [...text].length > max ? `It has at most ${max} characters; this has ${[...text].length}.`
+    : text.includes("\0") ? "It has no NUL." : null;
+
+/** Labels as they are written in a field: one key=value a line. */
+export const labelsText = (labels) => Object.entries(labels).map(([key, value]) => `${key}=${value}`).join("\n");
+
+export function readLabels(text) {
+  const labels = {};
+  for (const line of text.split("\n").map((line) => line.trim()).filter(Boolean)) {
+    const at = line.indexOf("=");
+    const key = (at < 0 ? line : line.slice(0, at)).trim();
+    const value = at < 0 ? "" : line.slice(at + 1).trim();
+    if (!key || [...key].length > 63) return { error: `"${key.slice(0, 70)}": a key has 1 to 63 characters.` };
+    if ([...value].length > 255) return { error: `"${key}": a value has at most 255 characters.` };
+    if (Object.hasOwn(labels, key)) return { error: `"${key}" is there twice.` };
+    labels[key] = value;
+  }
+  if (Object.keys(labels).length > 64) return { error: "There are at most 64 labels." };
+  return { labels };
+}

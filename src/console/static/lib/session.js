@@ -1,0 +1,73 @@
+// Who is asking, and what they may do: as the server says. What may not be done is not offered, and the
+// server refuses it all the same.
+
+import { Problem, get, onUnauthenticated, token } from "./api.js";
+import { createStore } from "./store.js";
+
+/** `state`: starting, in, out (a key is needed), or unknown (the server could not tell). */
+export const session = createStore({ state: "starting", me: null, problem: null });
+
+onUnauthenticated.call = (problem) => session.set({ state: "out", me: null, problem: token.get() ? problem : null });
+
+export async function refresh() {
+  try {
+    const { data } = await get("/v1/me", {}, { quiet: true });
+    session.set({ state: "in", me: data, problem: null });
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+    if (problem.status === 401) onUnauthenticated.call(problem);
+    else session.set({ state: "unknown", me: null, problem });
+  }
+}
+
+/** Tries a key, and keeps it if it holds. */
+export async function signIn(text) {
+  const { data } = await get("/v1/me", {}, { quiet: true, authorization: text });
+  token.set(text);
+  session.set({ state: "in", me: data, problem: null });
+  return data;
+}
+
+export function signOut() {
+  token.set(null);
+  session.set({ state: "starting", me: null, problem: null });
+  refresh();
+}
+
+export const isOpen = () => session.get().me?.kind === "anonymous";
+
+const ABOUT = {
+  "lists:read": "read lists",
+  "lists:write": "change lists",
+  "features:read": "see features",
+  "features:write": "create, change and delete features",
+  "server:read": "see metrics",
+  "pools:write": "change the pool of list actors",
+  "keys:write": "manage API keys and see the audit trail",
+};
+export const permissions = Object.keys(ABOUT);
+export const aboutPermission = (permission) => ABOUT[permission] ?? permission;
+
+/** Somebody's name, without who vouches for it. */
+export const nameOf = (me) => me.name.replace(/^(key|jwt|cert):/, "");
+
+/**
+ * Null if it may be done, else why not. Without a feature it is enough that it may be done to some.
+ */
+export function refusal(permission, entityType, feature) {
+  const { me } = session.get();
+  if (!me) return "It is not known yet who you are.";
+  const scopes = me.permissions[permission];
+  if (!scopes) return `${nameOf(me)} has no role with ${permission}.`;
+  if (entityType === undefined || scopes.some((scope) => matches(scope, entityType, feature))) return null;
+  return `${nameOf(me)} has ${permission} for ${scopes.join(", ")} only.`;
+}
+
+/** Whether a scope such as user.*, customer.purchase or a.b/c* is about a feature. */
+function matches(scope, entityType, feature) {
+  if (scope === "*") return true;
+  const [of, name] = scope.includes("/") ? scope.split("/") : scope.split(".");
+  const fits = (pattern = "", text) =>
+    pattern.endsWith("*") ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
+  return fits(of, entityType) && fits(name, feature);
+}

@@ -1,0 +1,76 @@
+// Values of features: how what people type becomes JSON, as the server takes it, and what bytes hold.
+
+/** The JSON of a value that was typed, or why it is none. */
+export function readValue(type, text) {
+  switch (type) {
+    case "string": return { json: JSON.stringify(text) };
+    case "int64": return readInteger(text.trim());
+    case "double": return readDouble(text.trim());
+    case "bool": return /^(true|false)$/.test(text) ? { json: text } : { error: "true or false." };
+    case "bytes": return readBase64(text.trim());
+    default: return readJson(text);
+  }
+}
+
+function readInteger(text) {
+  if (!/^-?(0|[1-9]\d*)$/.test(text)) return { error: "A whole number, such as -42." };
+  const value = BigInt(text);
+  const fits = value >= -(2n ** 63n) && value < 2n ** 63n;
+  return fits ? { json: text } : { error: "It is beyond 64 bits: from −9223372036854775808 to 9223372036854775807." };
+}
+
+function readDouble(text) {
+  const isNumber = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text);
+  return isNumber && Number.isFinite(Number(text)) ? { json: text } : { error: "A number, such as 0.75 or 1e-3." };
+}
+
+function readBase64(text) {
+  const isBase64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text);
+  return isBase64 ? { json: JSON.stringify(text) } : { error: "Base64 with its padding, such as 3q2+7w==" };
+}
+
+function readJson(text) {
+  try {
+    JSON.parse(text);
+    return { json: text };
+  } catch (error) {
+    return { error: `That is not JSON: ${error.message}` };
+  }
+}
+
+/** The JSON of a value that the server sent: whole numbers stay whole. */
+export function valueJson(value) {
+  if (typeof value === "bigint") return String(value);
+  if (Array.isArray(value)) return `[${value.map(valueJson).join(",")}]`;
+  if (value && typeof value === "object") {
+    return `{${Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}:${valueJson(v)}`).join(",")}}`;
+  }
+  return JSON.stringify(value);
+}
+
+/** The bytes of Base64; null if it is none. */
+export function bytesOf(base64) {
+  try {
+    return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
+/** Rows of sixteen bytes: offset, hexadecimal, and what of it can be printed. */
+export function hexRows(bytes, max) {
+  const rows = [];
+  for (let at = 0; at < bytes.length && rows.length < max; at += 16) {
+    const row = [...bytes.slice(at, at + 16)];
+    rows.push({
+      offset: at.toString(16).padStart(4, "0"),
+      hex: row.map((byte) => byte.toString(16).padStart(2, "0")).join(" "),
+      text: row.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·")).join(""),
+    });
+  }
+  return rows;
+}
+
+/** A text for a shell, as one word. */
+export const quoted = (text) =>
+  /^[A-Za-z0-9_./:@%+=,-]+$/.test(text) && !text.startsWith("-") ? text : `'${text.replaceAll("'", "'\\''")}'`;

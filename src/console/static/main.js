@@ -1,0 +1,89 @@
+// The console's frame: who is there, where one is, and the page of that place.
+
+import { html, render, useEffect, useState } from "./lib/html.js";
+import { connection } from "./lib/api.js";
+import { followLinks, place, segments, usePlace } from "./lib/router.js";
+import { refresh, session } from "./lib/session.js";
+import { useStore } from "./lib/store.js";
+import { Header, Navigation } from "./ui/frame.js";
+import { Loading, Notice, Said, Trouble } from "./ui/parts.js";
+import { SignIn } from "./pages/sign_in.js";
+import { Features } from "./pages/features.js";
+
+/** The page of an address. What is not looked at first is fetched when it is. */
+const PAGES = [
+  [/^\/(console(\/features)?\/?)?$/, async () => Features],
+  [/^\/console\/features\/new\/?$/, async () => (await import("./pages/feature_new.js")).FeatureNew],
+  [/^\/console\/features\//, async () => (await import("./pages/feature.js")).FeaturePage],
+  [/^\/console\/lists(\/|$)/, async () => (await import("./pages/lists.js")).Lists],
+  [/^\/console\/health(\/|$)/, async () => (await import("./pages/health.js")).Health],
+  [/^\/console\/access(\/|$)/, async () => (await import("./pages/access.js")).Access],
+  [/^\/docs(\/|$)/, async () => (await import("./pages/reference.js")).Reference],
+];
+const lost = async () => (await import("./pages/lost.js")).Lost;
+
+function Page({ path }) {
+  const load = PAGES.find(([pattern]) => pattern.test(path))?.[1] ?? lost;
+  const [loaded, setLoaded] = useState({ load: PAGES[0][1], page: Features });
+  const [problem, setProblem] = useState(null);
+  useEffect(() => {
+    let current = true;
+    setProblem(null);
+    load().then(
+      (page) => current && setLoaded({ load, page }),
+      (error) => current && setProblem({ title: "This page could not be fetched", detail: error.message }),
+    );
+    return () => { current = false; };
+  }, [load]);
+  if (problem) return html`<${Trouble} problem=${problem} onRetry=${() => location.reload()}/>`;
+  if (loaded.load !== load) return html`<${Loading}/>`;
+  return html`<${loaded.page} segments=${segments(path)}/>`;
+}
+
+function Offline() {
+  const { online } = useStore(connection);
+  if (online) return null;
+  return html`
+    <div class="banner bad" role="alert">
+      <strong>The server does not answer.</strong> What you see is what it said last. Trying again…
+    </div>`;
+}
+
+function App() {
+  const { path } = usePlace();
+  const { state, problem } = useStore(session);
+  const [isMenuOpen, setMenuOpen] = useState(false);
+  useEffect(() => setMenuOpen(false), [path]);
+  // The reference is for everybody.
+  const isSignInNeeded = state === "out" && !path.startsWith("/docs");
+  return html`
+    <div class="app" onClick=${followLinks}>
+      <a class="skip" href="#main">Skip to the content</a>
+      <${Header} onMenu=${() => setMenuOpen(!isMenuOpen)} isMenuOpen=${isMenuOpen}/>
+      <${Navigation} path=${path} isOpen=${isMenuOpen}/>
+      <main id="main" tabindex="-1">
+        <${Offline}/>
+        ${state === "unknown" && html`
+          <${Notice} kind="warn" title="Who you are could not be found out.">
+            <p>${problem.detail ?? problem.message}</p>
+          </${Notice}>`}
+        ${state === "starting" ? html`<${Loading} what="Asking the server"/>`
+          : isSignInNeeded ? html`<${SignIn} problem=${problem}/>`
+          : html`<${Page} path=${path}/>`}
+      </main>
+      <${Said}/>
+    </div>`;
+}
+
+// A new page begins at its top; the focus leaves what is gone.
+let before = place.get().path;
+place.subscribe(({ path }) => {
+  if (path === before) return;
+  before = path;
+  scrollTo(0, 0);
+  document.activeElement?.blur?.();
+});
+connection.subscribe(({ online }) => online && session.get().state !== "in" && refresh());
+
+render(html`<${App}/>`, document.getElementById("app"));
+refresh();

@@ -1,0 +1,133 @@
+// One feature: what it is, its versions side by side, its history; and the ways to change and delete it.
+
+import { html, useState } from "../lib/html.js";
+import { get } from "../lib/api.js";
+import { TYPES, featurePath, loadFeature } from "../lib/features.js";
+import { dayTime, readTtl, ttlWords } from "../lib/format.js";
+import { path } from "../lib/router.js";
+import { refusal, session } from "../lib/session.js";
+import { useStore } from "../lib/store.js";
+import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble, TypeBadge } from "../ui/parts.js";
+import { Labels, Trail } from "../ui/feature_parts.js";
+import { useLoad, useNow } from "../ui/use.js";
+import { DeleteFeature } from "./feature_delete.js";
+import { EditFeature } from "./feature_edit.js";
+import { Versions } from "./versions.js";
+
+export function FeaturePage({ segments: [, , entityType, name, view = ""] }) {
+  useStore(session);
+  const loaded = useLoad((signal) => loadFeature(entityType, name, signal), [entityType, name]);
+  const [isDeleting, setDeleting] = useState(false);
+  const { feature, etag } = loaded.data ?? {};
+  const at = `/console/features${path(entityType, name)}`;
+  const refused = refusal("features:write", entityType, name);
+  const mayRead = refusal("lists:read", entityType, name);
+  if (!feature && loaded.problem?.status === 404 && view !== "history") {
+    return html`<${Gone} entityType=${entityType} name=${name} at=${at}/>`;
+  }
+  return html`
+    <${PageHead} title=${`${entityType}.${name}`}
+      before=${html`<p class="crumbs"><a href="/console/features">Features</a></p>`}>
+      ${feature && html`
+        <${LinkButton} icon="lists" refused=${mayRead}
+          href=${`/console/lists?${new URLSearchParams({ type: entityType, feature: name })}`}>Explore lists</${LinkButton}>
+        <${LinkButton} icon="edit" href=${`${at}/edit`} refused=${refused}>Edit</${LinkButton}>
+        <${Button} icon="bin" kind="danger" refused=${refused} onClick=${() => setDeleting(true)}>Delete</${Button}>`}
+    </${PageHead}>
+    <${Tabs} label="Views of the feature" current=${view}
+      tabs=${[["", "Overview", at], ["edit", "Edit", `${at}/edit`], ["history", "History", `${at}/history`]]}/>
+    ${loaded.problem && loaded.problem.status !== 404
+      && html`<${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`}
+    ${view === "history" ? html`<${History} entityType=${entityType} name=${name}/>`
+      : !feature ? html`<${Loading} what="Loading the feature"/>`
+      : view === "edit" ? html`<${EditFeature} key=${etag} feature=${feature} etag=${etag} onSaved=${loaded.again}
+          refused=${refused}/>`
+      : html`<${Overview} feature=${feature} etag=${etag} refused=${refused} onChanged=${loaded.again}/>`}
+    ${isDeleting && html`<${DeleteFeature} feature=${feature} etag=${etag} onClose=${() => setDeleting(false)}
+      onStale=${loaded.again}/>`}`;
+}
+
+function Overview({ feature, refused, onChanged }) {
+  const now = useNow();
+  const { secs } = readTtl(feature.ttl);
+  return html`
+    <div class="split">
+      <section class="card" aria-label="Definition">
+        <dl class="facts">
+          <div><dt>Value type</dt><dd><${TypeBadge} type=${feature.value_type}/>
+            <span class="muted">${TYPES[feature.value_type]?.[0]}</span></dd></div>
+          <div><dt>Time to live</dt><dd><strong>${ttlWords(feature.ttl)}</strong>
+            <p class="fine">Now shown: items since ${dayTime(now - secs * 1000)}.</p></dd></div>
+          <div><dt>Description</dt><dd>${feature.description
+            ? html`<bdi class="long">${feature.description}</bdi>` : html`<span class="muted">none</span>`}</dd></div>
+          <div><dt>Owner</dt><dd>${feature.owner
+            ? html`<bdi class="long">${feature.owner}</bdi>` : html`<span class="muted">nobody is named</span>`}</dd></div>
+          <div><dt>Labels</dt><dd>${Object.keys(feature.labels).length
+            ? html`<${Labels} labels=${feature.labels}/>` : html`<span class="muted">none</span>`}</dd></div>
+          <div><dt>Created</dt><dd><${Time} at=${feature.created_at}/></dd></div>
+          <div><dt>Changed</dt><dd><${Time} at=${feature.updated_at}/></dd></div>
+        </dl>
+      </section>
+      <${LookInto} feature=${feature}/>
+    </div>
+    <${Versions} feature=${feature} refused=${refused} onChanged=${onChanged}/>`;
+}
+
+/** Straight to a list: the most frequent thing that one comes here for. */
+function LookInto({ feature }) {
+  const [id, setId] = useState("");
+  const refused = refusal("lists:read", feature.entity_type, feature.name);
+  if (refused) return null;
+  const query = new URLSearchParams({ type: feature.entity_type, feature: feature.name, id });
+  return html`
+    <section class="card quiet-card" aria-label="Look into a list">
+      <h2>Look into a list</h2>
+      <p>Which items does one <bdi>${feature.entity_type}</bdi> have, and why is one of them missing?</p>
+      <div class="inline-form">
+        <input class="input" type="text" aria-label="Entity ID" placeholder=${`${feature.entity_type} ID`} value=${id}
+          autocomplete="off" spellcheck="false" onInput=${(event) => setId(event.target.value)}
+          onKeyDown=${(event) => event.key === "Enter" && id && event.target.parentElement.querySelector("a")?.click()}/>
+        <${LinkButton} kind="primary" href=${id ? `/console/lists?${query}` : undefined}>Show</${LinkButton}>
+      </div>
+    </section>`;
+}
+
+function History({ entityType, name }) {
+  const [pages, setPages] = useState([]);
+  const first = useLoad(
+    async (signal) => (await get(`${featurePath(entityType, name)}/history`, { page_size: 100 }, { signal })).data,
+    [entityType, name],
+  );
+  const [problem, setProblem] = useState(null);
+  const all = [first.data, ...pages].filter(Boolean);
+  const token = all.at(-1)?.next_page_token;
+  const more = async () => {
+    try {
+      const query = { page_size: 100, page_token: token };
+      const { data } = await get(`${featurePath(entityType, name)}/history`, query);
+      setPages([...pages, data]);
+    } catch (problem) {
+      setProblem(problem);
+    }
+  };
+  if (first.problem) return html`<${Trouble} problem=${first.problem} onRetry=${first.again}/>`;
+  if (!first.data) return html`<${Loading} what="Loading the history"/>`;
+  return html`
+    <section class="card" aria-label="History">
+      <${Trail} changes=${all.flatMap((page) => page.history)}/>
+      <${Trouble} problem=${problem}/>
+      ${token && html`<${Button} onClick=${more}>Show earlier changes</${Button}>`}
+    </section>`;
+}
+
+const Gone = ({ entityType, name, at }) => html`
+  <${PageHead} title=${`${entityType}.${name}`}
+    before=${html`<p class="crumbs"><a href="/console/features">Features</a></p>`}/>
+  <${Empty} icon="search" title="There is no such feature" actions=${html`
+      <${LinkButton} href="/console/features">All features</${LinkButton}>
+      <${LinkButton} href=${`${at}/history`}>Its history</${LinkButton}>
+      <${LinkButton} kind="primary" icon="plus" refused=${refusal("features:write", entityType, name)}
+        href=${`/console/features/new?${new URLSearchParams({ entity: entityType })}`}>New feature</${LinkButton}>`}>
+    <p>If it was deleted, its history tells when, and by whom.</p>
+  </${Empty}>`;
+

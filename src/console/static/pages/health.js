@@ -1,0 +1,153 @@
+// How the server is: what is wrong first, then what it does, as it does it.
+
+import { html, useEffect, useMemo } from "../lib/html.js";
+import { bytes, group, seconds, short, span } from "../lib/format.js";
+import { quantile, rate, total } from "../lib/metrics.js";
+import { isOpen, refusal, session } from "../lib/session.js";
+import { useStore } from "../lib/store.js";
+import { watch, watched } from "../lib/watch.js";
+import { Badge, Empty, LinkButton, Loading, Notice, PageHead } from "../ui/parts.js";
+import { Graph } from "../ui/graph.js";
+
+const CHECKS = {
+  item_store: ["Item store", "The list actors, and the store that they write to."],
+  catalog: ["Catalog", "The definitions in memory, which every list operation reads."],
+  metadata_store: ["Metadata store", "Where definitions are kept."],
+  access: ["Access", "Whether strangers are kept out."],
+  accepting: ["Accepting", "Whether new requests are taken."],
+};
+const KINDS = { pass: ["good", "fine"], warn: ["warn", "warning"], fail: ["bad", "failing"] };
+const WORSE = ["fail", "warn", "pass"];
+
+export function Health() {
+  useStore(session);
+  const refused = refusal("server:read");
+  const { health, readings, problem, refused: unread } = useStore(watched);
+  useEffect(() => watch(!refused), [refused]);
+  return html`
+    <${PageHead} title="Health" about="As it is now, looked at every two seconds."/>
+    ${!health ? !problem && html`<${Loading} what="Asking the server"/>` : html`<${Verdict} health=${health}/>`}
+    ${isOpen() && html`
+      <${Notice} kind="warn" title="Anybody who reaches this server may do anything."
+        action=${html`<${LinkButton} kind="small" href="/console/access">Make an API key</${LinkButton}>`}>
+        <p>That is so until its first API key is made.</p>
+      </${Notice}>`}
+    ${refused ? html`
+      <${Empty} icon="health" title="You may not see the metrics"><p>${refused}</p></${Empty}>`
+      : unread && !readings.length ? html`<${Notice} kind="warn" title="There are no metrics."><p>${unread}</p></${Notice}>`
+      : readings.length > 0 && html`<${Metrics} readings=${readings}/>`}`;
+}
+
+function Verdict({ health }) {
+  const checks = Object.entries(health.checks).sort((a, b) => WORSE.indexOf(a[1]) - WORSE.indexOf(b[1]));
+  const words = { pass: "Everything is fine", warn: "It works, with something missing", fail: "It does not take requests" };
+  return html`
+    <section class="card" aria-label="Checks">
+      <div class=${`verdict ${health.status}`} role="status"><span class="light" aria-hidden="true"/>
+        <h2>${words[health.status]}</h2></div>
+      ${checks.filter(([, check]) => check !== "pass").map(([name, check]) => html`
+        <${Notice} key=${name} kind=${KINDS[check][0]} title=${CHECKS[name]?.[0] ?? name}>
+          <p>${health.reasons?.[name] ?? "It does not say why."}</p>
+        </${Notice}>`)}
+      <ul class="checks">
+        ${checks.map(([name, check]) => html`
+          <li key=${name}><${Badge} kind=${KINDS[check][0]}>${KINDS[check][1]}</${Badge}>
+            <strong>${CHECKS[name]?.[0] ?? name}</strong><p class="fine">${CHECKS[name]?.[1]}</p></li>`)}
+      </ul>
+    </section>`;
+}
+
+const READS = new Set(["get_items", "batch_get_items", "count_items", "contains_items"]);
+const isList = ({ operation }) => /_items/.test(operation);
+const isRead = (labels) => isList(labels) && READS.has(labels.operation);
+const isWrite = (labels) => isList(labels) && !READS.has(labels.operation);
+const isControl = ({ operation }) => !isList({ operation }) && !["livez", "readyz", "metrics", "openapi", "none", "get_me"].includes(operation);
+const hasFailed = ({ status }) => status.startsWith("5");
+const REQUESTS = "liststore_http_requests_total";
+const DURATION = "liststore_http_request_duration_seconds";
+const perSecond = (value) => (value === null ? "–" : value > 0 && value < 10 ? value.toFixed(1) : short(value));
+const whole = (value) => short(value);
+
+/** What the graphs show: a title, how numbers are written, and series of two readings each. */
+const GRAPHS = [
+  ["Requests a second", perSecond, [
+    ["reads", (a, b) => rate(a, b, REQUESTS, isRead)], ["writes", (a, b) => rate(a, b, REQUESTS, isWrite)],
+    ["control", (a, b) => rate(a, b, REQUESTS, isControl)],
+    ["failed", (a, b) => rate(a, b, REQUESTS, hasFailed)],
+  ]],
+  ["Time of list operations", seconds, [
+    ["half", (a, b) => quantile(a, b, DURATION, 0.5, isList)], ["99%", (a, b) => quantile(a, b, DURATION, 0.99, isList)],
+  ]],
+  ["Permits", whole, [
+    ["in use", (_, b) => total(b, "liststore_list_permits_in_use")],
+    ["waiting", (_, b) => total(b, "liststore_list_permits_waiting")],
+    ["limit", (_, b) => total(b, "liststore_list_permits_limit")],
+  ]],
+  ["Items a second", perSecond, [
+    ["read", (a, b) => rate(a, b, "liststore_items_read_total")],
+    ["added", (a, b) => rate(a, b, "liststore_items_added_total")],
+    ["removed", (a, b) => rate(a, b, "liststore_items_removed_total")],
+  ]],
+  ["On disk", bytes, [
+    ["data files", (_, b) => total(b, "liststore_disk_bytes")], ["hidden", (_, b) => total(b, "liststore_hidden_bytes")],
+    ["not in files yet", (_, b) => total(b, "liststore_pending_bytes")],
+  ]],
+  ["Merging", (value) => `${bytes(value)}/s`, [
+    ["written by merges", (a, b) => rate(a, b, "liststore_compaction_bytes_total")],
+  ]],
+  ["Making the log durable", seconds, [
+    ["half", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.5)],
+    ["99%", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.99)],
+  ]],
+  ["Nodes of the cluster", whole, [
+    ["reached", (_, b) => total(b, "liststore_cql_nodes_reached")], ["known", (_, b) => total(b, "liststore_cql_nodes")],
+  ]],
+  ["Requests to the cluster", seconds, [
+    ["half", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.5)],
+    ["99%", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.99)],
+  ]],
+  ["Memory", bytes, [["resident", (_, b) => total(b, "process_resident_memory_bytes")]]],
+  ["Processor", (value) => `${short(value * 100)} %`, [["of one core", (a, b) => rate(a, b, "process_cpu_seconds_total")]]],
+  ["Connections", whole, [["open", (_, b) => total(b, "liststore_http_connections")]]],
+];
+
+/** What a graph is of: the metrics that must be there for it to be drawn. */
+const NEEDS = {
+  "On disk": "liststore_disk_bytes", Merging: "liststore_compaction_bytes_total",
+  "Making the log durable": "liststore_fsync_seconds_bucket", "Nodes of the cluster": "liststore_cql_nodes",
+  "Requests to the cluster": "liststore_cql_request_duration_seconds_bucket",
+};
+
+function Metrics({ readings }) {
+  const last = readings.at(-1);
+  const graphs = useMemo(() => GRAPHS
+    .filter(([title]) => !NEEDS[title] || last.names.has(NEEDS[title]))
+    .map(([title, show, series]) => ({
+      title, show,
+      series: series.map(([name, of]) => [name, readings.map((reading, i) => of(readings[i - 1], reading))]),
+    })), [readings]);
+  const times = readings.map(({ at }) => at);
+  const age = total(last, "liststore_catalog_age_seconds");
+  const started = total(last, "process_start_time_seconds");
+  const restarts = total(last, "liststore_list_actor_restarts_total");
+  const refused = total(last, "liststore_list_permits_refused_total");
+  const numbers = [
+    ["Running", started && span(Date.now() / 1000 - started), "since the last start"],
+    ["Catalog", age !== null && (age < 1 ? "up to date" : `${span(age)} old`), `revision ${group(total(last, "liststore_catalog_revision") ?? 0)}`],
+    ["Permits", group(total(last, "liststore_list_permits_limit") ?? 0), `of ${group(total(last, "liststore_list_permits_bound") ?? 0)} at most`],
+    ["Refused", group(refused ?? 0), "for want of a permit"],
+    ["Actors replaced", group(restarts ?? 0), "since the start"],
+    ["Data files", total(last, "liststore_data_files"), `${group(total(last, "liststore_compactions_total") ?? 0)} merges`],
+    ["Open files", total(last, "process_open_fds"), `of ${short(total(last, "process_max_fds") ?? 0)}`],
+  ].filter(([, value]) => value !== null && value !== false);
+  return html`
+    <dl class="numbers">
+      ${numbers.map(([title, value, about]) => html`
+        <div class="number" key=${title}><dt>${title}</dt><dd>${value}<span class="fine">${about}</span></dd></div>`)}
+    </dl>
+    <div class="graphs">
+      ${graphs.map(({ title, show, series }) => html`
+        <${Graph} key=${title} title=${title} show=${show} series=${series} times=${times}/>`)}
+    </div>
+    <p class="fine">${readings.length < 3 ? "Graphs grow as you look." : "What was seen stays while this tab is open."}</p>`;
+}

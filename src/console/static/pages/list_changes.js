@@ -1,0 +1,91 @@
+// Changes of one list: an item more, one value less, or nothing left.
+
+import { html, useState } from "../lib/html.js";
+import { titleOf } from "../lib/features.js";
+import { dayTime, nowNanos, readMoment, readTtl, rfc3339, relative } from "../lib/format.js";
+import { addItem, removalAsCurl, removeAll, removeValue } from "../lib/lists.js";
+import { isOpen } from "../lib/session.js";
+import { readValue, valueJson } from "../lib/values.js";
+import { Button, Command, Dialog, Notice, SelectField, TextField, Trouble } from "../ui/parts.js";
+import { Value } from "../ui/value.js";
+import { useTask } from "../ui/use.js";
+
+const HINTS = {
+  string: "Any text.", int64: "A whole number.", double: "A number.", bytes: "Base64, with its padding.",
+  json: "JSON. It is kept in its canonical form.",
+};
+
+/** A value of the feature's type. */
+export const ValueField = ({ type, value, onInput, error, label = "Value" }) =>
+  type === "bool"
+    ? html`<${SelectField} label=${label} value=${value || "true"} onChange=${onInput}
+        options=${[["true", "true"], ["false", "false"]]}/>`
+    : html`<${TextField} label=${label} area=${type === "json" || type === "string"} mono rows=${type === "json" ? 5 : 2}
+        value=${value} onInput=${onInput} hint=${HINTS[type]} error=${error}/>`;
+
+export function AddItem({ list, feature, ttl, onClose, onDone }) {
+  const type = feature.value_type;
+  const [text, setText] = useState(type === "bool" ? "true" : "");
+  const [at, setAt] = useState("");
+  const task = useTask();
+  const read = readValue(type, text);
+  const moment = readMoment(at);
+  const millis = Number((moment.ns ?? nowNanos()) / 1000000n);
+  const end = millis + readTtl(ttl).secs * 1000;
+  const error = text || type === "string" ? read.error : null;
+  const add = () => task.run(async () => {
+    const stamp = rfc3339(moment.ns ?? nowNanos());
+    const { added } = await addItem(list, stamp, read.json);
+    onDone(added ? "The item was added" : "Nothing was stored: an item of that time has expired already");
+  });
+  return html`
+    <${Dialog} title="Add an item" onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Cancel</${Button}>
+      <${Button} kind="primary" onClick=${add} disabled=${task.busy || read.error || moment.error}>Add</${Button}>`}>
+      <p class="muted">To <strong><bdi>${list.id}</bdi></strong> of <bdi>${titleOf(feature)}</bdi></p>
+      <${ValueField} type=${type} value=${text} onInput=${setText} error=${error}/>
+      <${TextField} label="Time" value=${at} onInput=${setAt} error=${moment.error} placeholder="now"
+        hint="Left empty, it is now. Else a time, or -1h for an hour ago."/>
+      ${!moment.error && (end <= Date.now()
+        ? html`<${Notice} kind="warn"><p>An item of ${dayTime(millis)} has expired already: it would not be stored.</p></${Notice}>`
+        : html`<p class="fine">It will be there until ${dayTime(end)}, ${relative(end)}. Added twice, it is one item.</p>`)}
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}
+
+export function RemoveValue({ list, feature, item, onClose, onDone }) {
+  const task = useTask();
+  const remove = () => task.run(async () => {
+    const { removed } = await removeValue(list, valueJson(item.value));
+    onDone(removed === 1 ? "1 item was removed" : `${removed} items were removed`);
+  });
+  return html`
+    <${Dialog} title="Remove this value?" kind="danger" onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Keep it</${Button}>
+      <${Button} kind="danger solid" onClick=${remove} disabled=${task.busy}>Remove</${Button}>`}>
+      <p>Every item of <strong><bdi>${list.id}</bdi></strong> with this value goes, at whatever time it happened:</p>
+      <div class="quote"><${Value} type=${feature.value_type} value=${item.value}/></div>
+      <${Trouble} problem=${task.problem}/>
+      <details><summary>The same for a shell</summary>
+        <${Command} label="command" text=${removalAsCurl(list, item.value, !isOpen())}/></details>
+    </${Dialog}>`;
+}
+
+export function RemoveAll({ list, feature, onClose, onDone }) {
+  const [typed, setTyped] = useState("");
+  const task = useTask();
+  const remove = () => task.run(async () => {
+    await removeAll(list);
+    onDone("All items were removed");
+  });
+  return html`
+    <${Dialog} title="Remove all items?" kind="danger" onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Keep them</${Button}>
+      <${Button} kind="danger solid" disabled=${typed !== list.id || task.busy} onClick=${remove}>Remove all</${Button}>`}>
+      <p>The list of <strong><bdi>${list.id}</bdi></strong> in <bdi>${titleOf(feature)}</bdi>
+        ${list.version && html` (version <bdi>${list.version}</bdi>)`} will be empty. Nothing brings the items back.</p>
+      <${TextField} label=${html`Type <code class="typed"><bdi>${list.id}</bdi></code> to remove them`} value=${typed}
+        onInput=${setTyped}/>
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}

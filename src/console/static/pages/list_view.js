@@ -1,0 +1,142 @@
+// The items of one list: over time, in a table, and what may be done with them.
+
+import { html, useState } from "../lib/html.js";
+import { group, millisOf, readTtl, relative, rfc3339, ttlWords, dayTime } from "../lib/format.js";
+import { pageOf, titleOf, versionName } from "../lib/features.js";
+import { asCommand, asCurl, getItems } from "../lib/lists.js";
+import { go, usePlace, withQuery } from "../lib/router.js";
+import { isOpen, refusal } from "../lib/session.js";
+import { takesParameter } from "../lib/document.js";
+import { valueJson } from "../lib/values.js";
+import { Badge, Button, Copy, Empty, Loading, Time, Trouble, TypeBadge, say } from "../ui/parts.js";
+import { Timeline } from "../ui/timeline.js";
+import { Icon } from "../ui/icons.js";
+import { Value } from "../ui/value.js";
+import { useLoad, useNow } from "../ui/use.js";
+import { AddItem, RemoveAll, RemoveValue } from "./list_changes.js";
+import { WhyMissing } from "./list_missing.js";
+
+const LIMIT = 50;
+/** As many as the picture over time looks at. */
+const OVERVIEW = 1000;
+
+export function ListView({ wanted, feature }) {
+  const place = usePlace();
+  const now = useNow();
+  const [open, setOpen] = useState(null);
+  const list = { type: wanted.type, feature: wanted.feature, version: wanted.version, id: wanted.id };
+  const limit = Math.min(1000, Math.max(1, Number(wanted.limit) || LIMIT));
+  const hasOrder = useLoad(() => takesParameter("get_items", "order"), []).data;
+  const bounds = {
+    min_timestamp: wanted.min || undefined, max_timestamp: wanted.max || undefined,
+    order: (hasOrder && wanted.order) || undefined,
+  };
+  // The tokens of the pages before this one, so that one can go back; they stay through a reload.
+  const token = place.query.get("token") ?? undefined;
+  const before = place.state?.before ?? [];
+  const keys = [JSON.stringify(list), JSON.stringify(bounds), limit];
+  const page = useLoad(
+    (signal) => getItems(list, { ...bounds, limit, page_token: token }, signal), [...keys, token, Boolean(bounds.order)],
+  );
+  const overview = useLoad((signal) => getItems(list, { ...bounds, limit: OVERVIEW }, signal), [...keys, Boolean(bounds.order)]);
+  const again = () => { page.again(); overview.again(); };
+  const version = feature.versions.find((version) => version.version === wanted.version);
+  const ttl = version?.ttl ?? feature.ttl;
+  const refused = refusal("lists:write", wanted.type, wanted.feature);
+  const query = { ...bounds, limit };
+  const all = overview.data?.items ?? [];
+  const items = page.data?.items ?? [];
+  const older = () => go(withQuery({ token: page.data.next_page_token }), { state: { before: [...before, token ?? ""] } });
+  const newer = () => go(withQuery({ token: before.at(-1) }), { state: { before: before.slice(0, -1) } });
+  const pick = (from, to) => go(withQuery({
+    min: rfc3339(BigInt(Math.floor(from)) * 1000000n), max: rfc3339(BigInt(Math.ceil(to)) * 1000000n), token: "",
+  }));
+  const close = () => setOpen(null);
+  const done = (words) => { close(); say(words); again(); };
+  return html`
+    <section class="card list" aria-label="The list">
+      <div class="card-head">
+        <div>
+          <h2><bdi class="clip-id">${wanted.id}</bdi></h2>
+          <p class="muted list-about">
+            <a href=${pageOf(feature)}><bdi>${titleOf(feature)}</bdi></a>
+            ${wanted.version && html`<${Badge}>${versionName(wanted.version)}</${Badge}>`}
+            <${TypeBadge} type=${feature.value_type}/> <span>kept for ${ttlWords(ttl)}</span>
+          </p>
+        </div>
+        <div class="actions">
+          <${Copy} text=${asCurl(list, query, !isOpen())} label="Copy as curl">curl</${Copy}>
+          <${Copy} text=${asCommand(list, query)} label="Copy as command">Command</${Copy}>
+          <${Button} kind="small" icon="refresh" label="Read again" onClick=${again}/>
+          <${Button} kind="small danger" icon="bin" refused=${refused} onClick=${() => setOpen(["all"])}>Remove all</${Button}>
+          <${Button} kind="small primary" icon="plus" refused=${refused} onClick=${() => setOpen(["add"])}>Add an item</${Button}>
+        </div>
+      </div>
+      <${Trouble} problem=${page.problem} onRetry=${again}/>
+      ${all.length > 0 && html`
+        <${Timeline} millis=${all.map((item) => millisOf(item.timestamp))} now=${now} onPick=${pick}
+          isPart=${Boolean(overview.data.next_page_token)} expiry=${now - readTtl(ttl).secs * 1000}/>`}
+      ${(wanted.min || wanted.max) && html`
+        <p class="bounded">Only from ${wanted.min ? html`<${Time} at=${wanted.min} kind="absolute"/>` : "the beginning"} to
+          ${" "}${wanted.max ? html`<${Time} at=${wanted.max} kind="absolute"/>` : "the end"}.
+          ${" "}<a href=${withQuery({ min: "", max: "", token: "" })}>Show all times</a></p>`}
+      ${page.data === undefined && page.loading ? html`<${Loading} what="Loading items"/>`
+        : items.length ? html`
+          <${Items} items=${items} feature=${feature} ttl=${ttl} now=${now} refused=${refused}
+            onRemove=${(item) => setOpen(["value", item])}/>`
+        : page.data && html`<${NoItems} wanted=${wanted} token=${token} refused=${refused} onAdd=${() => setOpen(["add"])}/>`}
+      <div class="pager" role="group" aria-label="Pages of items">
+        ${token && !before.length
+          ? html`<a class="button small" href=${withQuery({ token: "" })}>Newest</a>`
+          : html`<${Button} kind="small" icon="left" disabled=${!before.length} onClick=${newer}>Newer</${Button}>`}
+        ${hasOrder && html`
+          <label class="order">Order <select class="input small" aria-label="Order" value=${wanted.order}
+            onChange=${(event) => go(withQuery({ order: event.target.value, token: "" }), { replace: true })}>
+            <option value="" selected=${!wanted.order}>newest first</option>
+            <option value="oldest" selected=${wanted.order === "oldest"}>oldest first</option></select></label>`}
+        <${Button} kind="small" disabled=${!page.data?.next_page_token} onClick=${older}>
+          Older <${Icon} name="right"/></${Button}>
+      </div>
+    </section>
+    <${WhyMissing} key=${keys[0]} list=${list} feature=${feature} ttl=${ttl}/>
+    ${open?.[0] === "add" && html`<${AddItem} list=${list} feature=${feature} ttl=${ttl} onClose=${close} onDone=${done}/>`}
+    ${open?.[0] === "value" && html`
+      <${RemoveValue} list=${list} feature=${feature} item=${open[1]} onClose=${close} onDone=${done}/>`}
+    ${open?.[0] === "all" && html`<${RemoveAll} list=${list} feature=${feature} onClose=${close} onDone=${done}/>`}`;
+}
+
+const Items = ({ items, feature, ttl, now, refused, onRemove }) => {
+  const { secs } = readTtl(ttl);
+  return html`
+    <table class="table items cards-when-narrow">
+      <caption class="unseen">${group(items.length)} items of the list</caption>
+      <thead><tr><th scope="col">Time</th><th scope="col">Value</th><th scope="col">Expires</th>
+        <th scope="col"><span class="unseen">What may be done</span></th></tr></thead>
+      <tbody>
+        ${items.map((item) => {
+          const millis = millisOf(item.timestamp);
+          const end = millis + secs * 1000;
+          return html`
+            <tr key=${item.timestamp + valueJson(item.value).slice(0, 200)}>
+              <td class="nowrap"><time datetime=${item.timestamp} title=${item.timestamp}>${dayTime(millis)}</time>
+                <div class="fine">${relative(millis, now)}</div></td>
+              <td class="value-cell"><${Value} type=${feature.value_type} value=${item.value}/></td>
+              <td class="nowrap" data-title="Expires"><span title=${dayTime(end)}
+                class=${end - now < secs * 50 ? "soon" : ""}>${relative(end, now)}</span></td>
+              <td class="row-actions">
+                <${Copy} kind="small quiet" label="Copy value" text=${valueJson(item.value)}/>
+                <${Button} kind="small quiet" icon="bin" label="Remove this value" refused=${refused}
+                  onClick=${() => onRemove(item)}/>
+              </td>
+            </tr>`;
+        })}
+      </tbody>
+    </table>`;
+};
+
+const NoItems = ({ wanted, token, refused, onAdd }) => html`
+  <${Empty} icon="clock" title=${token ? "No more items" : wanted.min || wanted.max ? "No items of that time" : "This list is empty"}
+    actions=${!token && html`<${Button} icon="plus" refused=${refused} onClick=${onAdd}>Add an item</${Button}>`}>
+    ${token ? html`<p>This is the end of the list.</p>`
+      : html`<p>Nobody has added an item, all of them have expired, or they were removed. Below you can ask after one.</p>`}
+  </${Empty}>`;

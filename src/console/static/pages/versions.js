@@ -1,0 +1,153 @@
+// The versions of a feature, side by side: each has lists of its own.
+
+import { html, useState } from "../lib/html.js";
+import { call, get } from "../lib/api.js";
+import { featurePath, textError, versionError, versionPath } from "../lib/features.js";
+import { dayTime, millisOf, readTtl, ttlWords } from "../lib/format.js";
+import { refusal } from "../lib/session.js";
+import { Badge, Button, Dialog, LinkButton, Notice, TextField, Time, Trouble, say } from "../ui/parts.js";
+import { Differences, TtlField, differences, ttlConsequence } from "../ui/feature_parts.js";
+import { useTask } from "../ui/use.js";
+
+export function Versions({ feature, refused, onChanged }) {
+  const [open, setOpen] = useState(null);
+  const close = () => setOpen(null);
+  const done = (words) => { close(); say(words); onChanged(); };
+  const reading = refusal("lists:read", feature.entity_type, feature.name);
+  const explore = (version) => `/console/lists?${new URLSearchParams({
+    type: feature.entity_type, feature: feature.name, ...(version && { version }),
+  })}`;
+  const rows = [
+    ["Time to live", ({ ttl }) => html`<strong>${ttlWords(ttl)}</strong>`],
+    ["Shown now", ({ ttl }) => html`items since ${dayTime(Date.now() - readTtl(ttl).secs * 1000)}`],
+    ["Description", ({ description }) => description
+      ? html`<bdi class="long">${description}</bdi>` : html`<span class="muted">none</span>`],
+    ["Created", ({ created_at }) => html`<${Time} at=${created_at}/>`],
+  ];
+  return html`
+    <section class="card" aria-labelledby="versions">
+      <div class="card-head">
+        <h2 id="versions">Versions <span class="muted">${feature.versions.length}</span></h2>
+        <${Button} kind="small" icon="plus" refused=${refused} onClick=${() => setOpen(["add"])}>Add a version</${Button}>
+      </div>
+      <div class="scroll-x" tabindex="0" role="region" aria-label="Versions side by side">
+        <table class="table side-by-side">
+          <thead><tr><td></td>
+            ${feature.versions.map(({ version }) => html`
+              <th scope="col">${version ? html`<bdi>${version}</bdi>` : html`<${Badge}>default</${Badge}>`}</th>`)}
+          </tr></thead>
+          <tbody>
+            ${rows.map(([title, show]) => html`
+              <tr><th scope="row">${title}</th>${feature.versions.map((version) => html`<td>${show(version)}</td>`)}</tr>`)}
+            <tr><th scope="row"><span class="unseen">What may be done</span></th>
+              ${feature.versions.map((version) => html`
+                <td><div class="actions">
+                  <${LinkButton} kind="small" href=${explore(version.version)} refused=${reading}>Explore</${LinkButton}>
+                  ${version.version && html`
+                    <${Button} kind="small quiet" icon="edit" label=${`Edit version ${version.version}`}
+                      refused=${refused} onClick=${() => setOpen(["edit", version])}/>
+                    <${Button} kind="small quiet" icon="bin" label=${`Delete version ${version.version}`}
+                      refused=${refused} onClick=${() => setOpen(["delete", version])}/>`}
+                </div></td>`)}
+            </tr>
+          </tbody>
+        </table>
+      </div>
+      ${open?.[0] === "add" && html`<${AddVersion} feature=${feature} onClose=${close} onDone=${done}/>`}
+      ${open?.[0] === "edit" && html`
+        <${EditVersion} feature=${feature} version=${open[1]} onClose=${close} onDone=${done}/>`}
+      ${open?.[0] === "delete" && html`
+        <${DeleteVersion} feature=${feature} version=${open[1]} onClose=${close} onDone=${done}/>`}
+    </section>`;
+}
+
+function AddVersion({ feature, onClose, onDone }) {
+  const [version, setVersion] = useState("");
+  const [ttl, setTtl] = useState(feature.ttl);
+  const [description, setDescription] = useState("");
+  const task = useTask();
+  const taken = feature.versions.some((known) => known.version === version) ? "There is one of this name." : null;
+  const error = version ? versionError(version) ?? taken : null;
+  const add = () => task.run(async () => {
+    const body = { version, ttl, ...(description && { description }) };
+    await call("POST", `${featurePath(feature.entity_type, feature.name)}/versions`, { body });
+    onDone(`Version ${version} was added`);
+  });
+  return html`
+    <${Dialog} title="Add a version" onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Cancel</${Button}>
+      <${Button} kind="primary" onClick=${add}
+        disabled=${task.busy || !version || error || readTtl(ttl).error || textError(description, 2000)}>Add</${Button}>`}>
+      <p class="muted">It starts with empty lists of its own. Callers name it with <code>?version=</code>.</p>
+      <${TextField} label="Version" required value=${version} onInput=${setVersion} error=${error} placeholder="v2"/>
+      <${TtlField} value=${ttl} onInput=${setTtl}/>
+      <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
+        error=${textError(description, 2000)}/>
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}
+
+/** The entity tag of a version that is still what was looked at. */
+async function tagOf(feature, version) {
+  const { data, etag } = await get(versionPath(feature.entity_type, feature.name, version.version));
+  return differences(version, data).length ? { now: data } : { etag };
+}
+
+function EditVersion({ feature, version, onClose, onDone }) {
+  const [based, setBased] = useState(version);
+  const [ttl, setTtl] = useState(version.ttl);
+  const [description, setDescription] = useState(version.description);
+  const [isStale, setStale] = useState(false);
+  const task = useTask();
+  const changes = differences({ ttl: based.ttl, description: based.description }, { ttl, description });
+  const body = Object.fromEntries(changes.map(([name, , after]) => [name, after]));
+  const save = () => task.run(async () => {
+    const { etag, now } = await tagOf(feature, based);
+    if (now) {
+      setBased(now);
+      setStale(true);
+      return;
+    }
+    const at = versionPath(feature.entity_type, feature.name, version.version);
+    await call("PATCH", at, { body, headers: { "If-Match": etag } });
+    onDone(`Version ${version.version} was changed`);
+  });
+  const consequence = body.ttl && ttlConsequence(based.ttl, body.ttl);
+  return html`
+    <${Dialog} title=${`Edit version ${version.version}`} onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Cancel</${Button}>
+      <${Button} kind="primary" onClick=${save} disabled=${task.busy || !changes.length || readTtl(ttl).error}
+        >Save the change</${Button}>`}>
+      <${TtlField} value=${ttl} onInput=${setTtl}/>
+      <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
+        error=${textError(description, 2000)}/>
+      ${isStale && html`<${Notice} kind="warn" title="It was changed since you looked at it.">
+        <p>Nothing was saved. What you see below is the difference to what it is now.</p></${Notice}>`}
+      ${changes.length > 0 && html`<h3>What changes</h3><${Differences} changes=${changes}/>`}
+      ${consequence && html`<${Notice} kind="warn"><p>${consequence}</p></${Notice}>`}
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}
+
+function DeleteVersion({ feature, version, onClose, onDone }) {
+  const [typed, setTyped] = useState("");
+  const task = useTask();
+  const remove = () => task.run(async () => {
+    const { etag, now } = await tagOf(feature, version);
+    if (now) throw { title: "It was changed since you looked at it.", detail: "Nothing was deleted: look at it again." };
+    const at = versionPath(feature.entity_type, feature.name, version.version);
+    const { data } = await call("DELETE", at, { headers: { "If-Match": etag } });
+    onDone(`Version ${version.version} is gone; its last items expire by ${dayTime(millisOf(data.items_expire_by))}`);
+  });
+  return html`
+    <${Dialog} title="Delete this version?" kind="danger" onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Keep it</${Button}>
+      <${Button} kind="danger solid" disabled=${typed !== version.version || task.busy} onClick=${remove}
+        >Delete for ever</${Button}>`}>
+      <p>All lists of version <strong><bdi>${version.version}</bdi></strong> are out of reach at once. Their items leave the
+        store as they expire, within ${ttlWords(version.ttl)}. The other versions stay as they are.</p>
+      <${TextField} label=${html`Type <code class="typed">${version.version}</code> to delete it`} value=${typed}
+        onInput=${setTyped}/>
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}

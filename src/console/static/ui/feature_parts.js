@@ -1,0 +1,140 @@
+// What several pages show of features: labels, lives, differences, and the trail of changes.
+
+import { html } from "../lib/html.js";
+import { day, readTtl, ttlWords, dayTime } from "../lib/format.js";
+import { Badge, Field, TextField, Time } from "./parts.js";
+
+export const Labels = ({ labels, max = 64 }) => {
+  const all = Object.entries(labels);
+  if (!all.length) return null;
+  return html`
+    <ul class="labels" aria-label="Labels">
+      ${all.slice(0, max).map(([key, value]) => html`
+        <li><bdi>${key}</bdi>${value && html`<span class="muted">=</span><bdi>${value}</bdi>`}</li>`)}
+      ${all.length > max && html`<li>+${all.length - max}</li>`}
+    </ul>`;
+};
+
+const COMMON_TTLS = ["1d", "7d", "30d", "90d", "365d"];
+
+/** A TTL, in words and in what it means for an item of now. */
+export function TtlField({ value, onInput, label = "Time to live", error, required, now = Date.now() }) {
+  const read = readTtl(value);
+  const hint = read.error ? "How long an item counts after its timestamp: 30d, 12h, 1d12h."
+    : `${ttlWords(value)}. An item of now is there until ${dayTime(now + read.secs * 1000)}.`;
+  return html`
+    <div class="ttl-field">
+      <${TextField} label=${label} value=${value} onInput=${onInput} hint=${hint} required=${required}
+        error=${error ?? (value ? read.error : null)} placeholder="30d" inputmode="text"/>
+      <div class="chips" role="group" aria-label="Common times to live">
+        ${COMMON_TTLS.map((ttl) => html`
+          <button type="button" class="chip" aria-pressed=${value === ttl} onClick=${() => onInput(ttl)}>${ttl}</button>`)}
+      </div>
+    </div>`;
+}
+
+export const LabelsField = ({ value, onInput, error }) => html`
+  <${TextField} label="Labels" area mono rows="3" value=${value} onInput=${onInput} error=${error}
+    placeholder=${"team=ranking\nstage=production"} hint="One key=value a line, for finding features. At most 64."/>`;
+
+export const OneOf = ({ label, children }) => html`<${Field} label=${label}>${children}</${Field}>`;
+
+const shown = (name, value) => {
+  if (value === undefined || value === null || value === "") return html`<em class="muted">nothing</em>`;
+  if (name === "labels") {
+    const all = Object.entries(value);
+    return all.length ? all.map(([k, v]) => html`<div><bdi>${k}=${v}</bdi></div>`) : html`<em class="muted">none</em>`;
+  }
+  if (Array.isArray(value)) return value.length ? value.join(", ") : html`<em class="muted">none</em>`;
+  if (name === "ttl") return html`${value} <span class="muted">${ttlWords(value)}</span>`;
+  if (/_at$/.test(name) && typeof value === "string") return html`<${Time} at=${value} kind="absolute"/>`;
+  return html`<bdi>${typeof value === "object" ? JSON.stringify(value) : String(value)}</bdi>`;
+};
+
+const TITLES = {
+  ttl: "Time to live", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
+  entity_type: "Entity type", name: "Name", version: "Version", versions: "Versions", roles: "Roles", scopes: "Scopes",
+  expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
+};
+export const fieldTitle = (name) => TITLES[name] ?? name.replaceAll("_", " ");
+
+const SILENT = new Set(["created_at", "updated_at", "versions", "created_by", "id", "hash", "state", "last_used_at",
+  "previous_secret_until"]);
+const isSame = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
+const isNothing = (value) =>
+  value === undefined || value === null || value === "" || (typeof value === "object" && !Object.keys(value).length);
+
+/** The fields in which two states differ: [name, before, after]. */
+export function differences(before, after) {
+  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  return names
+    .filter((name) => !SILENT.has(name) && !isSame(before?.[name], after?.[name]))
+    .filter((name) => !(isNothing(before?.[name]) && isNothing(after?.[name])))
+    .map((name) => [name, before?.[name], after?.[name]]);
+}
+
+/** Differences, each field with what goes and what comes. */
+export const Differences = ({ changes, label = "What changes" }) => html`
+  <dl class="diff" aria-label=${label}>
+    ${changes.map(([name, before, after]) => html`
+      <div>
+        <dt>${fieldTitle(name)}</dt>
+        <dd>
+          ${!isNothing(before) && html`<del><span class="unseen">before: </span>${shown(name, before)}</del>`}
+          ${!isNothing(after)
+            ? html`<ins><span class="unseen">after: </span>${shown(name, after)}</ins>`
+            : html`<ins class="gone">nothing</ins>`}
+        </dd>
+      </div>`)}
+  </dl>`;
+
+const ACTIONS = {
+  create_feature: ["created the feature", "good"], update_feature: ["changed the feature", ""],
+  delete_feature: ["deleted the feature", "bad"], create_version: ["created the version", "good"],
+  update_version: ["changed the version", ""], delete_version: ["deleted the version", "bad"],
+  create_key: ["made the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
+};
+
+/** Changes, newest first, by day. */
+export function Trail({ changes, target }) {
+  let last = "";
+  return html`
+    <ol class="trail">
+      ${changes.map((change) => {
+        const [words, kind] = ACTIONS[change.action] ?? [change.action.replaceAll("_", " "), ""];
+        const of = day(new Date(change.at.slice(0, 23) + "Z").getTime());
+        const heading = of === last ? null : html`<li class="day"><h3>${of}</h3></li>`;
+        last = of;
+        const isUpdate = change.before && change.after;
+        const changes = isUpdate ? differences(change.before, change.after)
+          : change.after ? differences({}, change.after) : [];
+        return html`
+          ${heading}
+          <li class=${`change ${kind}`}>
+            <p>
+              <strong class="who-did"><bdi>${change.by}</bdi></strong>
+              ${change.on_behalf_of && html` <span class="muted">for <bdi>${change.on_behalf_of}</bdi></span>`}
+              ${" "}${words}
+              ${change.version !== undefined && html` <${Badge}>${change.version || "default"}</${Badge}>`}
+              ${target && change.target && html` <strong><bdi>${change.target}</bdi></strong>`}
+              <span class="muted when"><${Time} at=${change.at} kind="absolute"/></span>
+            </p>
+            ${isUpdate && !changes.length && html`<p class="muted">Nothing was different afterwards.</p>`}
+            ${changes.length > 0 && (isUpdate
+              ? html`<${Differences} changes=${changes}/>`
+              : html`<details><summary>What it was created with</summary>
+                  <${Differences} changes=${changes} label="What it was created with"/></details>`)}
+          </li>`;
+      })}
+    </ol>`;
+}
+
+/** What a change of a TTL does at once, in words; null where it does nothing. */
+export function ttlConsequence(before, after) {
+  const [old, next] = [readTtl(before).secs, readTtl(after).secs];
+  if (!old || !next || old === next) return null;
+  return next < old
+    ? html`Items older than <strong>${ttlWords(after)}</strong> are hidden at once, and their space is given back
+        later. Lengthening it again brings back only what has not been given back by then.`
+    : html`Items count longer from now on. Items that were stored with the shorter life may go when that ends.`;
+}

@@ -1,0 +1,99 @@
+// A graph of some series over time, with their latest values as text.
+
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { clock } from "../lib/format.js";
+
+let library = null;
+
+/** The library is fetched when the first graph is drawn. */
+const uplot = () => {
+  library ??= import("../vendor/uplot.js").then((module) => module.default);
+  return library;
+};
+
+const COLOURS = {
+  light: ["#0f766e", "#c2410c", "#4f46e5", "#8a4b06", "#64748b"],
+  dark: ["#3fc6b5", "#fb923c", "#a5b4fc", "#f0b45b", "#94a3b8"],
+};
+
+const isDark = () => {
+  const { theme } = document.documentElement.dataset;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
+
+/** Whether it is dark now, and from when it changes. */
+function useDark() {
+  const [dark, setDark] = useState(isDark());
+  useEffect(() => {
+    const look = () => setDark(isDark());
+    const media = matchMedia("(prefers-color-scheme: dark)");
+    const observer = new MutationObserver(look);
+    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    media.addEventListener("change", look);
+    return () => { observer.disconnect(); media.removeEventListener("change", look); };
+  }, []);
+  return dark;
+}
+
+function options(width, names, show, dark) {
+  const style = getComputedStyle(document.documentElement);
+  const [soft, line] = [style.getPropertyValue("--soft").trim(), style.getPropertyValue("--line").trim()];
+  const font = "11px system-ui, sans-serif";
+  const axis = { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
+  const colours = COLOURS[dark ? "dark" : "light"];
+  return {
+    width, height: 180, legend: { show: false }, cursor: { y: false, points: { size: 6 } },
+    scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
+    axes: [
+      { ...axis, size: 26, space: 90, values: (_, times) => times.map((at) => clock(at * 1000)) },
+      { ...axis, size: 62, space: 34, values: (_, values) => values.map(show) },
+    ],
+    series: [{}, ...names.map((name, i) => ({
+      label: name, stroke: colours[i], width: 1.75, points: { show: false }, spanGaps: false,
+      fill: names.length === 1 ? `${colours[i]}22` : undefined,
+    }))],
+  };
+}
+
+export function Graph({ title, times, series, show }) {
+  const place = useRef();
+  const plot = useRef();
+  const dark = useDark();
+  const names = series.map(([name]) => name);
+  const data = [times.map((at) => at / 1000), ...series.map(([, values]) => values)];
+  const latest = useRef(data);
+  latest.current = data;
+  useEffect(() => {
+    let gone = false;
+    let observer;
+    uplot().then((Plot) => {
+      if (gone) return;
+      const width = place.current.clientWidth;
+      plot.current = new Plot(options(width, names, show, dark), latest.current, place.current);
+      observer = new ResizeObserver(([{ contentRect }]) => plot.current.setSize({ width: contentRect.width, height: 180 }));
+      observer.observe(place.current);
+    });
+    return () => {
+      gone = true;
+      observer?.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [dark, names.join("\n")]);
+  useEffect(() => { plot.current?.setData(latest.current); });
+  const now = series.map(([name, values]) => [name, values.at(-1)]);
+  const words = ([name, value]) => `${name} ${value === null || value === undefined ? "unknown" : show(value)}`;
+  const colours = COLOURS[dark ? "dark" : "light"];
+  return html`
+    <section class="card" aria-label=${title}>
+      <div class="graph-head">
+        <h3>${title}</h3>
+        <div class="keys-of-graph">
+          ${now.map(([name, value], i) => html`
+            <span><i style=${{ background: colours[i] }}/><span class="muted">${name}</span>${" "}
+              <strong>${value === null || value === undefined ? "–" : show(value)}</strong></span>`)}
+        </div>
+      </div>
+      <div class="graph" ref=${place} role="img" aria-label=${`${title} over time. Now: ${now.map(words).join(", ")}`}/>
+    </section>`;
+}
