@@ -11,10 +11,10 @@ use actix::{Actor, Context, Handler, ResponseFuture};
 use tokio::time::Instant;
 
 use super::ListError;
-use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
+use super::messages::{Add, AddOutcome, Contains, Count, Envelope, Get, Remove, RemoveAll};
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, Value};
-use crate::items::{Done, ItemPage, ItemSession, Operation};
+use crate::items::{self, Done, ItemPage, ItemSession, Operation};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -110,11 +110,28 @@ fn admit(op: &Operation, items: Vec<(Timestamp, Value)>) -> Result<Vec<NewItem>,
     Ok(live)
 }
 
-impl Handler<RemoveValue> for ListActor {
+impl Handler<Contains> for ListActor {
+    type Result = ResponseFuture<Result<Vec<Option<Timestamp>>, ListError>>;
+
+    fn handle(&mut self, message: Contains, _: &mut Self::Context) -> Self::Result {
+        let Contains { envelope, within, values } = message;
+        self.run(envelope, async move |session, op, list| Ok(session.contains(&op, list, &within, &values).await?))
+    }
+}
+
+impl Handler<Count> for ListActor {
+    type Result = ResponseFuture<Result<items::Count, ListError>>;
+
+    fn handle(&mut self, Count { envelope, within, max }: Count, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.count(&op, list, &within, max).await?))
+    }
+}
+
+impl Handler<Remove> for ListActor {
     type Result = ResponseFuture<Result<u64, ListError>>;
 
-    fn handle(&mut self, RemoveValue { envelope, value }: RemoveValue, _: &mut Self::Context) -> Self::Result {
-        self.run(envelope, async move |session, op, list| Ok(session.remove_value(&op, list, value.as_bytes()).await?))
+    fn handle(&mut self, Remove { envelope, removal }: Remove, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.remove(&op, list, &removal).await?))
     }
 }
 

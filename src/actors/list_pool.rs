@@ -11,12 +11,13 @@ use std::time::Duration;
 use actix::dev::ToEnvelope;
 use actix::{Addr, Handler, MailboxError, Message};
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use prometheus::Registry;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
-use super::messages::{Add, AddOutcome, Envelope, Get, RemoveAll, RemoveValue};
+use super::messages::{Add, AddOutcome, Contains, Count, Envelope, Get, Remove, RemoveAll};
 use super::pool_metrics::{Found, PoolMetrics};
 use super::resize::{Resizer, Resizing};
 use super::routing::{Held, Permit, Routing, Seat};
@@ -25,7 +26,8 @@ pub use super::slot::SlotState;
 use super::staff::Staff;
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
 use crate::items::{
-    ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, StateToken, StoreError, Validity,
+    self, Bounds, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, Removal, StateToken, StoreError,
+    Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -226,15 +228,33 @@ impl ListPool {
         }
     }
 
-    /// Remove List Items with Value. Returns how many visible items went.
-    pub async fn remove_value(
+    /// The newest visible item of each of these values within the bounds, in the order of the values.
+    pub async fn contains(
         &self,
         list: ListKey,
         ttl: Ttl,
-        value: Value,
+        within: Bounds,
+        values: Vec<Bytes>,
         deadline: Instant,
-    ) -> Result<u64, ListError> {
-        self.send(list, ttl, deadline, Effect::Write, |envelope| RemoveValue { envelope, value }).await
+    ) -> Result<Vec<Option<Timestamp>>, ListError> {
+        self.send(list, ttl, deadline, Effect::Read, |envelope| Contains { envelope, within, values }).await
+    }
+
+    /// How many visible items there are within the bounds, as far as `max`.
+    pub async fn count(
+        &self,
+        list: ListKey,
+        ttl: Ttl,
+        within: Bounds,
+        max: u64,
+        deadline: Instant,
+    ) -> Result<items::Count, ListError> {
+        self.send(list, ttl, deadline, Effect::Read, |envelope| Count { envelope, within, max }).await
+    }
+
+    /// Remove List Items. Returns how many visible items went.
+    pub async fn remove(&self, list: ListKey, ttl: Ttl, removal: Removal, deadline: Instant) -> Result<u64, ListError> {
+        self.send(list, ttl, deadline, Effect::Write, |envelope| Remove { envelope, removal }).await
     }
 
     /// Remove All List Items.

@@ -1,13 +1,14 @@
 //! What the pool sends to a list actor: one message an operation, each with its permit.
 
 use actix::Message;
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::ListError;
 use super::routing::Permit;
 use crate::domain::{ListKey, Timestamp, Ttl, Value};
-use crate::items::{ItemPage, Range};
+use crate::items::{self, Bounds, ItemPage, Range, Removal};
 
 /// What every list operation carries.
 #[derive(Debug)]
@@ -37,10 +38,26 @@ pub(super) struct Add {
 }
 
 #[derive(Debug, Message)]
-#[rtype(result = "Result<u64, ListError>")]
-pub(super) struct RemoveValue {
+#[rtype(result = "Result<Vec<Option<Timestamp>>, ListError>")]
+pub(super) struct Contains {
     pub envelope: Envelope,
-    pub value: Value,
+    pub within: Bounds,
+    pub values: Vec<Bytes>,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<items::Count, ListError>")]
+pub(super) struct Count {
+    pub envelope: Envelope,
+    pub within: Bounds,
+    pub max: u64,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<u64, ListError>")]
+pub(super) struct Remove {
+    pub envelope: Envelope,
+    pub removal: Removal,
 }
 
 #[derive(Debug, Message)]

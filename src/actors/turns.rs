@@ -1,6 +1,6 @@
-//! Keeps removals by value apart from the other writes to their list.
+//! Keeps removals of some items apart from the other writes to their list.
 //!
-//! A removal first looks for the items of a value and then removes them. Of two that overlap, both would
+//! A removal first looks for the items that it takes and then removes them. Of two that overlap, both would
 //! count the same item; and in some stores any write in between would be lost in part. So a removal has
 //! its list to itself, against those writes that its store names ([`RemovalTurns`]), from before it looks
 //! until it is through. Other writes go on beside each other. A list has one actor that writes it, hence
@@ -15,13 +15,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{ListKey, NewItem};
-use crate::items::{Done, ItemPage, ItemSession, Operation, Range, RemovalTurns, StoreError, ToAwait};
+use crate::domain::{ListKey, NewItem, Timestamp};
+use crate::items::{
+    Bounds, Count, Done, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns, StoreError, ToAwait,
+};
 
-/// A session whose removals by value take turns.
+/// A session whose removals take turns.
 pub struct TurnTaking {
     session: Rc<dyn ItemSession>,
     lists: Rc<Lists>,
@@ -133,9 +136,23 @@ impl ItemSession for TurnTaking {
         }))
     }
 
-    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        self.session.contains(op, list, within, values).await
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        self.session.count(op, list, within, max).await
+    }
+
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         let _turn = self.alone(list, op.deadline).await?;
-        self.session.remove_value(op, list, value).await
+        self.session.remove(op, list, removal).await
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@ use super::metrics::label;
 use super::problem::Problem;
 use super::reply::{json, json_text};
 use crate::actors::AddOutcome;
+use crate::domain::Order;
 use crate::service::{AddItems, GetItems, ListName, Operation, RenderedPage, ServiceError, queries};
 use crate::wire::{
     AddRequest, AddResult, Added, BatchAddInput, BatchAddResults, BatchGetInput, GetRequest, RequestFailed,
@@ -22,7 +23,7 @@ pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
             request;
         let (limit, min_timestamp, max_timestamp) = (*limit, *min_timestamp, *max_timestamp);
         let list = ListName { entity_type, feature, version, entity_id: entity_id.clone() };
-        GetItems { list, min_timestamp, max_timestamp, limit, page_token: page_token.as_deref() }
+        GetItems { list, min_timestamp, max_timestamp, order: Order::Newest, limit, page_token: page_token.as_deref() }
     });
     call.execute(&caller, Operation::BatchGet(requests.collect())).await
 }

@@ -6,27 +6,24 @@
 use super::call::{Call, HandlerResult};
 use super::problem::Problem;
 use super::query::count;
-use crate::domain::{Limit, Timestamp};
+use crate::domain::{Limit, Order, Timestamp};
+use crate::items::Bounds;
 use crate::service::{AddItems, GetItems, Operation, queries};
-use crate::wire::parameters::{LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, Parameter};
-use crate::wire::{AddItemsInput, RemoveItemsInput};
+use crate::wire::parameters::{COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, Parameter};
+use crate::wire::{AddItemsInput, ContainsInput, RemoveItemsInput, check_bounds};
 
 pub(super) async fn get_items(call: Call<'_>) -> HandlerResult {
-    let [version, min_timestamp, max_timestamp, limit, page_token] = call.query(&queries::GET_ITEMS)?;
-    let min_timestamp = timestamp(&MIN_TIMESTAMP, min_timestamp.as_deref())?;
-    let max_timestamp = timestamp(&MAX_TIMESTAMP, max_timestamp.as_deref())?;
-    if let (Some(min), Some(max)) = (min_timestamp, max_timestamp)
-        && min > max
-    {
-        return Err(Problem::argument(MIN_TIMESTAMP.name, "min_timestamp is above max_timestamp"));
-    }
+    let [version, min_timestamp, max_timestamp, order, limit, page_token] = call.query(&queries::GET_ITEMS)?;
+    let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
+    let order = order.map(|text| Order::parse(&text)).transpose().map_err(|e| Problem::from(e).at(ORDER.name))?;
     let limit = match limit {
         Some(text) => Limit::of_items(count(LIMIT.name, &text)?).map_err(|e| Problem::from(e).at(LIMIT.name))?,
         None => Limit::DEFAULT,
     };
     let caller = call.caller()?;
     let list = call.list(call.entity_id()?, version.as_deref());
-    let request = GetItems { list, min_timestamp, max_timestamp, limit, page_token: page_token.as_deref() };
+    let (order, page_token) = (order.unwrap_or_default(), page_token.as_deref());
+    let request = GetItems { list, min_timestamp, max_timestamp, order, limit, page_token };
     call.execute(&caller, Operation::GetItems(request)).await
 }
 
@@ -40,14 +37,41 @@ pub(super) async fn add_items(mut call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::AddItems(AddItems { list, items })).await
 }
 
-pub(super) async fn remove_items_with_value(mut call: Call<'_>) -> HandlerResult {
+pub(super) async fn remove_items(mut call: Call<'_>) -> HandlerResult {
     let [version] = call.query(&queries::VERSION_ONLY)?;
     let caller = call.caller()?;
     let entity_id = call.entity_id()?;
     let body = call.body().await?;
     let list = call.list(entity_id, version.as_deref());
-    let RemoveItemsInput { value } = RemoveItemsInput::read(&body)?;
-    call.execute(&caller, Operation::RemoveItemsWithValue { list, value }).await
+    let removal = RemoveItemsInput::read(&body)?;
+    call.execute(&caller, Operation::RemoveItems { list, removal }).await
+}
+
+pub(super) async fn count_items(call: Call<'_>) -> HandlerResult {
+    let [version, min_timestamp, max_timestamp, max] = call.query(&queries::COUNT_ITEMS)?;
+    let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
+    let max = match max {
+        Some(text) => {
+            Limit::of_count(count(COUNT_MAX.name, &text)?).map_err(|e| Problem::from(e).at(COUNT_MAX.name))?
+        }
+        None => Limit::DEFAULT_COUNT,
+    };
+    let caller = call.caller()?;
+    let list = call.list(call.entity_id()?, version.as_deref());
+    let within = Bounds::of(min_timestamp, max_timestamp);
+    call.execute(&caller, Operation::CountItems { list, within, max }).await
+}
+
+pub(super) async fn contains_items(mut call: Call<'_>) -> HandlerResult {
+    let [version, min_timestamp, max_timestamp] = call.query(&queries::WITHIN)?;
+    let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
+    let caller = call.caller()?;
+    let entity_id = call.entity_id()?;
+    let body = call.body().await?;
+    let list = call.list(entity_id, version.as_deref());
+    let ContainsInput { values } = ContainsInput::read(&body)?;
+    let within = Bounds::of(min_timestamp, max_timestamp);
+    call.execute(&caller, Operation::ContainsItems { list, within, values }).await
 }
 
 pub(super) async fn remove_all_items(call: Call<'_>) -> HandlerResult {
@@ -55,6 +79,15 @@ pub(super) async fn remove_all_items(call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let list = call.list(call.entity_id()?, version.as_deref());
     call.execute(&caller, Operation::RemoveAllItems { list }).await
+}
+
+type Moments = (Option<Timestamp>, Option<Timestamp>);
+
+/// The bounds that a query names.
+fn bounds(min: Option<&str>, max: Option<&str>) -> Result<Moments, Problem> {
+    let (min, max) = (timestamp(&MIN_TIMESTAMP, min)?, timestamp(&MAX_TIMESTAMP, max)?);
+    check_bounds(min, max)?;
+    Ok((min, max))
 }
 
 fn timestamp(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {

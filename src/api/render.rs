@@ -107,7 +107,7 @@ fn write_item(
 mod tests {
     use super::*;
     use crate::domain::{
-        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Timestamp, VersionLabel,
+        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Order, Timestamp, VersionLabel,
     };
 
     fn list() -> ListKey {
@@ -118,7 +118,7 @@ mod tests {
 
     fn rendered(values: &[&'static [u8]], more: bool, bytes_max: usize) -> Result<serde_json::Value, ServiceError> {
         let list = list();
-        let walk = ItemWalk { list: &list, min_timestamp: None, max_timestamp: None };
+        let walk = ItemWalk { list: &list, min_timestamp: None, max_timestamp: None, order: Order::Newest };
         let items = values
             .iter()
             .enumerate()

@@ -11,7 +11,8 @@ use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
 use super::{batch, lines, pool};
 use crate::access::Principal;
-use crate::domain::{PageToken, Scope};
+use crate::domain::{PageToken, Scope, Timestamp, ValueType};
+use crate::items::Count;
 use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
 use crate::service::{OperationId, RenderedPage, Reply};
@@ -37,6 +38,11 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         }
         Reply::EachPage(pages) => batch::pages(call, response, pages),
         Reply::EachAdded(outcomes) => batch::added(call, response, outcomes),
+        Reply::Counted(Count { items, exact }) => json(response, &wire::Counted { count: items, exact }),
+        Reply::Contained { value_type, values } => {
+            let results = values.iter().map(|(value, newest)| contained(value_type, value, *newest));
+            json(response, &wire::Contained { results: results.collect::<Result<_, _>>()? })
+        }
         Reply::AllRemoved => Ok(response.finish()),
         Reply::Features { features, next_page_token } => {
             let features = features.iter().map(wire::Feature::from).collect();
@@ -132,6 +138,15 @@ fn me(principal: &Principal) -> wire::Me {
     let permissions = principal.permissions().into_iter();
     let permissions = permissions.map(|(permission, scopes)| (permission.name().to_owned(), texts(scopes))).collect();
     wire::Me { name: principal.to_string(), kind, permissions }
+}
+
+/// A value is written as a get writes it.
+fn contained(value_type: ValueType, value: &[u8], newest: Option<Timestamp>) -> Result<wire::ContainedValue, Problem> {
+    let mut text = Vec::new();
+    let written = value_type.write_json(value, &mut text).map_err(|error| error.to_string());
+    let raw = written.and_then(|()| serde_json::from_slice(&text).map_err(|error| error.to_string()));
+    let value = raw.map_err(|error| Problem::internal(format!("cannot render a value: {error}")))?;
+    Ok(wire::ContainedValue { value, timestamp: newest.map(|newest| newest.to_string()) })
 }
 
 fn text(token: Option<PageToken>) -> Option<String> {

@@ -134,7 +134,7 @@ mod tests {
         let (_, segments) = operation(Method::GET, "/v1/lists/user/seen/a%2Fb%20%C3%A9%2525/items").unwrap();
         assert_eq!(segments, ["user", "seen", "a/b é%25"]);
         let (found, segments) = operation(Method::POST, "/v1/lists/a/b/c/items%3Aremove").unwrap();
-        assert_eq!((found, segments[2].as_str()), (Some(OperationId::RemoveItemsWithValue), "c"));
+        assert_eq!((found, segments[2].as_str()), (Some(OperationId::RemoveItems), "c"));
         let (found, segments) = operation(Method::GET, "/v1/features/a/b/versions/").unwrap();
         assert_eq!((found, segments[2].as_str()), (Some(OperationId::GetVersion), ""));
     }

@@ -120,8 +120,10 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::GetItems => lists::get_items(call).await,
         OperationId::AddItems => lists::add_items(call).await,
         OperationId::RemoveAllItems => lists::remove_all_items(call).await,
-        OperationId::RemoveItemsWithValue => lists::remove_items_with_value(call).await,
         // On the heap, so that they take no room in the tasks of all connections.
+        OperationId::RemoveItems => Box::pin(lists::remove_items(call)).await,
+        OperationId::CountItems => Box::pin(lists::count_items(call)).await,
+        OperationId::ContainsItems => Box::pin(lists::contains_items(call)).await,
         OperationId::BatchGet => Box::pin(batch::batch_get(call)).await,
         OperationId::BatchAdd => Box::pin(batch::batch_add(call)).await,
         OperationId::ListFeatures => features::list_features(call).await,

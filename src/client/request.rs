@@ -126,10 +126,10 @@ mod tests {
     }
 
     #[test]
-    fn adds_may_be_repeated_and_removals_by_value_may_not() {
+    fn adds_may_be_repeated_and_removals_of_some_may_not() {
         let repeatable = |operation| Request::new(operation, &[]).repeatable;
         assert!(repeatable(OperationId::AddItems) && repeatable(OperationId::RemoveAllItems));
         assert!(repeatable(OperationId::GetHistory));
-        assert!(!repeatable(OperationId::RemoveItemsWithValue) && !repeatable(OperationId::CreateFeature));
+        assert!(!repeatable(OperationId::RemoveItems) && !repeatable(OperationId::CreateFeature));
     }
 }

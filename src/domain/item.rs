@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{ItemKey, Timestamp, ValueDigest};
+use super::{Invalid, ItemKey, Timestamp, ValueDigest};
 
 /// An item as it is read: a timestamp and the stored bytes of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,9 +18,38 @@ impl Item {
     }
 }
 
+/// Which end of a list comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// By item key, descending: newest first, equal timestamps by the digest's text, descending.
+    #[default]
+    Newest,
+    /// The same exactly reversed.
+    Oldest,
+}
+
+impl Order {
+    pub const ALL: [Self; 2] = [Self::Newest, Self::Oldest];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Newest => "newest",
+            Self::Oldest => "oldest",
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let known = Self::ALL.into_iter().find(|order| order.as_str() == text);
+        known.ok_or_else(|| Invalid::argument("order must be newest or oldest"))
+    }
+}
+
 /// The most items of one add, in every way in and in every store. A CQL batch could have 65,535 statements
 /// (CQL binary protocol, section 4.1.7), far more than a node should take at once.
 pub const ADD_ITEMS_MAX: usize = 1_000;
+
+/// The most items that one removal names, and the most values that are looked for at once.
+pub const NAMED_ITEMS_MAX: usize = 1_000;
 
 /// An item that is to be stored, with the moment from which it is no longer visible.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,7 +30,7 @@ pub use feature::{
 };
 pub use feature_key::FeatureKey;
 pub use invalid::{Code, Invalid};
-pub use item::{ADD_ITEMS_MAX, Item, NewItem};
+pub use item::{ADD_ITEMS_MAX, Item, NAMED_ITEMS_MAX, NewItem, Order};
 pub use item_key::{ItemKey, ValueDigest};
 pub use list::ListKey;
 pub use page::{Limit, PageToken};

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use md5::{Digest, Md5};
 
 use super::{
-    EntityType, FeatureId, FeatureName, Invalid, ItemKey, KeyId, KeyName, ListKey, Revision, Timestamp, ValueDigest,
+    EntityType, FeatureId, FeatureName, Invalid, ItemKey, KeyId, KeyName, ListKey, Order, Revision, Timestamp,
+    ValueDigest,
 };
 
 /// How many entries a page may have, from 1 to a maximum.
@@ -19,6 +20,9 @@ pub struct Limit(usize);
 impl Limit {
     /// Of items: 1–10,000, default 100.
     pub const ITEMS_MAX: usize = 10_000;
+    /// Of items that are counted: 1–1,000,000, default 10,000.
+    pub const COUNT_MAX: usize = 1_000_000;
+    pub const DEFAULT_COUNT: Self = Self(10_000);
     /// Of features and of history entries: 1–1,000, default 100.
     pub const PAGE_SIZE_MAX: usize = 1_000;
     pub const DEFAULT: Self = Self(100);
@@ -26,6 +30,10 @@ impl Limit {
 
     pub fn of_items(limit: usize) -> Result<Self, Invalid> {
         Self::within("limit", limit, Self::ITEMS_MAX)
+    }
+
+    pub fn of_count(max: usize) -> Result<Self, Invalid> {
+        Self::within("max", max, Self::COUNT_MAX)
     }
 
     pub fn of_page(page_size: usize) -> Result<Self, Invalid> {
@@ -106,12 +114,13 @@ fn digest_of(parts: &[&[u8]]) -> [u8; 16] {
     md5.finalize().into()
 }
 
-/// What a walk over a list was started with: its list and the bounds as the caller gave them.
+/// What a walk over a list was started with: its list, its order, and the bounds as the caller gave them.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemWalk<'a> {
     pub list: &'a ListKey,
     pub min_timestamp: Option<Timestamp>,
     pub max_timestamp: Option<Timestamp>,
+    pub order: Order,
 }
 
 impl ItemWalk<'_> {
@@ -135,8 +144,13 @@ impl ItemWalk<'_> {
     fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
         // An absent bound has no bytes, a given one eight.
         let bytes = |bound: Option<Timestamp>| bound.map(|t| t.as_nanos().to_be_bytes().to_vec()).unwrap_or_default();
+        // Tokens from before there was an order are those of walks that begin at the newest item.
+        let walk: &[u8] = match self.order {
+            Order::Newest => b"items",
+            Order::Oldest => b"items, oldest first",
+        };
         with(&[
-            b"items",
+            walk,
             self.list.feature_key.as_str().as_bytes(),
             self.list.entity_id.as_str().as_bytes(),
             &bytes(self.min_timestamp),
@@ -263,7 +277,7 @@ mod tests {
 
     fn walk(list: &ListKey, min: Option<u64>) -> ItemWalk<'_> {
         let min_timestamp = min.map(|nanos| Timestamp::from_nanos(nanos).unwrap());
-        ItemWalk { list, min_timestamp, max_timestamp: None }
+        ItemWalk { list, min_timestamp, max_timestamp: None, order: Order::Newest }
     }
 
     fn key() -> ItemKey {
@@ -277,14 +291,28 @@ mod tests {
         assert_eq!(walk(&list, Some(3)).resume(token.as_str()), Ok(key()));
     }
 
+    /// Whoever is in the middle of a walk must not have to begin again after an upgrade.
+    #[test]
+    fn tokens_of_earlier_releases_hold() {
+        let token = "AQAAAAAAAAAFndTkYSaMgDT1yFZOFVxnpmiS2EbBlO2wggk8oA";
+        let list = list("u-1");
+        let sealed = walk(&list, Some(3)).token_after(key());
+        assert_eq!(sealed.as_str(), token);
+    }
+
     #[test]
     fn a_token_is_refused_elsewhere() {
         let (here, there) = (list("u-1"), list("u-2"));
         let token = walk(&here, None).token_after(key());
         assert!(walk(&there, None).resume(token.as_str()).is_err());
         assert!(walk(&here, Some(0)).resume(token.as_str()).is_err());
-        let swapped = ItemWalk { list: &here, min_timestamp: None, max_timestamp: Some(Timestamp::MIN) };
+        let swapped = ItemWalk { min_timestamp: None, max_timestamp: Some(Timestamp::MIN), ..walk(&here, None) };
         assert!(swapped.resume(token.as_str()).is_err());
+        let reversed = ItemWalk { order: Order::Oldest, ..walk(&here, None) };
+        assert!(reversed.resume(token.as_str()).is_err());
+        let token = reversed.token_after(key());
+        assert_eq!(reversed.resume(token.as_str()), Ok(key()));
+        assert!(walk(&here, None).resume(token.as_str()).is_err());
     }
 
     #[test]

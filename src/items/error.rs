@@ -52,4 +52,16 @@ impl StoreError {
         }
         self
     }
+
+    /// The same error of a write of which a part may have been carried out before.
+    pub fn with_outcome_unknown(self) -> Self {
+        match self {
+            Self::Unavailable { reason, .. } | Self::Overloaded { reason } => {
+                Self::Unavailable { reason, outcome_unknown: true }
+            }
+            Self::Timeout { .. } => Self::Timeout { outcome_unknown: true },
+            Self::Internal { reason, .. } => Self::Internal { reason, outcome_unknown: true },
+            Self::Refused(invalid) => Self::Internal { reason: invalid.detail, outcome_unknown: true },
+        }
+    }
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Done, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
-use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, ValueDigest};
+use super::{Bounds, Count, Done, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait};
+use crate::domain::{Item, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
 
 #[derive(Debug, Clone)]
 struct Row {
@@ -44,6 +44,29 @@ fn is_visible(op: &Operation, timestamp: Timestamp, row: &Row) -> bool {
     timestamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < row.expires_at
 }
 
+/// The page that rows make up which come in the order that is asked for.
+fn page<'a>(op: &Operation, range: &Range, rows: impl Iterator<Item = (&'a ItemKey, &'a Row)>) -> ItemPage {
+    let mut page = ItemPage::default();
+    let mut value_bytes = 0;
+    let follows = |key: &ItemKey| match (range.after, range.order) {
+        (None, _) => true,
+        (Some(after), Order::Newest) => *key < after,
+        (Some(after), Order::Oldest) => *key > after,
+    };
+    for (key, row) in rows {
+        if !range.bounds().contain(key.timestamp) || !follows(key) || !is_visible(op, key.timestamp, row) {
+            continue;
+        }
+        value_bytes += row.value.len();
+        if page.items.len() == range.limit || (!page.items.is_empty() && value_bytes > range.value_bytes_max) {
+            page.more = true;
+            break;
+        }
+        page.items.push(Item { timestamp: key.timestamp, value: row.value.clone() });
+    }
+    page
+}
+
 #[async_trait(?Send)]
 impl ItemStore for MemoryStore {
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
@@ -60,23 +83,40 @@ impl ItemSession for MemoryStore {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         op.begin()?;
         let lists = self.lists();
-        let mut page = ItemPage::default();
-        let mut value_bytes = 0;
-        for (key, row) in lists.get(list).into_iter().flat_map(|list| list.iter().rev()) {
-            let wanted = (range.min_timestamp..=range.max_timestamp).contains(&key.timestamp)
-                && range.after.is_none_or(|after| *key < after)
-                && is_visible(op, key.timestamp, row);
-            if !wanted {
-                continue;
-            }
-            value_bytes += row.value.len();
-            if page.items.len() == range.limit || (!page.items.is_empty() && value_bytes > range.value_bytes_max) {
-                page.more = true;
-                break;
-            }
-            page.items.push(Item { timestamp: key.timestamp, value: row.value.clone() });
-        }
+        let rows = lists.get(list).into_iter().flat_map(|list| list.iter());
+        let page = match range.order {
+            Order::Newest => page(op, range, rows.rev()),
+            Order::Oldest => page(op, range, rows),
+        };
         Ok(page)
+    }
+
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let newest = |value: &Bytes| {
+            let mut rows = lists.get(list).into_iter().flat_map(|list| list.iter().rev());
+            let found = rows.find(|(key, row)| {
+                row.value == value && within.contain(key.timestamp) && is_visible(op, key.timestamp, row)
+            });
+            found.map(|(key, _)| key.timestamp)
+        };
+        Ok(values.iter().map(newest).collect())
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let rows = lists.get(list).into_iter().flatten();
+        let visible = rows.filter(|(key, row)| within.contain(key.timestamp) && is_visible(op, key.timestamp, row));
+        let items = visible.count() as u64;
+        Ok(Count { items: items.min(max), exact: items <= max })
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -84,13 +124,13 @@ impl ItemSession for MemoryStore {
         None
     }
 
-    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
         let mut lists = self.lists();
         let mut removed = 0;
         if let Some(rows) = lists.get_mut(list) {
             rows.retain(|key, row| {
-                let hit = row.value == value;
+                let hit = removal.takes(key.timestamp, &row.value);
                 removed += u64::from(hit && is_visible(op, key.timestamp, row));
                 !hit
             });

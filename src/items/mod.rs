@@ -1,7 +1,7 @@
 //! The data plane's contract: what every item store promises, whatever it is made of.
 //!
 //! An [`ItemStore`] is shared by all threads and opens sessions. An [`ItemSession`] lives in one
-//! arbiter, is owned by one list actor, and carries out the four list operations. One conformance
+//! arbiter, is owned by one list actor, and carries out the list operations. One conformance
 //! suite (`tests/conformance`) holds every store to what is written here.
 
 use std::path::Path;
@@ -11,17 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, Ttl};
+use crate::domain::{ListKey, NewItem, Timestamp, Ttl};
 
 pub mod cql;
 pub mod embedded;
 pub mod error;
 pub mod memory;
+mod request;
 
 pub use error::StoreError;
+pub use request::{Bounds, Count, ItemPage, Range, Removal};
 
 /// What every list operation is told about the moment and the feature.
 #[derive(Debug, Clone, Copy)]
@@ -40,30 +43,6 @@ impl Operation {
     pub fn begin(&self) -> Result<(), StoreError> {
         if Instant::now() < self.deadline { Ok(()) } else { Err(StoreError::Timeout { outcome_unknown: false }) }
     }
-}
-
-/// Which items of a list are wanted, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Range {
-    /// Inclusive.
-    pub min_timestamp: Timestamp,
-    /// Inclusive.
-    pub max_timestamp: Timestamp,
-    /// Only items strictly after this key in the list's order (that is, with smaller keys).
-    pub after: Option<ItemKey>,
-    /// At least 1.
-    pub limit: usize,
-    /// The page ends early, but never empty, before the stored bytes of its values exceed this.
-    pub value_bytes_max: usize,
-}
-
-/// One page of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ItemPage {
-    /// By item key, descending: newest first, equal timestamps by the digest's text, descending.
-    pub items: Vec<Item>,
-    /// Whether at least one more visible item followed at that moment.
-    pub more: bool,
 }
 
 /// What a backup holds of a store.
@@ -202,20 +181,19 @@ pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// What an operation still has to wait for, on its session's arbiter.
 pub type ToAwait = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What a removal by value must not overlap with, on its list: it looks for items first, and removes
-/// them then.
+/// What a removal must not overlap with, on its list: it looks for items first, and removes them then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovalTurns {
-    /// Other removals by value: two would each find, and count, what only one of them removes.
+    /// Other removals: two would each find, and count, what only one of them removes.
     BetweenRemovals,
     /// Any other write: one in between would be lost in part or counted twice.
     BetweenWrites,
 }
 
-/// The four list operations.
+/// The list operations.
 ///
 /// One list is only ever written through one session of a process. Operations on one list may overlap,
-/// but for removals by value, which take turns as [`ItemSession::removal_turns`] says: the list actor
+/// but for [`ItemSession::remove`], which takes turns as [`ItemSession::removal_turns`] says: the list actor
 /// sees to both.
 ///
 /// Each operation is about one list, which is one partition. All that it writes there is atomic as its
@@ -227,6 +205,20 @@ pub trait ItemSession {
     /// Get List Items. A list that nobody wrote is empty.
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError>;
 
+    /// The newest visible item of each of these values within the bounds, in the order of the values.
+    /// A value may be given several times.
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError>;
+
+    /// How many visible items there are within the bounds; it counts no further than `max`, which is at
+    /// least 1.
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError>;
+
     /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The
     /// same (timestamp, value) is one item, however often it is added; the last add's
     /// `expires_at` holds. When `done` is called with `Ok`, the items survive a crash of the process (and
@@ -236,15 +228,18 @@ pub trait ItemSession {
     /// its place among the list's writes.
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>;
 
-    /// Remove List Items with Value: removes every item of the list whose stored value equals
-    /// `value` and which was there when the operation began, hidden ones too; an item that is
-    /// added meanwhile may stay. Returns how many *visible* items were removed. Safe to repeat.
-    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError>;
+    /// Remove List Items: removes every item that the removal takes and which was there when the
+    /// operation began, hidden ones too; an item that is added meanwhile may stay. Returns how many
+    /// *visible* items were removed. Safe to repeat.
+    ///
+    /// Between two moments much may go: a store may then do it in parts, each of them whole. A failure
+    /// in between says that its outcome is unknown.
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
     /// Remove All List Items: removes every item that was there when the operation began.
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
 
-    /// What removals by value must be kept apart from.
+    /// What [`ItemSession::remove`] must be kept apart from.
     fn removal_turns(&self) -> RemovalTurns {
         RemovalTurns::BetweenRemovals
     }
@@ -253,6 +248,11 @@ pub trait ItemSession {
 const AFTER_DEADLINE: Duration = Duration::from_millis(500);
 
 impl dyn ItemSession {
+    /// Remove List Items with Value.
+    pub async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+        self.remove(op, list, &Removal::Value(Bytes::copy_from_slice(value))).await
+    }
+
     /// [`ItemSession::start_add`] for whoever waits: until the deadline, and a moment more, since a store that
     /// ends by itself then can tell what became of the add.
     pub async fn add(self: &Rc<Self>, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {

@@ -59,7 +59,7 @@ impl Http {
                 .into_bytes(),
             add_head: format!("POST {lists_path}{ENTITY_PREFIX}").into_bytes(),
             add_tail: post(behind(OperationId::AddItems)).into_bytes(),
-            remove_tail: post(behind(OperationId::RemoveItemsWithValue)).into_bytes(),
+            remove_tail: post(behind(OperationId::RemoveItems)).into_bytes(),
             data,
             batch,
         }

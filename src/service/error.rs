@@ -12,9 +12,12 @@ pub enum ServiceError {
     /// A part of the request is not valid for what it is about.
     #[error("{field}: {invalid}")]
     Invalid { field: &'static str, invalid: Invalid },
-    /// The value of an item to add is not valid for its feature. Nothing was done.
+    /// The value of an item to add, or to remove, is not valid for its feature. Nothing was done.
     #[error("item {index}: {invalid}")]
     InvalidItem { index: usize, invalid: Invalid },
+    /// One of the values that are looked for is not valid for its feature.
+    #[error("value {index}: {invalid}")]
+    InvalidValue { index: usize, invalid: Invalid },
     #[error(transparent)]
     List(#[from] ListError),
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! The data plane: the four list operations.
+//! The data plane: the list operations.
 //!
 //! Every value is encoded before anything is stored. These are the hot paths: nothing is allocated
 //! here that an answer can do without.
@@ -11,12 +11,12 @@ use super::{Caller, Service, ServiceError};
 use crate::actors::ResolveError;
 use crate::domain::page::ItemWalk;
 use crate::domain::{
-    EntityType, FeatureId, FeatureName, ItemKey, ListKey, Timestamp, Ttl, Value, ValueType, VersionLabel,
+    EntityType, FeatureId, FeatureName, ItemKey, Limit, ListKey, Order, Timestamp, Ttl, Value, ValueType, VersionLabel,
 };
-use crate::items::{ItemPage, Range, Validity};
+use crate::items::{Bounds, ItemPage, Range, Removal, Validity};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
-use crate::wire::ItemInput;
+use crate::wire::{ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput};
 
 /// A page that is to be read, of a feature version that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,12 +27,13 @@ pub(super) struct PageRead {
     value_type: ValueType,
     min_timestamp: Option<Timestamp>,
     max_timestamp: Option<Timestamp>,
+    order: Order,
     after: Option<ItemKey>,
 }
 
 impl PageRead {
     pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
-        let GetItems { list, min_timestamp, max_timestamp, limit, page_token } = request;
+        let GetItems { list, min_timestamp, max_timestamp, order, limit, page_token } = request;
         let CatalogVersion { feature_key, value_type, ttl } = found;
         let mut read = Self {
             list: ListKey::new(feature_key, list.entity_id.clone()),
@@ -41,6 +42,7 @@ impl PageRead {
             value_type,
             min_timestamp: *min_timestamp,
             max_timestamp: *max_timestamp,
+            order: *order,
             after: None,
         };
         if let Some(token) = page_token {
@@ -50,24 +52,29 @@ impl PageRead {
     }
 
     fn walk(&self) -> ItemWalk<'_> {
-        ItemWalk { list: &self.list, min_timestamp: self.min_timestamp, max_timestamp: self.max_timestamp }
+        let Self { list, min_timestamp, max_timestamp, order, .. } = self;
+        ItemWalk { list, min_timestamp: *min_timestamp, max_timestamp: *max_timestamp, order: *order }
     }
 
-    /// A page's token is bound to the bounds as they were given: where any are, it is another one.
+    /// A page's token is bound to the order, and to the bounds as they were given: where any are, it is
+    /// another one.
     fn is_first_page(&self) -> bool {
-        self.min_timestamp.is_none() && self.max_timestamp.is_none() && self.after.is_none()
+        let is_unbounded = self.min_timestamp.is_none() && self.max_timestamp.is_none();
+        is_unbounded && self.after.is_none() && self.order == Order::Newest
     }
 
     /// What to ask a store for, so that the rendered page has about `bytes_max` at most.
     pub fn range(&self, bytes_max: usize) -> Range {
+        let Bounds { min_timestamp, max_timestamp } = Bounds::of(self.min_timestamp, self.max_timestamp);
         Range {
-            min_timestamp: self.min_timestamp.unwrap_or(Timestamp::MIN),
-            max_timestamp: self.max_timestamp.unwrap_or(Timestamp::MAX),
+            min_timestamp,
+            max_timestamp,
             after: self.after,
             limit: self.limit,
             // No value renders to much less than it is stored in: what the store leaves out would not
             // have fitted the answer.
             value_bytes_max: bytes_max,
+            order: self.order,
         }
     }
 }
@@ -131,17 +138,64 @@ impl<R: PageRenderer> Service<R> {
         Ok(Reply::Added(self.lists.add(list, found.ttl, items, deadline).await?))
     }
 
-    pub(super) async fn remove_items_with_value(
+    pub(super) async fn remove_items(
         &self,
         caller: &Caller,
         list: ListName<'_>,
-        value: &str,
+        removal: RemoveItemsInput<'_>,
     ) -> Result<Reply, ServiceError> {
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
-        let value = found.value_type.encode(value).map_err(ServiceError::invalid("value"))?;
+        let encode = |value: &str| found.value_type.encode(value).map(Value::into_bytes);
+        let removal = match removal {
+            RemoveItemsInput::Value(RemoveValueInput { value }) => {
+                Removal::Value(encode(value).map_err(ServiceError::invalid("value"))?)
+            }
+            RemoveItemsInput::Items(RemoveNamedInput { items }) => {
+                let named = |(index, item): (usize, ItemInput<'_>)| {
+                    let value = encode(item.value).map_err(|invalid| ServiceError::InvalidItem { index, invalid })?;
+                    Ok::<_, ServiceError>((item.timestamp, value))
+                };
+                Removal::Items(items.into_iter().enumerate().map(named).collect::<Result<_, _>>()?)
+            }
+            RemoveItemsInput::Between(RemoveBetweenInput { min_timestamp, max_timestamp }) => {
+                Removal::Between(Bounds::of(min_timestamp, max_timestamp))
+            }
+        };
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Removed(self.lists.remove_value(list, found.ttl, value, deadline).await?))
+        Ok(Reply::Removed(self.lists.remove(list, found.ttl, removal, deadline).await?))
+    }
+
+    pub(super) async fn count_items(
+        &self,
+        caller: &Caller,
+        list: ListName<'_>,
+        within: Bounds,
+        max: Limit,
+    ) -> Result<Reply, ServiceError> {
+        let deadline = self.deadline(caller);
+        let found = self.resolve(&list, deadline).await?;
+        let list = ListKey::new(found.feature_key, list.entity_id);
+        Ok(Reply::Counted(self.lists.count(list, found.ttl, within, max.get() as u64, deadline).await?))
+    }
+
+    pub(super) async fn contains_items(
+        &self,
+        caller: &Caller,
+        list: ListName<'_>,
+        within: Bounds,
+        values: Vec<&str>,
+    ) -> Result<Reply, ServiceError> {
+        let deadline = self.deadline(caller);
+        let found = self.resolve(&list, deadline).await?;
+        let encode = |(index, value)| {
+            let encoded = found.value_type.encode(value).map(Value::into_bytes);
+            encoded.map_err(|invalid| ServiceError::InvalidValue { index, invalid })
+        };
+        let values: Vec<_> = values.into_iter().enumerate().map(encode).collect::<Result<_, _>>()?;
+        let list = ListKey::new(found.feature_key, list.entity_id);
+        let newest = self.lists.contains(list, found.ttl, within, values.clone(), deadline).await?;
+        Ok(Reply::Contained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
     }
 
     pub(super) async fn remove_all_items(&self, caller: &Caller, list: ListName<'_>) -> Result<Reply, ServiceError> {

@@ -145,7 +145,11 @@ impl<R: PageRenderer> Service<R> {
         match operation {
             Operation::GetItems(request) => self.get_items(caller, request).await,
             Operation::AddItems(request) => self.add_items(caller, request).await,
-            Operation::RemoveItemsWithValue { list, value } => self.remove_items_with_value(caller, list, value).await,
+            Operation::RemoveItems { list, removal } => self.remove_items(caller, list, removal).await,
+            Operation::CountItems { list, within, max } => self.count_items(caller, list, within, max).await,
+            Operation::ContainsItems { list, within, values } => {
+                self.contains_items(caller, list, within, values).await
+            }
             Operation::RemoveAllItems { list } => self.remove_all_items(caller, list).await,
             // On the heap, so that they take no room in the tasks of all connections.
             Operation::BatchGet(requests) => Box::pin(self.batch_get(caller, requests)).await,

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use bytes::Bytes;
+
 use super::descriptor::Descriptor;
 use super::error::ServiceError;
 use super::page_cache::RenderedPage;
@@ -12,12 +14,13 @@ use crate::access::{Principal, Resource};
 use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::backup::Backup;
 use crate::domain::{
-    ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, PageToken, Role, Scope, Timestamp,
-    Ttl, VersionLabel,
+    ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, Order, PageToken, Role, Scope,
+    Timestamp, Ttl, ValueType, VersionLabel,
 };
+use crate::items::{Bounds, Count};
 use crate::metadata::keys::{AuditEntry, AuditFilter};
 use crate::metadata::{FeatureFilter, FeaturePatch, HistoryEntry, NewFeature, NewVersion, Precondition, VersionPatch};
-use crate::wire::ItemInput;
+use crate::wire::{ItemInput, RemoveItemsInput};
 
 /// Which operation: the row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,7 +28,9 @@ pub enum OperationId {
     GetItems,
     AddItems,
     RemoveAllItems,
-    RemoveItemsWithValue,
+    RemoveItems,
+    CountItems,
+    ContainsItems,
     BatchGet,
     BatchAdd,
     ListFeatures,
@@ -80,6 +85,7 @@ pub struct GetItems<'r> {
     pub list: ListName<'r>,
     pub min_timestamp: Option<Timestamp>,
     pub max_timestamp: Option<Timestamp>,
+    pub order: Order,
     pub limit: Limit,
     pub page_token: Option<&'r str>,
 }
@@ -117,10 +123,21 @@ pub struct RotateKey {
 pub enum Operation<'r> {
     GetItems(GetItems<'r>),
     AddItems(AddItems<'r>),
-    RemoveItemsWithValue {
+    RemoveItems {
         list: ListName<'r>,
+        /// With values as JSON.
+        removal: RemoveItemsInput<'r>,
+    },
+    CountItems {
+        list: ListName<'r>,
+        within: Bounds,
+        max: Limit,
+    },
+    ContainsItems {
+        list: ListName<'r>,
+        within: Bounds,
         /// As JSON.
-        value: &'r str,
+        values: Vec<&'r str>,
     },
     RemoveAllItems {
         list: ListName<'r>,
@@ -195,7 +212,9 @@ impl Operation<'_> {
         match self {
             Self::GetItems(_) => OperationId::GetItems,
             Self::AddItems(_) => OperationId::AddItems,
-            Self::RemoveItemsWithValue { .. } => OperationId::RemoveItemsWithValue,
+            Self::RemoveItems { .. } => OperationId::RemoveItems,
+            Self::CountItems { .. } => OperationId::CountItems,
+            Self::ContainsItems { .. } => OperationId::ContainsItems,
             Self::RemoveAllItems { .. } => OperationId::RemoveAllItems,
             Self::BatchGet(_) => OperationId::BatchGet,
             Self::BatchAdd(_) => OperationId::BatchAdd,
@@ -231,7 +250,9 @@ impl Operation<'_> {
         match self {
             Self::GetItems(GetItems { list, .. })
             | Self::AddItems(AddItems { list, .. })
-            | Self::RemoveItemsWithValue { list, .. }
+            | Self::RemoveItems { list, .. }
+            | Self::CountItems { list, .. }
+            | Self::ContainsItems { list, .. }
             | Self::RemoveAllItems { list } => {
                 Resource::Feature { entity_type: list.entity_type, feature: list.feature }
             }
@@ -266,6 +287,12 @@ pub enum Reply {
     Added(AddOutcome),
     /// How many visible items went.
     Removed(u64),
+    Counted(Count),
+    /// The values that were asked for, and the newest visible item of each.
+    Contained {
+        value_type: ValueType,
+        values: Vec<(Bytes, Option<Timestamp>)>,
+    },
     AllRemoved,
     /// What came of each request, in their order.
     EachPage(Vec<Result<RenderedPage, ServiceError>>),

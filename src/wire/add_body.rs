@@ -125,14 +125,16 @@ impl<'de> Visitor<'de> for ItemsSeed<'_> {
         trail.position.set(Position::Item(0));
         while let Some(item) = seq.next_element_seed(ItemSeed { trail, index: items.len() })? {
             if items.len() == ADD_ITEMS_MAX {
-                let detail = format!("an add takes 1 to {ADD_ITEMS_MAX} items: send more in several adds");
+                let detail = format!("items must have 1 to {ADD_ITEMS_MAX} entries: send more in several requests");
                 return Err(trail.refuse(Problem::argument("items", detail)));
             }
             items.push(item);
             trail.position.set(Position::Item(items.len()));
         }
         if items.is_empty() {
-            return Err(trail.refuse(Problem::argument("items", format!("an add takes 1 to {ADD_ITEMS_MAX} items"))));
+            return Err(
+                trail.refuse(Problem::argument("items", format!("items must have 1 to {ADD_ITEMS_MAX} entries")))
+            );
         }
         Ok(items)
     }

@@ -11,6 +11,7 @@ mod batch;
 mod batch_body;
 mod error_code;
 mod keys;
+mod lists;
 mod object;
 pub mod parameters;
 mod plain_add;
@@ -33,15 +34,16 @@ pub use batch::{
 };
 pub use error_code::{ErrorCode, Row};
 pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind};
+pub use lists::{
+    ContainsInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput, check_bounds,
+};
 pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
-    Action, Added, Backup, Change, Check, Deleted, Feature, FeaturePage, FeatureVersion, Health, HistoryPage, Item,
-    ItemPage, Removed,
+    Action, Added, Backup, Change, Check, Contained, ContainedValue, Counted, Deleted, Feature, FeaturePage,
+    FeatureVersion, Health, HistoryPage, Item, ItemPage, Removed,
 };
-pub use requests::{
-    AddItemsInput, BackupInput, FeatureInput, FeaturePatch, ItemInput, RemoveItemsInput, VersionInput, VersionPatch,
-};
+pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, ItemInput, VersionInput, VersionPatch};
 
 /// The schema of a body, and of all that it refers to.
 #[derive(Debug, Clone, Copy)]

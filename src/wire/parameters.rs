@@ -5,7 +5,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaTy
 use utoipa::openapi::{RefOr, Schema};
 
 use super::texts::{EntityId, KeyIdText, Label, Millis, Name, TimestampText};
-use crate::domain::{Author, Limit};
+use crate::domain::{Author, Limit, Order};
 
 /// A parameter that an operation takes.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,15 @@ pub const LIMIT: Parameter =
         whole_number(Limit::ITEMS_MAX)
     })
     .with_example("50");
+pub const ORDER: Parameter =
+    Parameter::new("order", "Which end of the list comes first; `newest` if left out.", || {
+        let orders = Order::ALL.map(Order::as_str);
+        ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).enum_values(Some(orders)).into()
+    })
+    .with_example("oldest");
+pub const COUNT_MAX: Parameter =
+    Parameter::new("max", "Counts no further than this; 10000 if left out.", || whole_number(Limit::COUNT_MAX))
+        .with_example("1000");
 pub const PAGE_TOKEN: Parameter = Parameter::new(
     "page_token",
     "Goes on after the page that gave it as `next_page_token`, with the same path and parameters.",

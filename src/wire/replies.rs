@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::{text, texts};
 use crate::domain::{self, ValueType};
 
-/// A page of items, newest first.
+/// A page of items, in the order that was asked for.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "rendered straight from stored bytes, and read page by page as it was sent")]
 pub struct ItemPage {
@@ -43,6 +43,34 @@ pub struct Added {
 #[schema(example = json!({"removed": 1}))]
 pub struct Removed {
     pub removed: u64,
+}
+
+/// Which values a list contains: one answer for each that was asked for, in that order.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Contained {
+    pub results: Vec<ContainedValue>,
+}
+
+/// Whether a list contains a value.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"value": "story-17", "timestamp": "2024-08-29T16:44:05.430000000Z"}))]
+pub struct ContainedValue {
+    /// The value as a get returns it.
+    #[schema(value_type = serde_json::Value)]
+    pub value: Box<RawValue>,
+    /// The timestamp of its newest visible item; `null` if there is none.
+    #[schema(value_type = Option<String>, min_length = 30, max_length = 30, required = true)]
+    pub timestamp: Option<String>,
+}
+
+/// How many visible items there are.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"count": 42, "exact": true}))]
+pub struct Counted {
+    /// Never more than the `max` that was asked for.
+    pub count: u64,
+    /// Whether there are no more.
+    pub exact: bool,
 }
 
 /// A list feature with all its versions, the default one first.

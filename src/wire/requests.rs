@@ -36,18 +36,8 @@ pub struct ItemInput<'a> {
     pub value: &'a str,
 }
 
-/// A value whose items are to go.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(example = json!({"value": "story-17"}))]
-#[serde(deny_unknown_fields)]
-pub struct RemoveItemsInput<'a> {
-    #[serde(serialize_with = "raw_json")]
-    #[schema(value_type = serde_json::Value)]
-    pub value: &'a str,
-}
-
 /// A value stands in a body as it is: JSON numbers keep their digits.
-fn raw_json<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn raw_json<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
     serde_json::from_str::<&RawValue>(json).map_err(S::Error::custom)?.serialize(serializer)
 }
 
@@ -163,13 +153,6 @@ impl<'a> AddItemsInput<'a> {
 
     pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
         add_body::parse(body).map(|items| Self { items })
-    }
-}
-
-impl<'a> RemoveItemsInput<'a> {
-    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["value"], &[])?;
-        Ok(Self { value: object.required_raw("value")? })
     }
 }
 
@@ -289,8 +272,6 @@ mod tests {
         let timestamp = Timestamp::from_nanos(9_999_999_999_999_999_999).unwrap();
         let items = AddItemsInput { items: vec![ItemInput { timestamp, value: "12345678901234567890" }] };
         assert_eq!(AddItemsInput::read(&sent(&items)).unwrap(), items);
-        let removal = sent(&RemoveItemsInput { value: "1.50" });
-        assert_eq!(RemoveItemsInput::read(&removal).unwrap().value, "1.50");
     }
 
     #[test]

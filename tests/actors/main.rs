@@ -15,7 +15,8 @@ use bytes::Bytes;
 use faulty::{Faults, FaultyStore};
 use liststore::actors::{AddOutcome, ListError, ListPool, PoolOptions, SlotState};
 use liststore::domain::{
-    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Timestamp, Ttl, Value, VersionLabel,
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Order, Timestamp, Ttl, Value,
+    VersionLabel,
 };
 use liststore::items::{ItemPage, Range};
 use prometheus::Registry;
@@ -40,6 +41,7 @@ fn everything() -> Range {
         after: None,
         limit: 100,
         value_bytes_max: usize::MAX,
+        order: Order::Newest,
     }
 }
 

@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use liststore::app::Stores;
 use liststore::domain::{ApiKey, Feature, FeatureId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock, Timestamp};
 use liststore::items::memory::MemoryStore;
-use liststore::items::{Done, ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
+use liststore::items::{
+    Bounds, Count, Done, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait,
+};
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
@@ -132,9 +135,25 @@ impl ItemSession for FaultySession {
         }))
     }
 
-    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         self.faults.meet().await?;
-        self.inner.remove_value(op, list, value).await
+        self.inner.contains(op, list, within, values).await
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        self.faults.meet().await?;
+        self.inner.count(op, list, within, max).await
+    }
+
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+        self.faults.meet().await?;
+        self.inner.remove(op, list, removal).await
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {

@@ -21,6 +21,7 @@ mod gets;
 mod headers;
 mod health;
 mod history;
+mod looks;
 mod metrics;
 mod overload;
 mod pages;

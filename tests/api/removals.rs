@@ -1,4 +1,4 @@
-//! Remove List Items with Value, and Remove All List Items.
+//! Remove List Items, and Remove All List Items.
 
 use serde_json::json;
 
@@ -34,6 +34,9 @@ async fn the_value_is_read_by_the_features_type() {
     let remove = format!("{}:remove", items("counted", "u"));
     api.post(&remove, json!({"value": "x"})).await.refused("value_type_mismatch", "value");
     api.post(&remove, json!({})).await.refused("invalid_argument", "value");
+    let refused = api.post(&remove, json!({})).await.json()["detail"].to_string();
+    assert!(refused.contains("DELETE"), "{refused}");
+    api.post(&remove, json!({"value": 1, "items": []})).await.refused("invalid_argument", "items");
     api.post(&remove, json!({"value": 1, "values": 2})).await.refused("invalid_argument", "values");
     api.post(&remove, json!([1])).await.refused("invalid_argument", "");
     api.post(&format!("{remove}?limit=1"), json!({"value": 1})).await.refused("invalid_argument", "limit");
@@ -53,4 +56,45 @@ async fn remove_all_empties_one_list() {
     assert_eq!(api.values(&other).await, ["a"]);
     api.add(&list, &[(ago(2), "a".into())]).await;
     assert_eq!(api.values(&list).await, ["a"]);
+}
+
+#[tokio::test]
+async fn named_items_go_and_no_other() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let (list, now) = (items("seen", "u"), ago(10));
+    api.add(&list, &[(now, "a".into()), (now, "b".into()), (now + 1, "a".into()), (now + 2, "c".into())]).await;
+    let remove = format!("{list}:remove");
+    let named = json!({"items": [
+        {"timestamp": now, "value": "a"}, {"timestamp": now, "value": "a"}, {"timestamp": now, "value": "c"},
+        {"timestamp": now + 2, "value": "c"},
+    ]});
+    assert_eq!(api.post(&remove, named.clone()).await.expect(200), json!({"removed": 2}));
+    assert_eq!(api.values(&list).await, ["a", "b"]);
+    assert_eq!(api.post(&remove, named).await.expect(200), json!({"removed": 0}));
+    let wrong = json!({"items": [{"timestamp": now, "value": "a"}, {"timestamp": now, "value": 7}]});
+    api.post(&remove, wrong).await.refused("value_type_mismatch", "items[1].value");
+    api.post(&remove, json!({"items": []})).await.refused("invalid_argument", "items");
+    let many = vec![json!({"timestamp": now, "value": "a"}); 1_001];
+    api.post(&remove, json!({ "items": many })).await.refused("invalid_argument", "items");
+    assert_eq!(api.values(&list).await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn what_lies_between_two_moments_goes() {
+    let api = api().await;
+    api.feature("seen", "int64", "30d").await;
+    let (list, now) = (items("seen", "u"), ago(100));
+    api.add(&list, &(0..10).map(|n| (now + n, n.into())).collect::<Vec<_>>()).await;
+    let remove = async |body| api.post(&format!("{list}:remove"), body).await;
+    let between = json!({"min_timestamp": now + 3, "max_timestamp": (now + 4).to_string()});
+    assert_eq!(remove(between).await.expect(200), json!({"removed": 2}));
+    assert_eq!(api.values(&list).await, [9, 8, 7, 6, 5, 2, 1, 0]);
+    assert_eq!(remove(json!({"max_timestamp": now + 1})).await.expect(200), json!({"removed": 2}));
+    assert_eq!(remove(json!({"min_timestamp": now + 9})).await.expect(200), json!({"removed": 1}));
+    assert_eq!(api.values(&list).await, [8, 7, 6, 5, 2]);
+    remove(json!({"min_timestamp": 2, "max_timestamp": 1})).await.refused("invalid_argument", "min_timestamp");
+    remove(json!({"min_timestamp": "soon"})).await.refused("invalid_timestamp", "min_timestamp");
+    remove(json!({"min_timestamp": 1, "value": 2})).await.refused("invalid_argument", "min_timestamp");
+    assert_eq!(api.values(&list).await, [8, 7, 6, 5, 2]);
 }

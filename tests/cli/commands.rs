@@ -120,6 +120,31 @@ fn items_are_added_read_by_pages_and_removed() {
     ]);
     assert_eq!(bounded.lines().count(), 2);
 
+    let list = |command: &str, more: &[&str]| server.ok(&[&["list", command, "customer", "f", "u"], more].concat());
+    let oldest = list("get", &["--order", "oldest", "--max-timestamp", "2024-01-01T00:00:02Z", "-o", "ndjson"]);
+    let first = "{\"timestamp\":\"2024-01-01T00:00:01.000000000Z\",\"value\":-5}";
+    assert_eq!((oldest.lines().next(), oldest.lines().count()), (Some(first), 2));
+    assert_eq!(list("count", &[]), "4\n");
+    assert_eq!(list("count", &["--max", "3"]), "more than 3\n");
+    assert_eq!(
+        list("count", &["--min-timestamp", "2024-01-01T00:00:03Z", "-o", "json"]),
+        "{\"count\":2,\"exact\":true}\n"
+    );
+    let found = list("contains", &["6", "8", "--value", "-5"]);
+    let lines: Vec<_> = found.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    assert_eq!(lines, [["2024-01-01T00:00:02.000000000Z", "6"], ["-", "8"], ["2024-01-01T00:00:03.000000000Z", "-5"]]);
+    let found = json(&list("contains", &["8", "-o", "json"]));
+    assert_eq!(found, serde_json::json!({"results": [{"value": 8, "timestamp": null}]}));
+
+    assert_eq!(list("remove", &["6", "--timestamp", "2024-01-01T00:00:01Z"]), "removed 0\n");
+    let early = list("remove", &["--max-timestamp", "2024-01-01T00:00:01Z"]);
+    assert_eq!(early, "removed 1\n");
+    list("add", &["--value", "-5", "--timestamp", "2024-01-01T00:00:01Z"]);
+    for wrong in [&["6", "--max-timestamp", "1"][..], &[]] {
+        let told = server.run(&[&["list", "remove", "customer", "f", "u"], wrong].concat());
+        assert!(told.status == 2 && told.err.contains("VALUE"), "{told:?}");
+    }
+
     assert_eq!(server.ok(&["list", "remove", "customer", "f", "u", "--value", "-5"]), "removed 2\n");
     assert_eq!(server.ok(&["list", "remove", "customer", "f", "u", "6", "7", "8", "-o", "json"]), "{\"removed\":2}\n");
     assert_eq!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use liststore::actors::TurnTaking;
 use liststore::domain::{
-    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ItemKey, ListKey, NewItem,
+    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ItemKey, ListKey, NewItem, Order,
     SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::cql::{CqlOptions, CqlStore};
@@ -22,6 +22,7 @@ pub const EVERYTHING: Range = Range {
     after: None,
     limit: 100_000,
     value_bytes_max: usize::MAX,
+    order: Order::Newest,
 };
 
 pub fn now() -> Timestamp {

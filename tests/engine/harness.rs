@@ -9,10 +9,10 @@ use bytes::Bytes;
 use liststore::actors::TurnTaking;
 use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, ManualClock, NewItem,
-    Timestamp, Ttl, ValueDigest, VersionLabel,
+    Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, ToAwait};
+use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -47,6 +47,7 @@ pub fn everything() -> Range {
         after: None,
         limit: usize::MAX,
         value_bytes_max: usize::MAX,
+        order: Order::Newest,
     }
 }
 
@@ -104,7 +105,21 @@ pub struct Model(pub BTreeMap<u64, BTreeMap<ItemKey, (Bytes, u64)>>);
 pub enum Change {
     Add(Vec<NewItem>),
     RemoveValue(Vec<u8>),
+    /// Items, or what lies between two moments.
+    Remove(Removal),
     RemoveAll,
+}
+
+impl Change {
+    /// Whether it takes an item.
+    pub fn takes(&self, item: &Item) -> bool {
+        match self {
+            Self::Add(_) => false,
+            Self::RemoveValue(value) => item.value == *value,
+            Self::Remove(removal) => removal.takes(item.timestamp, &item.value),
+            Self::RemoveAll => true,
+        }
+    }
 }
 
 impl Model {
@@ -117,6 +132,7 @@ impl Model {
                 }
             }
             Change::RemoveValue(value) => items.retain(|_, (stored, _)| stored != value),
+            Change::Remove(removal) => items.retain(|key, (stored, _)| !removal.takes(key.timestamp, stored)),
             Change::RemoveAll => items.clear(),
         }
     }
@@ -138,10 +154,13 @@ impl Model {
     pub fn page(&self, list: u64, op: &Operation, range: &Range) -> ItemPage {
         let mut page = ItemPage::default();
         let mut value_bytes = 0;
-        for (key, item, _) in self.visible(list, op) {
-            let wanted = (range.min_timestamp..=range.max_timestamp).contains(&key.timestamp)
-                && range.after.is_none_or(|after| key < after);
-            if !wanted {
+        let mut visible = self.visible(list, op);
+        if range.order == Order::Oldest {
+            visible.reverse();
+        }
+        for (key, item, _) in visible {
+            let follows = |after| if range.order == Order::Newest { key < after } else { key > after };
+            if !range.bounds().contain(key.timestamp) || !range.after.is_none_or(follows) {
                 continue;
             }
             value_bytes += item.value.len();
@@ -173,6 +192,7 @@ pub async fn carry_out(
             added.await.unwrap().map(|()| None)
         }
         Change::RemoveValue(value) => session.remove_value(op, &key, value).await.map(Some),
+        Change::Remove(removal) => session.remove(op, &key, removal).await.map(Some),
         Change::RemoveAll => session.remove_all(op, &key).await.map(|()| None),
     }
 }
@@ -193,9 +213,18 @@ pub fn start_add(
 
 /// A change that makes ties, repetitions and overlaps likely.
 pub fn random_change(rng: &mut Rng, now: u64) -> Change {
-    match rng.below(12) {
+    let moment = |rng: &mut Rng| at((now + 3 * SECOND).saturating_sub(rng.below(12) * SECOND / 2));
+    match rng.below(14) {
         0 => Change::RemoveAll,
         1 | 2 => Change::RemoveValue(random_value(rng)),
+        3 => {
+            let items = (0..1 + rng.below(5)).map(|_| (moment(rng), random_value(rng).into()));
+            Change::Remove(Removal::Items(items.collect()))
+        }
+        4 => {
+            let (a, b) = (moment(rng), moment(rng));
+            Change::Remove(Removal::Between(Bounds { min_timestamp: a.min(b), max_timestamp: a.max(b) }))
+        }
         _ => {
             let ttl_secs = [5, 20, 60][rng.below(3) as usize];
             let count = if rng.one_in(8) { 60 } else { 1 + rng.below(6) };

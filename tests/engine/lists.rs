@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use liststore::domain::{Item, SystemClock};
+use liststore::domain::{Item, Order, SystemClock};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
 use liststore::items::{ItemStore, Range};
 
@@ -38,6 +38,21 @@ fn a_list_of_many_items_is_read_by_pages_and_searched() {
             loop {
                 let page = opened.session.get(&op, &list(0), &Range { after, ..newest(10_000) }).await.unwrap();
                 for (i, Item { timestamp, value: stored }) in (walked..).zip(&page.items) {
+                    assert_eq!((*timestamp, stored.to_vec()), (at(START - i), value(i)));
+                }
+                walked += page.items.len() as u64;
+                after = page.items.last().map(Item::key);
+                if !page.more {
+                    break;
+                }
+            }
+            assert_eq!(walked, MANY);
+            let (mut walked, mut after) = (0, None);
+            let oldest = Range { order: Order::Oldest, ..newest(9_999) };
+            loop {
+                let page = opened.session.get(&op, &list(0), &Range { after, ..oldest }).await.unwrap();
+                for (i, Item { timestamp, value: stored }) in (walked..).zip(&page.items) {
+                    let i = MANY - 1 - i;
                     assert_eq!((*timestamp, stored.to_vec()), (at(START - i), value(i)));
                 }
                 walked += page.items.len() as u64;

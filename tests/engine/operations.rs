@@ -3,14 +3,15 @@
 
 use std::collections::VecDeque;
 
-use liststore::domain::{ItemKey, Timestamp, Ttl, ValueDigest};
+use bytes::Bytes;
+use liststore::domain::{ItemKey, Order, Timestamp, Ttl, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
-use liststore::items::{ItemPage, ItemStore, Operation, Range, Validity};
+use liststore::items::{Count, ItemPage, ItemStore, Operation, Range, Validity};
 use proptest::prelude::*;
 
 use crate::harness::{
-    Change, Model, Opened, SECOND, START, at, carry_out, everything, list, open, operation, random_change,
-    random_value, runtime, small_options,
+    Model, Opened, SECOND, START, at, carry_out, everything, list, open, operation, random_change, random_value,
+    runtime, small_options,
 };
 use crate::sim_disk::{Rng, SimDisk};
 
@@ -70,6 +71,7 @@ impl Run {
                 self.set_clock();
             }
             6..20 => self.change().await,
+            20..25 => self.look().await,
             _ => self.get().await,
         }
     }
@@ -92,8 +94,8 @@ impl Run {
     async fn change(&mut self) {
         let (list, change, op) = (self.rng.below(LISTS), random_change(&mut self.rng, self.now), self.operation());
         let removed = carry_out(&self.opened().session, &op, list, &change).await.unwrap();
-        if let (Some(removed), Change::RemoveValue(value)) = (removed, &change) {
-            let visible = self.model.visible(list, &op).into_iter().filter(|(_, item, _)| item.value == *value);
+        if let Some(removed) = removed {
+            let visible = self.model.visible(list, &op).into_iter().filter(|(_, item, _)| change.takes(item));
             let (sure, unsure): (Vec<_>, Vec<_>) = visible.partition(|(_, _, expires_at)| *expires_at > self.latest);
             let allowed = sure.len() as u64..=(sure.len() + unsure.len()) as u64;
             assert!(allowed.contains(&removed), "removed {removed}, not {allowed:?}");
@@ -139,8 +141,31 @@ impl Run {
         assert_eq!(page.items, sure);
     }
 
+    /// Counts, and looks for values.
+    async fn look(&mut self) {
+        let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
+        if self.now < self.latest {
+            // What had expired by a clock that was stepped back since may be gone or not.
+            return;
+        }
+        let (within, session) = (range.bounds(), &self.opened.as_ref().unwrap().session);
+        let visible = self.model.visible(list_number, &op);
+        let visible: Vec<_> = visible.iter().filter(|(key, _, _)| within.contain(key.timestamp)).collect();
+        let max = 1 + self.rng.below(60);
+        let expected = Count { items: max.min(visible.len() as u64), exact: visible.len() as u64 <= max };
+        assert_eq!(session.count(&op, &list(list_number), &within, max).await.unwrap(), expected, "{within:?}");
+        let values: Vec<Bytes> = (0..6).map(|_| random_value(&mut self.rng).into()).collect();
+        let newest =
+            |value: &Bytes| visible.iter().find(|(_, item, _)| item.value == value).map(|(key, _, _)| key.timestamp);
+        let expected: Vec<_> = values.iter().map(newest).collect();
+        assert_eq!(session.contains(&op, &list(list_number), &within, &values).await.unwrap(), expected, "{within:?}");
+    }
+
     fn range(&mut self) -> Range {
         let mut range = everything();
+        if self.rng.one_in(3) {
+            range.order = Order::Oldest;
+        }
         let moment = |rng: &mut Rng, now: u64| at(now + 4 * SECOND - rng.below(20) * SECOND / 2);
         if self.rng.one_in(3) {
             range.min_timestamp = moment(&mut self.rng, self.now);

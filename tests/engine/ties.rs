@@ -2,7 +2,7 @@
 //! pages begin in the middle of them, wherever they are stored.
 
 use bytes::Bytes;
-use liststore::domain::Item;
+use liststore::domain::{Item, Order};
 use liststore::items::Range;
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
 
@@ -54,11 +54,12 @@ fn walked_as_the_model_says(list_hash: ListHash, seed: u64) {
                 }
                 _ => {}
             }
-            for list_number in 0..2 {
-                let expected = model.page(list_number, &op, &everything()).items;
+            for (list_number, order) in [(0, Order::Newest), (1, Order::Newest), (0, Order::Oldest), (1, Order::Oldest)]
+            {
+                let expected = model.page(list_number, &op, &Range { order, ..everything() }).items;
                 let (mut after, mut walked) = (None, Vec::<Item>::new());
                 loop {
-                    let range = Range { after, ..newest(1 + rng.below(400) as usize) };
+                    let range = Range { after, order, ..newest(1 + rng.below(400) as usize) };
                     let page = opened.session.get(&op, &list(list_number), &range).await.unwrap();
                     walked.extend(
                         page.items.into_iter().map(|item| Item { value: Bytes::from(item.value.to_vec()), ..item }),

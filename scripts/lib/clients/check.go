@@ -47,7 +47,11 @@ func main() {
 	expect("the page", string(page.Body), fmt.Sprintf(`{"items":[{"timestamp":"%s","value":%d}]}`, stamp, value))
 	expect("its item", page.JSON200.Items[0].Timestamp, stamp)
 
-	removed := must(client.RemoveItemsWithValueWithResponse(ctx, "user", "go", "a/b é", nil, api.RemoveItemsInput{Value: value}))
+	var removal api.RemoveItemsInput
+	if err := removal.FromRemoveValueInput(api.RemoveValueInput{Value: value}); err != nil {
+		panic(err)
+	}
+	removed := must(client.RemoveItemsWithResponse(ctx, "user", "go", "a/b é", nil, removal))
 	expect("removed", removed.JSON200.Removed, 1)
 	missing := must(client.GetFeatureWithResponse(ctx, "user", "nothing", nil))
 	expect("the problem's code", missing.ApplicationproblemJSON404.Code, api.FeatureNotFound)

@@ -5,9 +5,9 @@ import time
 
 from liststore_client import Client
 from liststore_client.api.features import create_feature, delete_feature, get_feature
-from liststore_client.api.lists import add_items, get_items, remove_items_with_value
+from liststore_client.api.lists import add_items, get_items, remove_items
 from liststore_client.models import (
-    AddItemsInput, Deleted, ErrorCode, Feature, FeatureInput, ItemInput, ItemPage, Problem, RemoveItemsInput, ValueType,
+    AddItemsInput, Deleted, ErrorCode, Feature, FeatureInput, ItemInput, ItemPage, Problem, RemoveValueInput, ValueType,
 )
 
 client = Client(base_url=sys.argv[1])
@@ -23,7 +23,7 @@ assert added.added == 1, added
 page = get_items.sync(*names, client=client)
 assert isinstance(page, ItemPage) and [item.value for item in page.items] == [value], page
 assert page.items[0].timestamp.endswith(f"{now % 1_000_000_000:09}Z"), page
-removed = remove_items_with_value.sync(*names, client=client, body=RemoveItemsInput(value=value))
+removed = remove_items.sync(*names, client=client, body=RemoveValueInput(value=value))
 assert removed.removed == 1, removed
 
 missing = get_feature.sync("user", "nothing", client=client)

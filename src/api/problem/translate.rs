@@ -13,6 +13,7 @@ impl From<ServiceError> for Problem {
         match error {
             ServiceError::Invalid { field, invalid } => Self::from(invalid).at(field),
             ServiceError::InvalidItem { index, invalid } => Self::from(invalid).at(format!("items[{index}].value")),
+            ServiceError::InvalidValue { index, invalid } => Self::from(invalid).at(format!("values[{index}]")),
             ServiceError::List(error) => error.into(),
             ServiceError::Metadata(error) => error.into(),
             ServiceError::CatalogUnavailable { .. } => Self::new(ErrorCode::MetadataUnavailable, error.to_string()),

@@ -169,16 +169,7 @@ fn internal(kind: &'static str, reason: &str, outcome_unknown: bool) -> Failure 
 
 /// An error as it is once something of the operation may have been carried out before.
 pub fn after_unknown(error: StoreError, unknown: bool) -> StoreError {
-    if !unknown {
-        return error;
-    }
-    match error {
-        StoreError::Unavailable { reason, .. } => StoreError::Unavailable { reason, outcome_unknown: true },
-        StoreError::Overloaded { reason } => StoreError::Unavailable { reason, outcome_unknown: true },
-        StoreError::Timeout { .. } => StoreError::Timeout { outcome_unknown: true },
-        StoreError::Internal { reason, .. } => StoreError::Internal { reason, outcome_unknown: true },
-        StoreError::Refused(invalid) => StoreError::Internal { reason: invalid.detail, outcome_unknown: true },
-    }
+    if unknown { error.with_outcome_unknown() } else { error }
 }
 
 /// A row that is not what this store writes.

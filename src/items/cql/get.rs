@@ -1,4 +1,4 @@
-//! Get List Items: one slice of one partition, newest first.
+//! Get List Items: one slice of one partition. And counting what is in one.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::error::damaged_row;
 use super::permits::Permit;
 use super::session::Core;
 use super::statements::Statement;
-use crate::domain::{Item, ListKey, Timestamp};
-use crate::items::{ItemPage, Operation, Range, StoreError};
+use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp};
+use crate::items::{Bounds, Count, ItemPage, Operation, Range, StoreError};
 
 /// Rows of the first page that is asked for; how large a row is, is not known then.
 const FIRST_ROWS: usize = 256;
@@ -32,14 +32,19 @@ pub async fn get(
     mut permit: Permit,
 ) -> Result<Answer, StoreError> {
     let mut page = Page { range, page: ItemPage::default(), value_bytes: 0, next: None };
-    let Some((lower, upper)) = bounds(op, range) else {
+    let after = range.after.map(|key| (key, range.order));
+    let Some((lower, upper)) = bounds(op, &range.bounds(), after) else {
         return Ok(page.into_answer());
     };
     // One more than asked for tells whether more follows.
     let wanted = range.limit.saturating_add(1);
     let limit = i32::try_from(wanted).unwrap_or(i32::MAX);
-    let sampled = core.sampler.is_due();
-    let statement = if sampled { &core.prepared.get_with_writetime } else { &core.prepared.get };
+    let sampled = range.order == Order::Newest && core.sampler.is_due();
+    let statement = match range.order {
+        Order::Newest if sampled => &core.prepared.get_with_writetime,
+        Order::Newest => &core.prepared.get,
+        Order::Oldest => &core.prepared.get_oldest,
+    };
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
     let (mut state, mut rows_max) = (PagingState::start(), FIRST_ROWS);
     // A page may be cut short, and even be empty, without being the last.
@@ -93,19 +98,63 @@ pub async fn read(
     core.driver.execute_bound_single_page(&bound, state).await
 }
 
-/// The bounds as text, `lower <= item_key < upper`, or `None` if nothing lies between them.
+/// Counts the visible items of a slice, by their keys alone.
+pub async fn count(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+    max: u64,
+) -> Result<Count, StoreError> {
+    let Some((lower, upper)) = bounds(op, within, None) else { return Ok(Count { items: 0, exact: true }) };
+    let limit = i32::try_from(max.saturating_add(1)).unwrap_or(i32::MAX);
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let (mut state, mut items) = (PagingState::start(), 0);
+    let mut permit = core.permit(op.deadline).await?;
+    loop {
+        let ((result, next), kept) = core
+            .attempts
+            .run(core.request(Statement::Get, op), permit, |route| {
+                let mut statement = core.prepared.keys.clone();
+                statement.set_page_size(PAGE_ROWS_MAX as i32);
+                statement.set_load_balancing_policy(Some(route));
+                let (lower, upper) = (lower.as_str(), upper.as_str());
+                let bound = match core.prepared.within(op.deadline) {
+                    None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
+                    Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
+                };
+                read(Arc::clone(core), bound, state.clone())
+            })
+            .await?;
+        permit = kept;
+        items += result.into_rows_result().map_err(|_| damaged_row())?.rows_num() as u64;
+        match next.into_paging_control_flow() {
+            ControlFlow::Continue(next) if items <= max => state = next,
+            _ => return Ok(Count { items: items.min(max), exact: items <= max }),
+        }
+    }
+}
+
+/// The bounds of what an operation sees as text, `lower <= item_key < upper`, or `None` if nothing lies
+/// between them.
 ///
 /// A key is its timestamp's 19 digits, `#` and more; so `t` is below all keys of the timestamp t, and
-/// `t$` above them, since `$` follows `#`. (The next timestamp would do as well, but for the largest.)
-fn bounds(op: &Operation, range: &Range) -> Option<(String, String)> {
-    let oldest = range.min_timestamp.max(op.ttl.visible_from(op.now));
-    let lower = digits(oldest);
-    let newest = digits(range.max_timestamp) + "$";
-    let upper = match range.after {
-        Some(after) => newest.min(after.to_string()),
-        None => newest,
-    };
-    (oldest <= range.max_timestamp && lower < upper).then_some((lower, upper))
+/// `t$` above them, since `$` follows `#`. (The next timestamp would do as well, but for the largest.) All
+/// keys have the same length: what follows a key is above `key$`.
+fn bounds(op: &Operation, within: &Bounds, after: Option<(ItemKey, Order)>) -> Option<(String, String)> {
+    let oldest = within.min_timestamp.max(op.ttl.visible_from(op.now));
+    let (mut lower, mut upper) = slice(&Bounds { min_timestamp: oldest, ..*within });
+    match after {
+        Some((after, Order::Newest)) => upper = upper.min(after.to_string()),
+        Some((after, Order::Oldest)) => lower = lower.max(after.to_string() + "$"),
+        None => {}
+    }
+    (oldest <= within.max_timestamp && lower < upper).then_some((lower, upper))
+}
+
+/// Bounds as text, whatever is visible.
+pub fn slice(bounds: &Bounds) -> (String, String) {
+    (digits(bounds.min_timestamp), digits(bounds.max_timestamp) + "$")
 }
 
 fn digits(timestamp: Timestamp) -> String {
@@ -170,26 +219,37 @@ mod tests {
         Operation { now: at(now), ttl: Ttl::from_secs(ttl_secs).unwrap(), deadline }
     }
 
-    fn range(min: u64, max: u64, after: Option<ItemKey>) -> Range {
-        Range { min_timestamp: at(min), max_timestamp: at(max), after, limit: 1, value_bytes_max: 1 }
+    fn bounds(op: &Operation, (min, max, after): (u64, u64, Option<ItemKey>)) -> Option<(String, String)> {
+        let within = Bounds { min_timestamp: at(min), max_timestamp: at(max) };
+        super::bounds(op, &within, after.map(|key| (key, Order::Newest)))
     }
 
+    fn range(min: u64, max: u64, after: Option<ItemKey>) -> (u64, u64, Option<ItemKey>) {
+        (min, max, after)
+    }
     const LAST: u64 = 9_999_999_999_999_999_999;
 
     #[test]
     fn bounds_are_digits_and_the_dollar_sign() {
-        let text = |min, max, after| bounds(&op(0, 1), &range(min, max, after));
+        let text = |min, max, after| bounds(&op(0, 1), range(min, max, after));
         let pair = |lower: &str, upper: &str| Some((lower.to_owned(), upper.to_owned()));
         assert_eq!(text(0, LAST, None), pair("0000000000000000000", "9999999999999999999$"));
         assert_eq!(text(5, 5, None), pair("0000000000000000005", "0000000000000000005$"));
         let key = ItemKey::new(at(7), ValueDigest::of(b""));
         assert_eq!(text(5, 9, Some(key)), pair("0000000000000000005", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg=="));
         assert_eq!(text(5, 6, Some(key)), pair("0000000000000000005", "0000000000000000006$"));
+        let oldest = |min, max| {
+            let within = Bounds { min_timestamp: at(min), max_timestamp: at(max) };
+            super::bounds(&op(0, 1), &within, Some((key, Order::Oldest)))
+        };
+        assert_eq!(oldest(5, 9), pair("0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==$", "0000000000000000009$"));
+        assert_eq!(oldest(8, 9), pair("0000000000000000008", "0000000000000000009$"));
+        assert_eq!(oldest(5, 6), None);
     }
 
     #[test]
     fn the_ttl_raises_the_lower_bound() {
-        let lower = |now, min| bounds(&op(now, 10), &range(min, LAST, None)).unwrap().0;
+        let lower = |now, min| bounds(&op(now, 10), range(min, LAST, None)).unwrap().0;
         assert_eq!(lower(15_000_000_000, 0), "0000000005000000001");
         assert_eq!(lower(15_000_000_000, 6_000_000_000), "0000000006000000000");
         assert_eq!(lower(9_000_000_000, 3), "0000000000000000003");
@@ -197,11 +257,11 @@ mod tests {
 
     #[test]
     fn nothing_between_the_bounds_needs_no_query() {
-        assert_eq!(bounds(&op(15_000_000_000, 10), &range(0, 5_000_000_000, None)), None);
-        assert_eq!(bounds(&op(0, 10), &range(6, 5, None)), None);
+        assert_eq!(bounds(&op(15_000_000_000, 10), range(0, 5_000_000_000, None)), None);
+        assert_eq!(bounds(&op(0, 10), range(6, 5, None)), None);
         let key = ItemKey::new(at(4), ValueDigest::of(b""));
-        assert_eq!(bounds(&op(0, 10), &range(5, 9, Some(key))), None);
+        assert_eq!(bounds(&op(0, 10), range(5, 9, Some(key))), None);
         let first = ItemKey::new(at(5), ValueDigest::of(b""));
-        assert!(bounds(&op(0, 10), &range(5, 9, Some(first))).is_some(), "a tie with smaller digests may follow");
+        assert!(bounds(&op(0, 10), range(5, 9, Some(first))).is_some(), "a tie with smaller digests may follow");
     }
 }

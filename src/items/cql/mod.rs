@@ -25,6 +25,7 @@ mod add;
 mod budget;
 mod coalesce;
 mod connect;
+mod contains;
 mod datacenter;
 mod dialect;
 mod error;

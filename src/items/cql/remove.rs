@@ -1,8 +1,12 @@
-//! Remove List Items with Value, and Remove All List Items.
+//! Remove List Items, and Remove All List Items.
 //!
 //! A deletion hides what has an equal or smaller write timestamp, also what comes later. So each item
 //! that is found is deleted with the larger of the operation's own timestamp and its own: a writer with
 //! a fast clock cannot make its removal a no-op, and does not hide what is added to the others later.
+//!
+//! What lies between two moments is deleted by one range tombstone, of the operation's own timestamp: one
+//! for each row would have to be read past for as long as they are kept, and Cassandra refuses a read of
+//! too many. Only rows with a larger timestamp are deleted one by one besides.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,22 +14,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::join_all;
 use scylla::errors::{BadQuery, ExecutionError};
-use scylla::response::PagingState;
-use scylla::response::query_result::QueryResult;
+use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::SerializationError;
 use scylla::statement::bound::BoundStatement;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::error::{after_unknown, damaged_row};
-use super::get::read;
+use super::get::{read, slice};
 use super::permits::Permit;
 use super::session::Core;
-use super::statements::Statement;
-use crate::domain::{ItemKey, ListKey, ValueDigest};
-use crate::items::{Operation, StoreError};
+use super::statements::{KEYS_MAX, Statement};
+use crate::domain::{ItemKey, ListKey, Timestamp, ValueDigest};
+use crate::items::{Bounds, Operation, StoreError};
 
-/// Keys of one DELETE.
-const KEYS_MAX: usize = 10;
 /// DELETEs of one removal under way at once.
 const DELETES_MAX: usize = 8;
 /// Keys that are found before they are deleted: a removal's memory does not grow with its list.
@@ -34,55 +36,167 @@ const FIND_ROWS: i32 = 1_000;
 /// Removes the items with a value, and returns how many visible ones there were.
 pub async fn value(core: &Arc<Core>, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
     let find = core.find(op.deadline).await?;
-    let mut permit = core.permit(op.deadline).await?;
-    let own = core.write_clock.next();
+    let mut removing = Removing::begin(core, op, list).await?;
     let digest = ValueDigest::of(value);
-    let visible_from = op.ttl.visible_from(op.now);
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let (mut state, mut removed, mut begun, mut largest) = (PagingState::start(), 0, false, None);
-    loop {
+    let bind = |find: PreparedStatement| match core.prepared.within(op.deadline) {
+        None => find.bind(&(feature_key, entity_id, value)),
+        Some(timeout) => find.bind(&(feature_key, entity_id, value, timeout)),
+    };
+    // The index may lag behind its rows; the key says for certain which value it has.
+    removing.all_of(&find, bind, |key| key.digest == digest, |_| true).await?;
+    Ok(removing.end().await)
+}
+
+/// Removes some items, and returns how many visible ones there were.
+pub async fn items(core: &Arc<Core>, op: &Operation, list: &ListKey, keys: &[ItemKey]) -> Result<u64, StoreError> {
+    let mut removing = Removing::begin(core, op, list).await?;
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    for keys in keys.chunks(KEYS_MAX) {
+        let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+        let bind = |find: PreparedStatement| match core.prepared.within(op.deadline) {
+            None => find.bind(&(feature_key, entity_id, &keys)),
+            Some(timeout) => find.bind(&(feature_key, entity_id, &keys, timeout)),
+        };
+        removing.all_of(&core.prepared.find_keys, bind, |_| true, |_| true).await?;
+    }
+    Ok(removing.end().await)
+}
+
+/// Removes what lies between two moments, and returns how many visible items there were.
+pub async fn between(core: &Arc<Core>, op: &Operation, list: &ListKey, within: &Bounds) -> Result<u64, StoreError> {
+    let mut removing = Removing::begin(core, op, list).await?;
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let (lower, upper) = slice(within);
+    let bind = |find: PreparedStatement| match core.prepared.within(op.deadline) {
+        None => find.bind(&(feature_key, entity_id, &lower, &upper)),
+        Some(timeout) => find.bind(&(feature_key, entity_id, &lower, &upper, timeout)),
+    };
+    let own = removing.own;
+    let found = removing.all_of(&core.prepared.find_between, bind, |_| true, |writetime| writetime > own).await?;
+    if found > 0 {
+        removing.delete_between(&lower, &upper).await?;
+    }
+    Ok(removing.end().await)
+}
+
+/// A removal that is under way.
+struct Removing<'a> {
+    core: &'a Arc<Core>,
+    op: &'a Operation,
+    list: &'a ListKey,
+    /// Its own write timestamp.
+    own: i64,
+    visible_from: Timestamp,
+    permit: Option<Permit>,
+    removed: u64,
+    /// Whether something may have been deleted.
+    begun: bool,
+    /// The largest timestamp that something was deleted with.
+    largest: Option<i64>,
+}
+
+impl<'a> Removing<'a> {
+    async fn begin(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey) -> Result<Self, StoreError> {
+        let permit = Some(core.permit(op.deadline).await?);
+        let (own, visible_from) = (core.write_clock.next(), op.ttl.visible_from(op.now));
+        Ok(Self { core, op, list, own, visible_from, permit, removed: 0, begun: false, largest: None })
+    }
+
+    async fn permit(&mut self) -> Result<Permit, StoreError> {
+        match self.permit.take() {
+            Some(permit) => Ok(permit),
+            None => self.core.permit(self.op.deadline).await,
+        }
+    }
+
+    /// Finds rows, page by page, and deletes each of them whose timestamp `is_due`. Counts those that are
+    /// `wanted`; returns how many these were, hidden ones too.
+    async fn all_of(
+        &mut self,
+        find: &PreparedStatement,
+        bind: impl Fn(PreparedStatement) -> Result<BoundStatement, SerializationError>,
+        wanted: impl Fn(&ItemKey) -> bool,
+        is_due: impl Fn(i64) -> bool,
+    ) -> Result<u64, StoreError> {
+        let (mut state, mut count) = (PagingState::start(), 0);
+        loop {
+            let (rows, next) = self.find(find, &bind, &state).await?;
+            let mut found = Found { own: self.own, keys: BTreeMap::new() };
+            for row in rows.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
+                let (text, writetime) = row.map_err(|_| damaged_row())?;
+                let Some(key) = ItemKey::parse(text).ok().filter(|key| wanted(key)) else { continue };
+                self.core.write_clock.observe(writetime);
+                count += 1;
+                self.removed += u64::from(key.timestamp >= self.visible_from);
+                if is_due(writetime) {
+                    found.push(text, writetime);
+                }
+            }
+            self.delete(found).await?;
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) => state = next,
+                ControlFlow::Break(()) => return Ok(count),
+            }
+        }
+    }
+
+    async fn find(
+        &mut self,
+        find: &PreparedStatement,
+        bind: impl Fn(PreparedStatement) -> Result<BoundStatement, SerializationError>,
+        state: &PagingState,
+    ) -> Result<(QueryRowsResult, PagingStateResponse), StoreError> {
+        let (core, permit) = (self.core, self.permit().await?);
         let ((result, next), kept) = core
             .attempts
-            .run(core.request(Statement::Find, op), permit, |route| {
+            .run(core.request(Statement::Find, self.op), permit, |route| {
                 let mut find = find.clone();
                 find.set_page_size(FIND_ROWS);
                 find.set_load_balancing_policy(Some(route));
-                let bound = match core.prepared.within(op.deadline) {
-                    None => find.bind(&(feature_key, entity_id, value)),
-                    Some(timeout) => find.bind(&(feature_key, entity_id, value, timeout)),
-                };
-                read(Arc::clone(core), bound, state.clone())
+                read(Arc::clone(core), bind(find), state.clone())
             })
             .await
-            .map_err(|error| after_unknown(error, begun))?;
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        let mut found = Found { own, keys: BTreeMap::new() };
-        for row in result.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
-            let (text, writetime) = row.map_err(|_| damaged_row())?;
-            // The index may lag behind its rows; the key says for certain which value it has.
-            let Some(key) = ItemKey::parse(text).ok().filter(|key| key.digest == digest) else {
-                continue;
-            };
-            core.write_clock.observe(writetime);
-            removed += u64::from(key.timestamp >= visible_from);
-            found.push(text, writetime);
-        }
-        largest = largest.max(found.largest());
+            .map_err(|error| after_unknown(error, self.begun))?;
+        self.permit = Some(kept);
+        Ok((result.into_rows_result().map_err(|_| damaged_row())?, next))
+    }
+
+    async fn delete(&mut self, found: Found) -> Result<(), StoreError> {
+        self.largest = self.largest.max(found.largest());
         let deletes = found.into_deletes();
         // Other deletes of this removal may have been carried out.
-        let several = begun || deletes.len() > 1;
-        begun |= !deletes.is_empty();
-        permit = delete(core, op, list, deletes, kept).await.map_err(|error| after_unknown(error, several))?;
-        match next.into_paging_control_flow() {
-            ControlFlow::Continue(next) => state = next,
-            ControlFlow::Break(()) => break,
+        let several = self.begun || deletes.len() > 1;
+        self.begun |= !deletes.is_empty();
+        let permit = self.permit().await?;
+        let deleted = delete(self.core, self.op, self.list, deletes, permit).await;
+        self.permit = Some(deleted.map_err(|error| after_unknown(error, several))?);
+        Ok(())
+    }
+
+    /// Deletes a slice of the partition by one tombstone.
+    async fn delete_between(&mut self, lower: &str, upper: &str) -> Result<(), StoreError> {
+        let (core, timestamp, deadline) = (self.core, self.own, self.op.deadline);
+        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
+        let bind = |statement: PreparedStatement| match core.prepared.within(deadline) {
+            None => statement.bind(&(timestamp, feature_key, entity_id, lower, upper)),
+            Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, lower, upper)),
+        };
+        let permit = self.permit().await?;
+        let written = write(core, self.op, Statement::Delete, &core.prepared.delete_between, permit, bind).await;
+        self.permit = Some(written.map_err(|error| after_unknown(error, self.begun))?);
+        self.largest = self.largest.max(Some(timestamp));
+        Ok(())
+    }
+
+    /// Waits until it may be acknowledged. Returns how many visible items were removed.
+    async fn end(self) -> u64 {
+        drop(self.permit);
+        if let Some(largest) = self.largest {
+            wait_out(self.core, largest).await;
         }
+        self.removed
     }
-    drop(permit);
-    if let Some(largest) = largest {
-        wait_out(core, largest).await;
-    }
-    Ok(removed)
 }
 
 /// Waits until whatever is written from now on, by any server, outranks a deletion: so that an add that

@@ -1,9 +1,10 @@
-//! One session of the store: it lives where it was opened, and carries the four operations out.
+//! One session of the store: it lives where it was opened, and carries the operations out.
 //!
 //! An operation runs as a task of its own, on the same thread: a caller who goes away leaves no
 //! request of the driver behind half-way, whose stream would be lost to the connection until the
 //! answer comes.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
@@ -33,9 +35,9 @@ use super::store::Shared;
 use super::view::Contact;
 use super::watch::{Seen, Watch};
 use super::write_clock::WriteClock;
-use super::{add, connect, get, lookout, remove, statements};
-use crate::domain::{ListKey, NewItem};
-use crate::items::{Done, ItemPage, ItemSession, Operation, Range, StoreError, ToAwait};
+use super::{add, connect, contains, get, lookout, remove, statements};
+use crate::domain::{ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
+use crate::items::{Bounds, Count, Done, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait};
 
 /// How often a session's reads look at write timestamps.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -223,6 +225,15 @@ impl CqlSession {
         Ok(Self { core, lookout })
     }
 
+    /// Runs a read to its end, whether or not somebody still waits for it.
+    async fn read<T, F>(&self, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.to_the_end(operation).await.map_err(StoreError::with_nothing_done)
+    }
+
     /// Runs a write to its end, whether or not somebody still waits for it.
     async fn to_the_end<T, F>(&self, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
     where
@@ -271,6 +282,17 @@ async fn check<'a>(
 impl ItemSession for CqlSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.core.admit()?;
+        if range.order == Order::Oldest {
+            // Reads that share an answer take what has expired for one of them off its end; here that
+            // would be its beginning.
+            let (op, list, range) = (*op, list.clone(), *range);
+            return self
+                .read(|core| async move {
+                    let permit = core.permit(op.deadline).await?;
+                    get::get(&core, &op, &list, &range, permit).await.map(|answer| answer.page)
+                })
+                .await;
+        }
         let query = Query { list: list.clone(), ttl: op.ttl, range: *range };
         let core = Arc::clone(&self.core);
         let send = move |op: Operation, query: Query, permit: Permit| {
@@ -278,6 +300,24 @@ impl ItemSession for CqlSession {
             async move { get::get(&core, &op, &query.list, &query.range, permit).await }
         };
         self.core.reads.read(op, query, send).await.map_err(|error| self.core.cause_of(error))
+    }
+
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        self.core.admit()?;
+        let (op, list, within, values) = (*op, list.clone(), *within, values.to_vec());
+        self.read(|core| async move { contains::contains(&core, &op, &list, &within, &values).await }).await
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        self.core.admit()?;
+        let (op, list, within) = (*op, list.clone(), *within);
+        self.read(|core| async move { get::count(&core, &op, &list, &within, max).await }).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -290,10 +330,22 @@ impl ItemSession for CqlSession {
         }))
     }
 
-    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         self.core.admit()?;
-        let (op, list, value) = (*op, list.clone(), value.to_vec());
-        let removed = self.to_the_end(|core| async move { remove::value(&core, &op, &list, &value).await }).await;
+        let (op, list, removal) = (*op, list.clone(), removal.clone());
+        let removed = self.to_the_end(|core| async move {
+            match removal {
+                Removal::Value(value) => remove::value(&core, &op, &list, &value).await,
+                Removal::Items(items) => {
+                    let key =
+                        |(timestamp, value): &(Timestamp, Bytes)| ItemKey::new(*timestamp, ValueDigest::of(value));
+                    let keys: BTreeSet<_> = items.iter().map(key).collect();
+                    remove::items(&core, &op, &list, &keys.into_iter().collect::<Vec<_>>()).await
+                }
+                Removal::Between(within) => remove::between(&core, &op, &list, &within).await,
+            }
+        });
+        let removed = removed.await;
         if let Err(StoreError::Unavailable { reason, .. }) = &removed
             && reason == NO_INDEX
         {

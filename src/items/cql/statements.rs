@@ -1,4 +1,4 @@
-//! Every statement of the four list operations, and what it leans on in the databases' manuals.
+//! Every statement of the list operations, and what it leans on in the databases' manuals.
 //!
 //! The texts for ScyllaDB and Apache Cassandra differ in one thing: ScyllaDB is told how long it may
 //! work at a statement, so that it does not go on when nobody waits any more. Each statement binds the
@@ -58,12 +58,22 @@ pub struct Texts {
     ///
     /// ScyllaDB: "WRITETIME and TTL function" (select.html).
     pub get_with_writetime: String,
+    /// The same slice, oldest first: the order of the clustering column exactly reversed.
+    ///
+    /// ScyllaDB: "Ordering results" (select.html). Cassandra: "ORDER BY clause" (cql/dml.html).
+    pub get_oldest: String,
+    /// The keys of a slice alone, to count them: values are not sent.
+    pub keys: String,
     /// The items of a list with one value, by the local secondary index: the full partition key and
     /// the indexed column, which needs no ALLOW FILTERING.
     ///
     /// ScyllaDB: "Local Secondary Indexes" (features/local-secondary-indexes.html). Cassandra: "Using
     /// a secondary index with a partition key".
     pub find: String,
+    /// Items of a list by their keys. At most [`KEYS_MAX`] at once, as in `delete`.
+    pub find_keys: String,
+    /// The items of a slice, with their write timestamps.
+    pub find_between: String,
     /// One row of an add. TTL in seconds and timestamp in microseconds, both of the statement.
     ///
     /// ScyllaDB: "INSERT" and "Update parameters" (cql/dml/insert.html); "Expiring data with Time
@@ -78,11 +88,18 @@ pub struct Texts {
     ///
     /// ScyllaDB: "DELETE" (cql/dml/delete.html).
     pub delete: String,
+    /// Deletes a slice of a partition by one tombstone.
+    ///
+    /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the last clustering column.
+    pub delete_between: String,
     /// Deletes a partition by one tombstone.
     ///
     /// ScyllaDB: "DELETE" (cql/dml/delete.html).
     pub clear: String,
 }
+
+/// Keys of one statement.
+pub const KEYS_MAX: usize = 10;
 
 const LIST: &str = "feature_key = ? AND entity_id = ?";
 
@@ -98,7 +115,10 @@ impl Texts {
             Dialect::Scylla => (" USING TIMEOUT ?", " AND TIMEOUT ?"),
             Dialect::Cassandra => ("", ""),
         };
-        let slice = format!("FROM {table} WHERE {LIST} AND item_key >= ? AND item_key < ? LIMIT ?{select_within}");
+        let between = "item_key >= ? AND item_key < ?";
+        let slice = format!("FROM {table} WHERE {LIST} AND {between} LIMIT ?{select_within}");
+        let oldest = format!("FROM {table} WHERE {LIST} AND {between} ORDER BY item_key ASC LIMIT ?{select_within}");
+        let found = format!("SELECT item_key, WRITETIME(value) FROM {table} WHERE {LIST}");
         let add = format!(
             "INSERT INTO {table} (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
         );
@@ -106,12 +126,28 @@ impl Texts {
         Self {
             get: format!("SELECT item_key, value {slice}"),
             get_with_writetime: format!("SELECT item_key, value, WRITETIME(value) {slice}"),
-            find: format!("SELECT item_key, WRITETIME(value) FROM {table} WHERE {LIST} AND value = ?{select_within}"),
+            get_oldest: format!("SELECT item_key, value {oldest}"),
+            keys: format!("SELECT item_key {slice}"),
+            find: format!("{found} AND value = ?{select_within}"),
+            find_keys: format!("{found} AND item_key IN ?{select_within}"),
+            find_between: format!("{found} AND {between}{select_within}"),
             add_one: (dialect == Dialect::Scylla).then(|| format!("{add}{and_within}")),
             add,
             clear: delete.clone(),
+            delete_between: format!("{delete} AND {between}"),
             delete: format!("{delete} AND item_key IN ?"),
         }
+    }
+}
+
+#[cfg(test)]
+impl Texts {
+    /// All of them.
+    pub fn all(self) -> Vec<String> {
+        let Self { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, .. } = self;
+        let Self { add, add_one, delete, delete_between, clear, .. } = self;
+        let others = [get, get_with_writetime, get_oldest, keys, find, find_keys, find_between];
+        others.into_iter().chain([add, delete, delete_between, clear]).chain(add_one).collect()
     }
 }
 
@@ -132,9 +168,14 @@ pub struct Prepared {
     dialect: Dialect,
     pub get: PreparedStatement,
     pub get_with_writetime: PreparedStatement,
+    pub get_oldest: PreparedStatement,
+    pub keys: PreparedStatement,
+    pub find_keys: PreparedStatement,
+    pub find_between: PreparedStatement,
     pub add: PreparedStatement,
     pub add_one: Option<PreparedStatement>,
     pub delete: PreparedStatement,
+    pub delete_between: PreparedStatement,
     pub clear: PreparedStatement,
 }
 
@@ -150,9 +191,14 @@ impl Prepared {
             dialect,
             get: prepare(session, &texts.get, read).await?,
             get_with_writetime: prepare(session, &texts.get_with_writetime, read).await?,
+            get_oldest: prepare(session, &texts.get_oldest, read).await?,
+            keys: prepare(session, &texts.keys, read).await?,
+            find_keys: prepare(session, &texts.find_keys, read).await?,
+            find_between: prepare(session, &texts.find_between, read).await?,
             add: prepare(session, &texts.add, write).await?,
             add_one,
             delete: prepare(session, &texts.delete, write).await?,
+            delete_between: prepare(session, &texts.delete_between, write).await?,
             clear: prepare(session, &texts.clear, write).await?,
         })
     }
@@ -211,6 +257,14 @@ mod tests {
              AND TIMESTAMP ?"
         );
         assert_eq!(texts.add_one, None);
+        let slice = "WHERE feature_key = ? AND entity_id = ? AND item_key >= ? AND item_key < ?";
+        let oldest = format!("SELECT item_key, value FROM \"Lists\".list_items {slice} ORDER BY item_key ASC LIMIT ?");
+        assert_eq!(texts.get_oldest, oldest);
+        assert_eq!(texts.keys, format!("SELECT item_key FROM \"Lists\".list_items {slice} LIMIT ?"));
+        let found = "SELECT item_key, WRITETIME(value) FROM \"Lists\".list_items";
+        assert_eq!(texts.find_between, format!("{found} {slice}"));
+        assert_eq!(texts.find_keys, format!("{found} WHERE feature_key = ? AND entity_id = ? AND item_key IN ?"));
+        assert_eq!(texts.delete_between, format!("DELETE FROM \"Lists\".list_items USING TIMESTAMP ? {slice}"));
         assert_eq!(
             texts.delete,
             "DELETE FROM \"Lists\".list_items USING TIMESTAMP ? WHERE feature_key = ? AND entity_id = ? AND item_key IN ?"
@@ -230,10 +284,15 @@ mod tests {
         assert_eq!(texts.get, plain.get + " USING TIMEOUT ?");
         assert_eq!(texts.get_with_writetime, plain.get_with_writetime + " USING TIMEOUT ?");
         assert_eq!(texts.find, plain.find + " USING TIMEOUT ?");
+        assert_eq!(texts.find_keys, plain.find_keys + " USING TIMEOUT ?");
+        assert_eq!(texts.find_between, plain.find_between + " USING TIMEOUT ?");
+        assert_eq!(texts.get_oldest, plain.get_oldest + " USING TIMEOUT ?");
+        assert_eq!(texts.keys, plain.keys + " USING TIMEOUT ?");
         assert_eq!(texts.add, plain.add, "in a batch it would have no effect");
         assert_eq!(texts.add_one.unwrap(), plain.add + " AND TIMEOUT ?");
         let told = |text: &str| text.replace("USING TIMESTAMP ? WHERE", "USING TIMESTAMP ? AND TIMEOUT ? WHERE");
         assert_eq!((texts.delete, texts.clear), (told(&plain.delete), told(&plain.clear)));
+        assert_eq!(texts.delete_between, told(&plain.delete_between));
     }
 
     #[test]
@@ -248,9 +307,13 @@ mod tests {
     #[test]
     fn every_write_sets_its_timestamp_and_every_statement_its_partition() {
         for dialect in [Dialect::Cassandra, Dialect::Scylla] {
-            let Texts { get, get_with_writetime, find, add, add_one, delete, clear } = Texts::of("k", dialect);
-            assert!([&add, &delete, &clear].into_iter().chain(&add_one).all(|text| text.contains("TIMESTAMP ?")));
-            assert!([&get, &get_with_writetime, &find, &delete, &clear].iter().all(|text| text.contains(LIST)));
+            let Texts { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, .. } =
+                Texts::of("k", dialect);
+            let Texts { add, add_one, delete, delete_between, clear, .. } = Texts::of("k", dialect);
+            let writes = [&add, &delete, &delete_between, &clear];
+            assert!(writes.into_iter().chain(&add_one).all(|text| text.contains("TIMESTAMP ?")));
+            let reads = [&get, &get_with_writetime, &get_oldest, &keys, &find, &find_keys, &find_between];
+            assert!(reads.iter().chain(&writes[1..]).all(|text| text.contains(LIST)));
         }
     }
 }

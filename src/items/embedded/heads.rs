@@ -27,6 +27,7 @@ use super::page;
 use super::pending::Change;
 use super::read::Turn;
 use super::row::{self, RowBuilder};
+use crate::domain::Order;
 use crate::items::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 
 /// Bytes of a row of head items, at most. Longer ones end earlier.
@@ -84,6 +85,11 @@ pub fn wanted_for(range: &Range, op: &Operation) -> Option<usize> {
     (from_the_top && range.limit <= LIMIT_MAX).then(|| (range.limit + range.limit / 4 + 1).max(ITEMS_MIN))
 }
 
+/// Whether a get may be answered from a head at all.
+fn is_for_heads(range: &Range) -> bool {
+    range.limit <= LIMIT_MAX && range.order == Order::Newest
+}
+
 impl Heads {
     pub fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / 1024).unwrap_or(usize::MAX).max(16);
@@ -121,18 +127,24 @@ impl Heads {
 
     /// The page, if the list's head has all of it.
     pub fn page(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<ItemPage> {
-        let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
+        let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
         head.page(op, range)
     }
 
     /// The same, and for how long it is the answer.
     pub fn page_in_memory(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<PageInMemory> {
         let before = self.state(list.hash());
-        let head = if range.limit <= LIMIT_MAX { self.cache.get(&list)? } else { return None };
+        let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
         let (page, until) = page::from_row(op, range, head.row.clone(), head.complete)?;
         // If nothing was written meanwhile, the head was that of this state.
         let state = before.filter(|before| self.state(list.hash()) == Some(*before));
         Some(PageInMemory { page, validity: state.map(|state| Validity { state, from: op.now, until }) })
+    }
+
+    /// All that there is of a list, if its head is that.
+    pub fn whole(&self, list: BorrowedListId<'_>) -> Option<Bytes> {
+        let head = self.cache.get(&list)?;
+        head.complete.then(|| head.row.clone())
     }
 
     /// Takes what a reader beyond the head needs of the list: `look` sees each change whole, in the
@@ -311,6 +323,7 @@ mod tests {
             after: None,
             limit: 10,
             value_bytes_max: usize::MAX,
+            order: Order::Newest,
         };
         Some(head.page(&op, &range)?.items.iter().map(|item| item.timestamp.as_nanos()).collect())
     }

@@ -44,7 +44,7 @@ impl MemorySource {
     }
 }
 
-fn broken() -> ReadError {
+pub fn broken() -> ReadError {
     let source = std::io::Error::other("a row in memory is malformed");
     ReadError::Io { file: "memory".into(), source }
 }
@@ -85,6 +85,11 @@ impl<'a> Merge<'a> {
         merge.best = merge.pop();
         merge.hide();
         merge
+    }
+
+    /// How many sources it has.
+    pub fn sources(&self) -> usize {
+        self.sources.len()
     }
 
     /// The source that stands on the present item.

@@ -1,5 +1,5 @@
 //! Which of a list's items make up a page: bounds, visibility, limits. The same rules for every
-//! source that a page is read from.
+//! source that a page is read from. And how items are offered to whatever else looks for some.
 
 use crate::domain::{Item, Timestamp};
 use crate::items::{ItemPage, Operation, Range};
@@ -22,6 +22,16 @@ pub enum Next {
 /// Whether an operation sees an item.
 pub fn is_visible(op: &Operation, entry: &Entry) -> bool {
     !entry.deleted && op.now.as_nanos() < entry.expires_at && entry.timestamp >= op.ttl.visible_from(op.now).as_nanos()
+}
+
+/// Takes what it wants of items that are offered in the list's order.
+pub trait Collect {
+    type Found;
+
+    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next;
+
+    /// What it has found, once it wants no more or there is no more.
+    fn finish(&mut self) -> Self::Found;
 }
 
 /// Collects a page from items that are offered in the list's order.
@@ -49,9 +59,13 @@ impl PageBuilder {
             holds_until: u64::MAX,
         }
     }
+}
+
+impl Collect for PageBuilder {
+    type Found = ItemPage;
 
     #[inline]
-    pub fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
+    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
         if entry.timestamp < self.floor {
             return Next::Done;
         }
@@ -74,19 +88,18 @@ impl PageBuilder {
         Next::Wanted
     }
 
-    /// The page, once it is whole.
-    pub fn take(&mut self) -> ItemPage {
+    fn finish(&mut self) -> ItemPage {
         std::mem::take(&mut self.page)
     }
 }
 
-/// Adds to a page from all that is stored of a list, until it is whole or the turn is over.
-pub fn add_from(merge: &mut Merge<'_>, builder: &mut PageBuilder, turn: &mut Turn) -> Result<Next, ReadError> {
+/// Offers what is stored of a list, until no more is wanted or there, or the turn is over: then `Wanted`.
+pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &mut Turn) -> Result<Next, ReadError> {
     while let Some((entry, source)) = merge.current() {
         if !turn.goes_on(source.value()) {
             return Ok(Next::Wanted);
         }
-        if builder.offer(entry, source.row()) == Next::Done {
+        if collector.offer(entry, source.row()) == Next::Done {
             break;
         }
         merge.advance()?;
@@ -94,16 +107,22 @@ pub fn add_from(merge: &mut Merge<'_>, builder: &mut PageBuilder, turn: &mut Tur
     Ok(Next::Done)
 }
 
+/// Offers the items of one row. Tells whether more are wanted; `None` for a row that makes no sense.
+pub fn collect_row(row: Bytes, collector: &mut impl Collect) -> Option<Next> {
+    let mut cursor = RowCursor::new(row).ok()?;
+    while let Some(entry) = cursor.entry() {
+        if collector.offer(entry, &cursor) == Next::Done {
+            return Some(Next::Done);
+        }
+        cursor.advance().ok()?;
+    }
+    Some(Next::Wanted)
+}
+
 /// Reads a page from one row, and tells until when it holds if nothing is written. `None` if the row
 /// ends before the page does and `complete` does not say that the list ends there too.
 pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<(ItemPage, u64)> {
     let mut builder = PageBuilder::new(op, range);
-    let mut cursor = RowCursor::new(row).ok()?;
-    while let Some(entry) = cursor.entry() {
-        if builder.offer(entry, &cursor) == Next::Done {
-            return Some((builder.page, builder.holds_until));
-        }
-        cursor.advance().ok()?;
-    }
-    complete.then_some((builder.page, builder.holds_until))
+    let next = collect_row(row, &mut builder)?;
+    (complete || next == Next::Done).then_some((builder.page, builder.holds_until))
 }

@@ -7,8 +7,7 @@ use super::error::ReadError;
 use super::heads::{self, Head, HeadReader};
 use super::list_id::ListId;
 use super::merge::Merge;
-use super::page::{self, Next, PageBuilder};
-use super::row::RowBuilder;
+use super::page::{self, Collect, Next, PageBuilder};
 use super::seek::Start;
 use super::tables::{InMemory, View};
 use crate::items::{ItemPage, Operation, Range};
@@ -16,6 +15,8 @@ use crate::items::{ItemPage, Operation, Range};
 /// What a turn may cost. About as much as a short get of a list in files, some 100 µs if no disk is waited
 /// for.
 const TURN_COST: usize = 2_048;
+/// What it costs to begin to read from a source, which may take a block of a file.
+const OPENING_COST: usize = 32;
 /// Bytes of a value that cost as much as an item does.
 const BYTES_OF_COST: usize = 32;
 
@@ -25,6 +26,11 @@ pub struct Turn(usize);
 impl Turn {
     pub fn new() -> Self {
         Self(TURN_COST)
+    }
+
+    /// Takes off it what it costs to begin to read from so many sources.
+    pub fn opened(&mut self, sources: usize) {
+        self.0 = self.0.saturating_sub(sources * OPENING_COST);
     }
 
     /// Takes the cost of one more item off it. `false` if nothing was left: then the turn is over.
@@ -85,58 +91,37 @@ impl PageRead {
             self.stage = self.begin_page()?;
         }
         let Stage::Page(merge, builder) = &mut self.stage else { return Ok(None) };
-        let whole = page::add_from(merge, builder, &mut turn)? == Next::Done;
-        Ok(whole.then(|| (builder.take(), self.head.take())))
+        let whole = page::collect_from(merge, builder, &mut turn)? == Next::Done;
+        Ok(whole.then(|| (builder.finish(), self.head.take())))
     }
 }
 
-/// The items of a value: a row that deletes them.
-pub struct Found {
-    pub deleted: RowBuilder,
-    /// How many of them the operation sees.
-    pub visible: u64,
-    /// The timestamp of the oldest one.
-    pub oldest: u64,
-}
-
-/// Finds the items of a value in a list.
-pub struct ValueSearch {
+/// Looks through what is stored of a list, from a place on, for whatever a collector wants. What it reads
+/// was fixed when it was made.
+pub struct Scan<C> {
     view: Arc<View>,
+    in_memory: InMemory,
     list: ListId,
-    op: Operation,
-    value: Vec<u8>,
+    start: Start,
+    collector: C,
     /// Once it has begun.
     merge: Option<Merge<'static>>,
-    found: Found,
 }
 
-impl ValueSearch {
-    pub fn new(view: Arc<View>, list: ListId, op: Operation, value: Vec<u8>) -> Self {
-        let found = Found { deleted: RowBuilder::default(), visible: 0, oldest: 0 };
-        Self { view, list, op, value, merge: None, found }
+impl<C: Collect> Scan<C> {
+    pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, start: Start, collector: C) -> Self {
+        Self { view, in_memory, list, start, collector, merge: None }
     }
 
     /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
-    pub fn turn(&mut self) -> Result<Option<Found>, ReadError> {
-        let Self { view, list, op, value, merge, found } = self;
-        let mut turn = Turn::new();
+    pub fn turn(&mut self) -> Result<Option<C::Found>, ReadError> {
+        let Self { view, in_memory, list, start, collector, merge } = self;
         let merge = match merge {
             Some(merge) => merge,
-            None => merge.insert(view.merge(list, &Start::NEWEST, &view.in_memory(list, u64::MAX))?),
+            None => merge.insert(view.merge(list, start, in_memory)?),
         };
-        while let Some((entry, source)) = merge.current() {
-            if !turn.goes_on(source.value()) {
-                return Ok(None);
-            }
-            if !entry.deleted && source.value() == value {
-                found.deleted.push(entry.timestamp, 0, true, value);
-                found.visible += u64::from(page::is_visible(op, entry));
-                found.oldest = entry.timestamp;
-            }
-            merge.advance()?;
-        }
-        let deleted = std::mem::take(&mut found.deleted);
-        Ok(Some(Found { deleted, ..*found }))
+        let whole = page::collect_from(merge, collector, &mut Turn::new())? == Next::Done;
+        Ok(whole.then(|| collector.finish()))
     }
 }
 
@@ -147,12 +132,15 @@ mod tests {
     use tokio::time::Instant;
 
     use super::super::log::Position;
+    use super::super::look::Counter;
     use super::super::options::ListHash;
     use super::super::pending::{Change, Pending};
+    use super::super::removal::RemovalSearch;
     use super::super::row;
     use super::super::tables::{Files, no_files};
     use super::*;
-    use crate::domain::{NewItem, Timestamp, Ttl};
+    use crate::domain::{NewItem, Order, Timestamp, Ttl};
+    use crate::items::{Bounds, Count, Removal};
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
@@ -194,14 +182,20 @@ mod tests {
                 after: None,
                 limit: usize::MAX,
                 value_bytes_max: usize::MAX,
+                order: Order::Newest,
             };
             let mut read =
                 PageRead::new(view.clone(), view.in_memory(&list, u64::MAX), list.clone(), operation(), range);
             let ((page, _), taken) = turns(|| read.turn());
             assert_eq!((page.items.len() as u64, taken), (items, expected));
-            let mut search = ValueSearch::new(view, list.clone(), operation(), value);
+            let mut search = RemovalSearch::new(view.clone(), list.clone(), operation(), &Removal::Value(value.into()));
             let (found, taken) = turns(|| search.turn());
             assert_eq!((found.deleted.count(), found.visible, found.oldest, taken), (items, items, 0, expected));
+            let in_memory = view.in_memory(&list, u64::MAX);
+            let counter = Counter::new(&operation(), &Bounds::ALL, u64::MAX);
+            let mut count = Scan::new(view, in_memory, list.clone(), Start::NEWEST, counter);
+            let (counted, taken) = turns(|| count.turn());
+            assert_eq!((counted, taken), (Count { items, exact: true }, expected));
         }
     }
 }

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::vec;
 
 use super::error::ReadError;
-use super::file::{DataFile, ListCursor};
+use super::file::{self, Climbed, DataFile, ListCursor};
 use super::list_id::ListId;
 use super::manifest::{NamedFile, NamedRun};
 use super::merge::Source;
 use super::row::RowCursor;
-use super::seek::Start;
-use crate::domain::ValueDigest;
+use super::seek::{Floor, Start};
+use crate::domain::{ItemKey, ValueDigest};
 
 /// A place in the order of lists and items: only what comes after it counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,6 +154,17 @@ impl Run {
             let mut cursor = RunCursor { cursor, rest: rest.into_iter(), list: list.clone(), start };
             cursor.skip_ended_files()?;
             return Ok(Some(Opened { source: Box::new(cursor), cleared }));
+        }
+        Ok(None)
+    }
+
+    /// The item that one gets to from a floor by going up so many blocks; `None` if there are fewer.
+    pub fn climb(&self, list: &ListId, floor: &Floor, mut steps: usize) -> Result<Option<ItemKey>, ReadError> {
+        for file in self.files_of(list).iter().rev() {
+            match file::climb(&file.file, list, floor, steps)? {
+                Climbed::To(key) => return Ok(Some(key)),
+                Climbed::Missing(left) => steps = left,
+            }
         }
         Ok(None)
     }

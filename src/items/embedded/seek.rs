@@ -2,12 +2,13 @@
 //! a walk of a long list, page by page, must not begin each page at the list's first item. That holds
 //! among items of one timestamp too, where the order is that of digests, which are dear.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::row::{self, Malformed, Place, RowCursor};
-use crate::domain::ValueDigest;
+use crate::domain::{ItemKey, Timestamp, ValueDigest};
 use crate::items::Range;
 
 /// Items between two bookmarks.
@@ -35,6 +36,11 @@ impl Start {
         }
     }
 
+    /// At the first item that comes after this one, newest first.
+    pub fn below(key: ItemKey) -> Self {
+        Self { ceiling: key.timestamp.as_nanos(), below: Some(key.digest) }
+    }
+
     /// Whether the item that a cursor stands on lies before.
     pub fn is_behind(&self, cursor: &RowCursor) -> bool {
         cursor.entry().is_some_and(|entry| {
@@ -42,6 +48,64 @@ impl Start {
                 || entry.timestamp == self.ceiling && self.below.is_some_and(|below| cursor.digest() >= below)
         })
     }
+}
+
+/// Where a read that begins at the oldest item begins: what lies below is not wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// Nanoseconds since the Unix epoch.
+    pub timestamp: u64,
+    /// Of the items of that very timestamp only those with a higher digest.
+    digest: Option<ValueDigest>,
+    /// Whether the item of that very digest is wanted too.
+    inclusive: bool,
+}
+
+impl Floor {
+    /// All items of a timestamp are wanted.
+    pub fn from(timestamp: Timestamp) -> Self {
+        Self { timestamp: timestamp.as_nanos(), digest: None, inclusive: true }
+    }
+
+    /// An item is wanted, and what lies above it.
+    pub fn at(key: ItemKey) -> Self {
+        Self { timestamp: key.timestamp.as_nanos(), digest: Some(key.digest), inclusive: true }
+    }
+
+    /// Only what lies above an item is wanted.
+    pub fn above(key: ItemKey) -> Self {
+        Self { inclusive: false, ..Self::at(key) }
+    }
+
+    /// How the item that a cursor stands on lies to it. Any item of the timestamp lies above, if all of
+    /// them are wanted.
+    fn order_of(&self, cursor: &RowCursor) -> Ordering {
+        let Some(entry) = cursor.entry() else { return Ordering::Less };
+        let by_digest = || self.digest.map_or(Ordering::Greater, |digest| cursor.digest().cmp(&digest));
+        entry.timestamp.cmp(&self.timestamp).then_with(by_digest)
+    }
+
+    /// Whether the item that a cursor stands on is wanted.
+    pub fn is_reached(&self, cursor: &RowCursor) -> bool {
+        let order = self.order_of(cursor);
+        order == Ordering::Greater || (order == Ordering::Equal && self.inclusive)
+    }
+
+    /// Whether that item lies above: a read that begins anew there has come further.
+    pub fn is_passed(&self, cursor: &RowCursor) -> bool {
+        self.order_of(cursor) == Ordering::Greater
+    }
+
+    /// Whether some items of the timestamp itself are not wanted.
+    pub fn splits_ties(&self) -> bool {
+        self.digest.is_some()
+    }
+}
+
+/// The key of the item that a cursor stands on.
+pub fn key_of(cursor: &RowCursor) -> Option<ItemKey> {
+    let timestamp = Timestamp::from_nanos(cursor.entry()?.timestamp).ok()?;
+    Some(ItemKey::new(timestamp, cursor.digest()))
 }
 
 /// Walks a row once. `None` for one that makes no sense, which is told to whoever reads it.
@@ -76,6 +140,19 @@ impl HeldRow {
     /// Bytes of memory beside the row's own.
     pub fn bookmark_bytes(&self) -> usize {
         self.bookmarks.as_ref().map_or(0, |places| size_of_val(&**places))
+    }
+
+    /// The item of the bookmark that is so many above a floor; `None` if there are fewer.
+    pub fn climb(&self, floor: &Floor, steps: usize) -> Result<Option<ItemKey>, Malformed> {
+        let Some(places) = &self.bookmarks else { return Ok(None) };
+        let mut cursor = RowCursor::new(self.row.clone())?;
+        let above = places.partition_point(|place| {
+            cursor.go_to(place);
+            floor.is_passed(&cursor)
+        });
+        let Some(place) = above.checked_sub(steps).and_then(|place| places.get(place)) else { return Ok(None) };
+        cursor.go_to(place);
+        Ok(key_of(&cursor))
     }
 
     /// Stands on the first item that is wanted.

@@ -4,17 +4,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use super::engine::Engine;
+use super::error::ReadError;
 use super::heads;
 use super::list_id::{BorrowedListId, ListId};
+use super::look::{Counter, Finder};
+use super::merge;
+use super::oldest::{OldestPage, OldestRead};
+use super::page::{self, Collect};
 use super::pending::Change;
 use super::queue::Part;
-use super::read::{Found, PageRead, ValueSearch};
+use super::read::{PageRead, Scan};
+use super::removal::{Found, RemovalSearch};
 use super::row;
 use super::seek::Start;
-use crate::domain::{ListKey, NewItem};
-use crate::items::{Done, ItemPage, ItemSession, Operation, Range, RemovalTurns, StoreError, ToAwait};
+use super::tables::{InMemory, View};
+use crate::domain::{ListKey, NewItem, Order, Timestamp};
+use crate::items::{
+    Bounds, Count, Done, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns, StateToken, StoreError,
+    ToAwait,
+};
 
 /// Bytes of a list in memory that are read on the arbiter itself.
 const INLINE_BYTES_MAX: usize = 256 << 10;
@@ -46,10 +57,112 @@ impl EmbeddedSession {
     }
 }
 
+impl EmbeddedSession {
+    /// Fixes all that the answer of a read is made of, however late a thread gets round to reading it.
+    fn look(&self, list: &ListId, ceiling: u64) -> Looked {
+        let engine = &self.engine;
+        let (seen, (view, in_memory)) = engine.heads.between_changes(list, || {
+            let view = engine.tables.view();
+            let in_memory = view.in_memory(list, ceiling);
+            (view, in_memory)
+        });
+        let inline = in_memory.bytes <= INLINE_BYTES_MAX && (in_memory.hides_files || !view.has_files_for(list));
+        Looked { seen, view, in_memory, inline }
+    }
+
+    /// Reads in turns until there is an answer: on this arbiter, or on the threads that may wait for a disk.
+    async fn read<T: Send + 'static>(
+        &self,
+        op: &Operation,
+        inline: bool,
+        mut turn: impl FnMut() -> Option<Result<T, ReadError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if inline {
+            loop {
+                if let Some(read) = turn() {
+                    return Ok(read?);
+                }
+            }
+        }
+        Ok(self.engine.pool.run(op.deadline, turn).await??)
+    }
+
+    /// Looks through a list between two moments for whatever a collector wants.
+    async fn scan<C>(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        mut collector: C,
+    ) -> Result<C::Found, StoreError>
+    where
+        C: Collect<Found: Send + 'static> + Send + 'static,
+    {
+        op.begin()?;
+        let engine = &self.engine;
+        if let Some(row) = engine.heads.whole(BorrowedListId::of(list, engine.options.list_hash)) {
+            page::collect_row(row, &mut collector).ok_or_else(merge::broken)?;
+            return Ok(collector.finish());
+        }
+        let list = self.list_id(list);
+        let start = Start { ceiling: within.max_timestamp.as_nanos(), below: None };
+        let Looked { view, in_memory, inline, .. } = self.look(&list, start.ceiling);
+        let mut scan = Scan::new(view, in_memory, list, start, collector);
+        self.read(op, inline, move || scan.turn().transpose()).await
+    }
+
+    /// A page that begins at the oldest item.
+    async fn oldest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        let engine = &self.engine;
+        if let Some(row) = engine.heads.whole(BorrowedListId::of(list, engine.options.list_hash)) {
+            let mut page = OldestPage::new(op, range);
+            page::collect_row(row, &mut page).ok_or_else(merge::broken)?;
+            return Ok(page.finish());
+        }
+        let list = self.list_id(list);
+        let Looked { view, in_memory, inline, .. } = self.look(&list, range.max_timestamp.as_nanos());
+        let mut read = OldestRead::new(view, in_memory, list, op, range);
+        self.read(op, inline, move || read.turn().transpose()).await
+    }
+
+    /// Finds the next items that a removal takes.
+    async fn find(&self, op: &Operation, search: RemovalSearch) -> Result<(Found, RemovalSearch), StoreError> {
+        let mut search = Some(search);
+        let turn = move || {
+            let found = search.as_mut()?.turn().transpose()?;
+            Some(found.map(|found| (found, search.take())))
+        };
+        let (found, search) = self.engine.pool.run(op.deadline, turn).await??;
+        Ok((found, search.ok_or_else(merge::broken)?))
+    }
+
+    /// Commits the removal of items that were found. Returns how many visible ones there were.
+    async fn delete(&self, op: &Operation, list: &ListId, found: Found) -> Result<u64, StoreError> {
+        let Found { mut deleted, visible, oldest, .. } = found;
+        if deleted.count() > 0 {
+            self.write(op, Part::Removals, list.clone(), Change::Row(deleted.finish()), oldest).await?;
+        }
+        Ok(visible)
+    }
+}
+
+/// What a read is made of.
+struct Looked {
+    /// The state of the list, for its head.
+    seen: Option<StateToken>,
+    view: Arc<View>,
+    in_memory: InMemory,
+    /// Whether it is little, and needs no disk.
+    inline: bool,
+}
+
 #[async_trait(?Send)]
 impl ItemSession for EmbeddedSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         op.begin()?;
+        if range.order == Order::Oldest {
+            return self.oldest(op, list, range).await;
+        }
         let engine = &self.engine;
         let borrowed = BorrowedListId::of(list, engine.options.list_hash);
         if let Some(page) = engine.heads.page(borrowed, op, range) {
@@ -60,30 +173,31 @@ impl ItemSession for EmbeddedSession {
         let list = self.list_id(list);
         // A head needs all that there is.
         let ceiling = heads::wanted_for(range, op).map_or_else(|| Start::of(range).ceiling, |_| u64::MAX);
-        // All that the answer is made of is fixed here, however late a thread gets round to reading it.
-        let (seen, (view, in_memory)) = engine.heads.between_changes(&list, || {
-            let view = engine.tables.view();
-            let in_memory = view.in_memory(&list, ceiling);
-            (view, in_memory)
-        });
-        let inline = in_memory.bytes <= INLINE_BYTES_MAX && (in_memory.hides_files || !view.has_files_for(&list));
+        let Looked { seen, view, in_memory, inline } = self.look(&list, ceiling);
         let mut read = PageRead::new(view, in_memory, list.clone(), *op, *range);
         let shared = engine.clone();
-        let mut turn = move || {
+        let turn = move || {
             let read = read.turn().transpose()?;
             Some(read.map(|(page, head)| {
                 head.into_iter().for_each(|head| shared.heads.fill(&list, seen, head));
                 page
             }))
         };
-        if inline {
-            loop {
-                if let Some(page) = turn() {
-                    return Ok(page?);
-                }
-            }
-        }
-        Ok(engine.pool.run(op.deadline, turn).await??)
+        self.read(op, inline, turn).await
+    }
+
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        self.scan(op, list, within, Finder::new(op, within, values)).await
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        self.scan(op, list, within, Counter::new(op, within, max)).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -98,21 +212,25 @@ impl ItemSession for EmbeddedSession {
         Some(Box::pin(async move { done(self.write(&op, Part::Adds, list, change, oldest).await) }))
     }
 
-    async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
-        let (list, queue) = (self.list_id(list), &self.engine.queue);
+        let list = self.list_id(list);
         // What was written before may still be queued.
-        queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
-        let mut search = ValueSearch::new(self.engine.tables.view(), list.clone(), *op, value.to_vec());
-        let found = self.engine.pool.run(op.deadline, move || search.turn().transpose()).await??;
-        if found.deleted.count() == 0 {
-            return Ok(0);
+        self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
+        let mut search = RemovalSearch::new(self.engine.tables.view(), list.clone(), *op, removal);
+        let (mut removed, mut begun) = (0, false);
+        // What a failure means once a part has gone.
+        let after = |begun: bool, error: StoreError| if begun { error.with_outcome_unknown() } else { error };
+        loop {
+            let found;
+            (found, search) = self.find(op, search).await.map_err(|error| after(begun, error))?;
+            let last = found.last;
+            removed += self.delete(op, &list, found).await.map_err(|error| after(begun, error))?;
+            if last {
+                return Ok(removed);
+            }
+            begun = true;
         }
-        let Found { mut deleted, visible, oldest } = found;
-        let change = Change::Row(deleted.finish());
-        let placed = queue.place(Part::Removals, list.clone(), change, oldest, op.deadline).await?;
-        queue.commit(placed, op.deadline).await?;
-        Ok(visible)
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {

@@ -300,8 +300,8 @@ mod tests {
     use super::super::row;
     use super::*;
     use crate::domain::{
-        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ManualClock, NewItem, Timestamp, Ttl,
-        VersionLabel,
+        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ManualClock, NewItem, Order, Timestamp,
+        Ttl, VersionLabel,
     };
 
     /// A read that takes longer than this waits for the change in whose middle it was begun.
@@ -320,7 +320,8 @@ mod tests {
 
     fn newest(limit: usize) -> Range {
         let (min_timestamp, max_timestamp) = (Timestamp::MIN, Timestamp::MAX);
-        Range { min_timestamp, max_timestamp, after: None, limit, value_bytes_max: usize::MAX }
+        let order = Order::Newest;
+        Range { min_timestamp, max_timestamp, after: None, limit, value_bytes_max: usize::MAX, order }
     }
 
     fn item(nanos: u64) -> NewItem {

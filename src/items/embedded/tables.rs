@@ -14,10 +14,12 @@ use super::file::{DataFile, FileId, file_path, partition_of};
 use super::list_id::ListId;
 use super::log::Position;
 use super::manifest::{Manifest, NamedRun};
-use super::merge::{MemorySource, Merge, Source};
+use super::merge::{self, MemorySource, Merge, Source};
 use super::pending::{Pending, Snapshot};
+use super::row::Malformed;
 use super::run::{Opened, Run};
-use super::seek::Start;
+use super::seek::{Floor, Start};
+use crate::domain::ItemKey;
 
 /// The runs of data files by partition, newest first.
 #[derive(Clone)]
@@ -119,6 +121,30 @@ impl View {
     /// Whether files may hold anything of a list.
     pub fn has_files_for(&self, list: &ListId) -> bool {
         self.files.partition(partition_of(list.hash())).iter().any(|run| run.may_hold(list))
+    }
+
+    /// A place in a list so far above a floor that each source has items of about so many blocks, or
+    /// bookmarks, at most in between. `None` if none has more.
+    pub fn climb(
+        &self,
+        list: &ListId,
+        in_memory: &InMemory,
+        floor: &Floor,
+        steps: usize,
+    ) -> Result<Option<ItemKey>, ReadError> {
+        let mut lowest: Option<ItemKey> = None;
+        let mut note = |place: Option<ItemKey>| {
+            lowest = place.into_iter().chain(lowest).min();
+        };
+        for held in in_memory.sources.iter().flat_map(|snapshot| &snapshot.rows) {
+            note(held.climb(floor, steps).map_err(|Malformed| merge::broken())?);
+        }
+        if !in_memory.hides_files {
+            for run in self.files.partition(partition_of(list.hash())) {
+                note(run.climb(list, floor, steps)?);
+            }
+        }
+        Ok(lowest)
     }
 
     /// All that is stored of a list from `start` on.
@@ -285,16 +311,17 @@ mod tests {
 
     use super::super::disk::RealDisk;
     use super::super::file::{FileWriter, Pace};
+    use super::super::oldest::OldestRead;
     use super::super::options::ListHash;
-    use super::super::page::{self, Next, PageBuilder};
+    use super::super::page::{self, Collect, Next, PageBuilder};
     use super::super::pending::Change;
     use super::super::read::Turn;
     use super::super::row::{self, work};
     use super::super::run::RunFile;
     use super::super::seek::HeldRow;
     use super::*;
-    use crate::domain::{Item, NewItem, Timestamp, Ttl};
-    use crate::items::{Operation, Range};
+    use crate::domain::{Item, NewItem, Order, Timestamp, Ttl};
+    use crate::items::{ItemPage, Operation, Range};
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
     const ITEMS: u64 = 20_000;
@@ -315,7 +342,7 @@ mod tests {
     }
 
     /// Walks the list in pages, and returns how many items it met and how many digests that took.
-    fn walk(view: &View, list: &ListId) -> (u64, u64) {
+    fn walk(view: &Arc<View>, list: &ListId, order: Order) -> (u64, u64) {
         let op = Operation { now: Timestamp::MIN, ttl: Ttl::MAX, deadline: Instant::now() + Duration::from_secs(600) };
         let (mut range, mut met) = (
             Range {
@@ -324,22 +351,24 @@ mod tests {
                 after: None,
                 limit: 200,
                 value_bytes_max: usize::MAX,
+                order,
             },
             0,
         );
         let walk = || {
             loop {
-                let start = Start::of(&range);
-                let mut merge = view.merge(list, &start, &view.in_memory(list, start.ceiling)).unwrap();
-                let mut read = PageBuilder::new(&op, &range);
-                while page::add_from(&mut merge, &mut read, &mut Turn::new()).unwrap() == Next::Wanted {}
-                let page = read.take();
+                let page = if order == Order::Newest {
+                    newest(view, list, &op, &range)
+                } else {
+                    oldest(view, list, &op, &range)
+                };
                 met += page.items.len() as u64;
                 if !page.more {
                     return;
                 }
                 let last = page.items.last().map(Item::key);
-                assert!(last < range.after || range.after.is_none());
+                let follows = if order == Order::Newest { last < range.after } else { last > range.after };
+                assert!(follows || range.after.is_none());
                 range.after = last;
             }
         };
@@ -347,8 +376,34 @@ mod tests {
         (met, digests)
     }
 
-    fn view(pending: Pending, files: Vec<Vec<Run>>) -> View {
-        View { active: Arc::new(pending), frozen: None, files: Arc::new(Files::new(files)) }
+    fn newest(view: &View, list: &ListId, op: &Operation, range: &Range) -> ItemPage {
+        let start = Start::of(range);
+        let mut merge = view.merge(list, &start, &view.in_memory(list, start.ceiling)).unwrap();
+        let mut read = PageBuilder::new(op, range);
+        while page::collect_from(&mut merge, &mut read, &mut Turn::new()).unwrap() == Next::Wanted {}
+        read.finish()
+    }
+
+    fn oldest(view: &Arc<View>, list: &ListId, op: &Operation, range: &Range) -> ItemPage {
+        let mut read = OldestRead::new(view.clone(), view.in_memory(list, u64::MAX), list.clone(), op, range);
+        loop {
+            if let Some(page) = read.turn().unwrap() {
+                return page;
+            }
+        }
+    }
+
+    fn view(pending: Pending, files: Vec<Vec<Run>>) -> Arc<View> {
+        Arc::new(View { active: Arc::new(pending), frozen: None, files: Arc::new(Files::new(files)) })
+    }
+
+    /// Both ways. A page of the oldest items looks at some that it does not need.
+    fn assert_walks_are_cheap(view: &Arc<View>, list: &ListId, place: &str) {
+        for (order, digests_max) in [(Order::Newest, 10), (Order::Oldest, 20)] {
+            let (met, digests) = walk(view, list, order);
+            assert_eq!(met, ITEMS);
+            assert!(digests < digests_max * ITEMS, "{digests} {place}, {order:?} first");
+        }
     }
 
     /// Each page begins in the middle of the ties, and must not digest all that lie before it.
@@ -360,9 +415,7 @@ mod tests {
             pending.apply(&list, &Change::Row(row), 0);
         }
         let rows = pending.snapshot(&list, u64::MAX).unwrap().rows;
-        let (met, digests) = walk(&view(pending, no_files()), &list);
-        assert_eq!(met, ITEMS);
-        assert!(digests < 10 * ITEMS, "{digests} in memory");
+        assert_walks_are_cheap(&view(pending, no_files()), &list, "in memory");
 
         let dir = tempfile::tempdir().unwrap();
         let mut writer = FileWriter::create(&RealDisk, dir.path(), 1, 0).unwrap();
@@ -377,8 +430,6 @@ mod tests {
         let mut files = no_files();
         let file = Arc::new(writer.finish(&mut AtOnce).unwrap());
         files[0].push(Run::of(RunFile { file, continues: false, hides: 0 }));
-        let (met, digests) = walk(&view(Pending::new(Position::start_of(1)), files), &list);
-        assert_eq!(met, ITEMS);
-        assert!(digests < 10 * ITEMS, "{digests} in a file");
+        assert_walks_are_cheap(&view(Pending::new(Position::start_of(1)), files), &list, "in a file");
     }
 }

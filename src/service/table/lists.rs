@@ -5,7 +5,9 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{AddItemsInput, Added, ErrorCode, ItemPage, RemoveItemsInput, Removed, Type};
+use crate::wire::{
+    AddItemsInput, Added, Contained, ContainsInput, Counted, ErrorCode, ItemPage, RemoveItemsInput, Removed, Type,
+};
 
 const ETAG: (&str, &str) = ("ETag", "The page's entity tag.");
 const PAGE: ReplyForm = ReplyForm {
@@ -17,13 +19,13 @@ const PAGE: ReplyForm = ReplyForm {
 const UNCHANGED: ReplyForm =
     ReplyForm { status: 304, description: "The page is one that the caller has.", content: None, headers: &[ETAG] };
 
-pub const ROWS: [Descriptor; 4] = [
+pub const ROWS: [Descriptor; 6] = [
     Descriptor {
         id: OperationId::GetItems,
         name: "get_items",
         summary: "Get List Items",
-        description: "Newest first; equal timestamps by item key, descending. A list that nobody wrote is empty. A \
-                      page may end before `limit` items: trust the token, not the count. With `Accept: \
+        description: "Newest first; equal timestamps by item key, descending; with `order=oldest` exactly reversed. A \
+                      list that nobody wrote is empty. A page may end before `limit` items: trust the token, not the count. With `Accept: \
                       application/x-ndjson` it comes as one item a line, and a last line with the token if there is \
                       one.",
         group: Group::Lists,
@@ -78,10 +80,11 @@ pub const ROWS: [Descriptor; 4] = [
         errors: &[ANY, WRITE, LIST],
     },
     Descriptor {
-        id: OperationId::RemoveItemsWithValue,
-        name: "remove_items_with_value",
-        summary: "Remove List Items with Value",
-        description: "Removes every item of the list that has this value, at whatever time.",
+        id: OperationId::RemoveItems,
+        name: "remove_items",
+        summary: "Remove List Items",
+        description: "Removes every item with a value, at whatever time; or up to 1,000 items by timestamp and value; \
+                      or every item between two moments, both inclusive, of which one may be left out.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -91,6 +94,41 @@ pub const ROWS: [Descriptor; 4] = [
         headers: REQUEST,
         request: Some(Type::of::<RemoveItemsInput<'static>>()),
         replies: &[json(200, "Removed.", Type::of::<Removed>())],
-        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch]],
+        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
+    },
+    Descriptor {
+        id: OperationId::CountItems,
+        name: "count_items",
+        summary: "Count List Items",
+        description: "The visible items within the bounds. Counts no further than `max`, and says whether there are \
+                      more.",
+        group: Group::Lists,
+        permission: Permission::ListsRead,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items:count",
+        query: &queries::COUNT_ITEMS,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "Counted.", Type::of::<Counted>())],
+        errors: &[ANY, LIST, &[ErrorCode::InvalidTimestamp]],
+    },
+    Descriptor {
+        id: OperationId::ContainsItems,
+        name: "contains_items",
+        summary: "Find values in a list",
+        description: "For each of 1 to 1,000 values, in the order of the request, the timestamp of its newest visible \
+                      item within the bounds, or null. A value that is asked for twice is answered twice.",
+        group: Group::Lists,
+        permission: Permission::ListsRead,
+        effect: Effect::Read,
+        method: Method::Post,
+        path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items:contains",
+        query: &queries::WITHIN,
+        headers: REQUEST,
+        request: Some(Type::of::<ContainsInput<'static>>()),
+        replies: &[json(200, "An answer for each value.", Type::of::<Contained>())],
+        // A browser's page of another site is not told from one that writes.
+        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
     },
 ];

@@ -9,6 +9,7 @@ pub mod adds;
 pub mod durability;
 pub mod expiry;
 pub mod lists;
+pub mod looking;
 pub mod order;
 pub mod pages;
 pub mod probe;
@@ -119,6 +120,20 @@ macro_rules! item_store_suite {
                 remove_all_takes_hidden_items_too,
                 a_list_can_be_filled_again_after_remove_all,
                 adds_that_overlap_a_removal_of_another_value_stay,
+                named_items_go_and_no_other,
+                a_thousand_named_items_go_at_once,
+                all_between_two_moments_goes_and_no_other,
+                hidden_items_between_two_moments_go_too,
+                large_items_between_two_moments_go_whole,
+            }
+            looking {
+                oldest_first_is_the_order_reversed_ties_included,
+                a_page_of_the_oldest_ends_as_any_page_does,
+                a_long_list_is_walked_from_its_oldest_item,
+                a_walk_of_the_oldest_stays_right_while_items_come_and_go,
+                contains_tells_the_newest_visible_item_of_each_value,
+                contains_finds_few_values_deep_in_a_long_list,
+                counts_are_exact_up_to_their_bound,
             }
             lists {
                 lists_that_look_alike_are_apart,

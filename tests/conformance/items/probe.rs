@@ -11,9 +11,9 @@ use std::time::Duration;
 use liststore::actors::TurnTaking;
 use liststore::domain::{
     Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, NewItem,
-    SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
+    Order, SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError, Validity};
+use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, Validity};
 use tokio::time::Instant;
 
 use super::Backend;
@@ -55,6 +55,7 @@ pub const EVERYTHING: Range = Range {
     after: None,
     limit: 100_000,
     value_bytes_max: usize::MAX,
+    order: Order::Newest,
 };
 
 /// The TTL and range of a get, and its page.
@@ -106,6 +107,11 @@ impl Probe {
         Timestamp::from_nanos(self.base.as_nanos().checked_add_signed(offset).unwrap()).unwrap()
     }
 
+    /// Moments between two offsets, both inclusive.
+    pub fn bounds(&self, min: i64, max: i64) -> Bounds {
+        Bounds { min_timestamp: self.at(min), max_timestamp: self.at(max) }
+    }
+
     pub fn op(&self) -> Operation {
         operation(self.base, self.ttl)
     }
@@ -138,6 +144,17 @@ impl Probe {
 
     pub async fn remove(&self, value: impl AsRef<[u8]>) -> u64 {
         self.session.remove_value(&self.op(), &self.list, value.as_ref()).await.unwrap()
+    }
+
+    pub async fn remove_between(&self, min: i64, max: i64) -> u64 {
+        let removal = Removal::Between(self.bounds(min, max));
+        self.session.remove(&self.op(), &self.list, &removal).await.unwrap()
+    }
+
+    pub async fn remove_items<V: AsRef<[u8]>>(&self, items: &[(i64, V)]) -> u64 {
+        let named = |(offset, value): &(i64, V)| (self.at(*offset), value.as_ref().to_vec().into());
+        let removal = Removal::Items(items.iter().map(named).collect());
+        self.session.remove(&self.op(), &self.list, &removal).await.unwrap()
     }
 
     pub async fn remove_all(&self) {

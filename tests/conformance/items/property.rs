@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use liststore::domain::{Clock, ItemKey, SystemClock, Ttl, ValueDigest};
+use bytes::Bytes;
+use liststore::domain::{Clock, ItemKey, Order, SystemClock, Timestamp, Ttl, ValueDigest};
 use liststore::items::memory::MemoryStore;
-use liststore::items::{ItemPage, Range, StoreError};
+use liststore::items::{Count, ItemPage, Range, Removal, StoreError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -25,9 +26,13 @@ const VALUES: [&[u8]; 6] = [b"", b"a", b"b", b"ab", b"\0\xff", &[b'x'; 300]];
 #[derive(Debug, Clone)]
 enum Action {
     Add(Vec<(i64, usize)>),
-    Get { min: i64, max: i64, after: Option<(i64, usize)>, limit: usize, value_bytes_max: usize },
-    Walk { limit: usize },
+    Get { min: i64, max: i64, after: Option<(i64, usize)>, limit: usize, value_bytes_max: usize, order: Order },
+    Walk { limit: usize, order: Order },
+    Contains { min: i64, max: i64, values: Vec<usize> },
+    Count { min: i64, max: i64, most: u64 },
     RemoveValue(usize),
+    RemoveItems(Vec<(i64, usize)>),
+    RemoveBetween { min: i64, max: i64 },
     RemoveAll,
     Advance(i64),
     SetTtl(usize),
@@ -39,29 +44,41 @@ fn offset() -> impl Strategy<Value = i64> {
     (-40..=3_i64, -1..=1_i64).prop_map(|(step, nanos)| step * 20 * SECOND + nanos)
 }
 
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![Just(Order::Newest), Just(Order::Oldest)]
+}
+
 fn item() -> impl Strategy<Value = (i64, usize)> {
     (offset(), 0..VALUES.len())
 }
 
 fn action(reopens: bool) -> impl Strategy<Value = (usize, Action)> {
-    let get = (offset(), offset(), proptest::option::of(item()), 1..12_usize, 0..700_usize).prop_map(
-        |(a, b, after, limit, value_bytes_max)| Action::Get {
+    let get = (offset(), offset(), proptest::option::of(item()), 1..12_usize, 0..700_usize, order()).prop_map(
+        |(a, b, after, limit, value_bytes_max, order)| Action::Get {
             min: a.min(b),
             max: a.max(b),
             after,
             limit,
             value_bytes_max,
+            order,
         },
     );
+    let between = || (offset(), offset()).prop_map(|(a, b)| (a.min(b), a.max(b)));
+    let contains = (between(), vec(0..VALUES.len(), 1..8));
+    let count = (between(), 1..15_u64);
     let action = prop_oneof![
         8 => vec(item(), 1..12).prop_map(Action::Add),
         8 => get,
-        4 => (1..6_usize).prop_map(|limit| Action::Walk { limit }),
-        3 => (0..VALUES.len()).prop_map(Action::RemoveValue),
+        4 => (1..6_usize, order()).prop_map(|(limit, order)| Action::Walk { limit, order }),
+        3 => contains.prop_map(|((min, max), values)| Action::Contains { min, max, values }),
+        3 => count.prop_map(|((min, max), most)| Action::Count { min, max, most }),
+        2 => (0..VALUES.len()).prop_map(Action::RemoveValue),
+        2 => vec(item(), 1..6).prop_map(Action::RemoveItems),
+        1 => between().prop_map(|(min, max)| Action::RemoveBetween { min, max }),
         1 => Just(Action::RemoveAll),
         2 => prop_oneof![1..60 * SECOND, 1..700 * SECOND, 1..4_000 * SECOND].prop_map(Action::Advance),
         2 => (0..TTLS_SECS.len()).prop_map(Action::SetTtl),
-        if reopens { 2 } else { 0 } => Just(Action::Reopen),
+        2 => Just(if reopens { Action::Reopen } else { Action::Advance(1) }),
     ];
     // Two lists, so that a store that mixes them up is found out.
     (0..2_usize, action)
@@ -153,6 +170,8 @@ fn next_ttl(backend: &dyn Backend, present: Ttl, wanted: Ttl) -> Ttl {
 enum Answer {
     Done,
     Removed(u64),
+    Contained(Vec<Option<Timestamp>>),
+    Counted(Count),
     Page(ItemPage),
     Walked(Vec<(i64, Vec<u8>)>),
     Failed(String),
@@ -183,17 +202,38 @@ async fn act(probe: &Probe, action: &Action, moment: Moment) -> Answer {
             }
             Answer::Done
         }
-        Action::Get { min, max, after, limit, value_bytes_max } => {
+        Action::Get { min, max, after, limit, value_bytes_max, order } => {
             let range = Range {
                 min_timestamp: probe.at(*min),
                 max_timestamp: probe.at(*max),
                 after: after.map(|(offset, n)| ItemKey::new(probe.at(offset), ValueDigest::of(VALUES[n]))),
                 limit: *limit,
                 value_bytes_max: *value_bytes_max,
+                order: *order,
             };
             Answer::Page(probe.page(&op, &range).await)
         }
-        Action::Walk { limit } => Answer::Walked(probe.walk(&op, EVERYTHING, *limit).await),
+        Action::Walk { limit, order } => {
+            Answer::Walked(probe.walk(&op, Range { order: *order, ..EVERYTHING }, *limit).await)
+        }
+        Action::Contains { min, max, values } => {
+            let values: Vec<_> = values.iter().map(|n| Bytes::from_static(VALUES[*n])).collect();
+            let contained = probe.session.contains(&op, &probe.list, &probe.bounds(*min, *max), &values).await;
+            contained.map_or_else(failed, Answer::Contained)
+        }
+        Action::Count { min, max, most } => {
+            let counted = probe.session.count(&op, &probe.list, &probe.bounds(*min, *max), *most).await;
+            counted.map_or_else(failed, Answer::Counted)
+        }
+        Action::RemoveItems(items) => {
+            let items = items.iter().map(|(offset, n)| (probe.at(*offset), Bytes::from_static(VALUES[*n]))).collect();
+            let removed = probe.session.remove(&op, &probe.list, &Removal::Items(items)).await;
+            removed.map_or_else(failed, Answer::Removed)
+        }
+        Action::RemoveBetween { min, max } => {
+            let removal = Removal::Between(probe.bounds(*min, *max));
+            probe.session.remove(&op, &probe.list, &removal).await.map_or_else(failed, Answer::Removed)
+        }
         Action::RemoveValue(n) => {
             let removed = probe.session.remove_value(&op, &probe.list, VALUES[*n]).await;
             removed.map_or_else(failed, Answer::Removed)

@@ -1,6 +1,7 @@
 //! Removal, by value and of all items: what goes, what stays, what is counted.
 
 use futures_util::future::join;
+use liststore::items::{Bounds, Removal};
 
 use super::Backend;
 use super::probe::{EVERYTHING, HOUR, Probe, SECOND, numbered, ttl};
@@ -178,4 +179,74 @@ pub async fn adds_that_overlap_a_removal_of_another_value_stay(backend: &dyn Bac
     let (removed, ()) = join(probe.remove("unwanted"), adds).await;
     assert_eq!(removed, 300);
     assert_eq!(probe.all().await, probe.in_order(&kept));
+}
+
+pub async fn named_items_go_and_no_other(backend: &dyn Backend) {
+    let probe = Probe::open(backend).await;
+    let items: Vec<_> = (0..60_i64).map(|n| (-(n / 3), format!("v{n}"))).collect();
+    probe.add(&items).await;
+    // Twice the same, one of another time, and one that never was.
+    let mut named: Vec<_> = items.iter().step_by(2).cloned().collect();
+    named.extend([items[0].clone(), (-1, "v0".to_owned()), (1, "x".to_owned())]);
+    assert_eq!(probe.remove_items(&named).await, 30);
+    let rest: Vec<_> = items.iter().skip(1).step_by(2).cloned().collect();
+    assert_eq!(probe.all().await, probe.in_order(&rest));
+    assert_eq!(probe.remove_items(&named).await, 0, "again");
+    probe.add(&named[..1]).await;
+    assert_eq!(probe.remove_items(&named).await, 1, "added again");
+    assert_eq!(probe.all().await, probe.in_order(&rest));
+}
+
+pub async fn a_thousand_named_items_go_at_once(backend: &dyn Backend) {
+    let probe = Probe::open(backend).await;
+    let items: Vec<_> = (0..2_000_i64).map(|n| (-(n / 2), format!("v{n}"))).collect();
+    for part in items.chunks(1_000) {
+        probe.add(part).await;
+    }
+    let named: Vec<_> = items.iter().step_by(2).cloned().collect();
+    assert_eq!(probe.remove_items(&named).await, 1_000);
+    let rest: Vec<_> = items.iter().skip(1).step_by(2).cloned().collect();
+    assert_eq!(probe.all().await, probe.in_order(&rest));
+}
+
+pub async fn all_between_two_moments_goes_and_no_other(backend: &dyn Backend) {
+    let probe = Probe::open(backend).await;
+    let items: Vec<_> = (0..90_i64).map(|n| (-(n / 3), format!("v{n}"))).collect();
+    probe.add(&items).await;
+    assert_eq!(probe.remove_between(-20, -10).await, 33, "both moments are inclusive");
+    let rest: Vec<_> = items.iter().filter(|(at, _)| !(-20..=-10).contains(at)).cloned().collect();
+    assert_eq!(probe.all().await, probe.in_order(&rest));
+    assert_eq!(probe.remove_between(-20, -10).await, 0, "again");
+    // What is added later stays, also where all went.
+    probe.add(&items[45..46]).await;
+    let rest: Vec<_> = rest.into_iter().chain([items[45].clone()]).collect();
+    assert_eq!(probe.all().await, probe.in_order(&rest));
+    let everything = Removal::Between(Bounds::ALL);
+    let removed = probe.session.remove(&probe.op(), &probe.list, &everything).await.unwrap();
+    assert_eq!(removed, rest.len() as u64);
+    assert!(probe.all().await.is_empty());
+}
+
+pub async fn hidden_items_between_two_moments_go_too(backend: &dyn Backend) {
+    let probe = Probe::open(backend).await;
+    probe.add(&[(0, "a"), (-5 * SECOND, "b"), (-20 * SECOND, "c"), (-30 * SECOND, "d")]).await;
+    let between = Removal::Between(probe.bounds(-20 * SECOND, -1));
+    assert_eq!(probe.session.remove(&probe.op_at(0, ttl(10)), &probe.list, &between).await.unwrap(), 1);
+    assert_eq!(probe.all().await, probe.in_order(&[(0, "a"), (-30 * SECOND, "d")]), "hidden items came back");
+    let named = Removal::Items(vec![(probe.at(-30 * SECOND), "d".into()), (probe.at(0), "a".into())]);
+    assert_eq!(probe.session.remove(&probe.op_at(0, ttl(10)), &probe.list, &named).await.unwrap(), 1);
+    assert!(probe.all().await.is_empty());
+}
+
+/// More than one part of a removal, in a store that does it in parts.
+pub async fn large_items_between_two_moments_go_whole(backend: &dyn Backend) {
+    let probe = Probe::open(backend).await;
+    let large = |n: i64| (-n, [vec![b'x'; 60_000], n.to_string().into_bytes()].concat());
+    let items: Vec<_> = (0..150).map(large).collect();
+    for part in items.chunks(15) {
+        probe.add(part).await;
+    }
+    assert_eq!(probe.remove_between(-139, -10).await, 130);
+    let rest = [&items[..10], &items[140..]].concat();
+    assert_eq!(probe.all().await, probe.in_order(&rest));
 }

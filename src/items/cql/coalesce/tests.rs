@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::domain::Order;
 use crate::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ListKey, Timestamp, Ttl, VersionLabel,
 };
@@ -26,6 +27,7 @@ fn query(entity_id: &str) -> Query {
         after: None,
         limit: 3,
         value_bytes_max: usize::MAX,
+        order: Order::Newest,
     };
     Query { list, ttl: Ttl::from_secs(1).unwrap(), range }
 }

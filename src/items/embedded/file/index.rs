@@ -100,12 +100,23 @@ impl Index {
         self.newest.get(i).copied()
     }
 
+    /// The blocks that begin with a list of this hash.
+    fn blocks_of(&self, hash: u64) -> Range<usize> {
+        let begin = partition_point(self.blocks(), |block| self.hashes[block] < hash);
+        begin..partition_point(self.blocks(), |block| self.hashes[block] <= hash)
+    }
+
     /// Bytes of the blocks that begin with a list of this hash.
     pub fn bytes_of(&self, hash: u64) -> u64 {
-        let begin = partition_point(self.blocks(), |block| self.hashes[block] < hash);
-        let end = partition_point(self.blocks(), |block| self.hashes[block] <= hash);
+        let Range { start, end } = self.blocks_of(hash);
         let offset = |i: usize| self.offsets.get(i).copied().unwrap_or(self.end);
-        offset(end) - offset(begin)
+        offset(end) - offset(start)
+    }
+
+    /// The first of the blocks that begin with an item of this list, newest first. For files without
+    /// collisions.
+    pub fn first_of(&self, hash: u64) -> usize {
+        self.blocks_of(hash).start
     }
 
     /// The first block that can hold items of a list that are not newer than `ceiling`. It holds

@@ -14,7 +14,7 @@ mod scan;
 mod writer;
 
 pub use index::Index;
-pub use reader::{DataFile, ListCursor};
+pub use reader::{Climbed, DataFile, ListCursor, climb};
 pub use scan::{Scan, ScanSource};
 pub use writer::{FileWriter, Pace};
 

@@ -12,8 +12,9 @@ use super::super::list_id::ListId;
 use super::super::manifest::Owner;
 use super::super::merge::Source;
 use super::super::row::RowCursor;
-use super::super::seek::Start;
+use super::super::seek::{Floor, Start, key_of};
 use super::{CHECKSUM_LEN, FLAG_CLEARED, FileId, Index, MAGIC, Summary, TAIL_LEN, block_checksum, file_path};
+use crate::domain::ItemKey;
 
 /// An open data file.
 pub struct DataFile {
@@ -143,12 +144,45 @@ fn first_block(file: &DataFile, list: &ListId, start: &Start) -> Result<usize, R
     let (mut low, mut high) = (tied.start, tied.end);
     while low < high {
         let middle = low.midpoint(high);
-        let block = file.block(middle)?;
-        let entry = take_entry(&block, &mut 0).ok_or_else(|| file.malformed(middle))?;
-        let row = RowCursor::new(block.slice(entry.row)).map_err(|_| file.malformed(middle))?;
-        if start.is_behind(&row) { low = middle + 1 } else { high = middle }
+        if start.is_behind(&first_in(file, middle)?) { low = middle + 1 } else { high = middle }
     }
     Ok(first.max(low.saturating_sub(1)))
+}
+
+/// Stands on the first item of a block.
+fn first_in(file: &DataFile, number: usize) -> Result<RowCursor, ReadError> {
+    let malformed = || file.malformed(number);
+    let block = file.block(number)?;
+    let entry = take_entry(&block, &mut 0).ok_or_else(malformed)?;
+    RowCursor::new(block.slice(entry.row)).map_err(|_| malformed())
+}
+
+/// Where one gets from a floor by going up so many blocks that begin with an item of the list.
+pub enum Climbed {
+    To(ItemKey),
+    /// There are fewer: so many are missing.
+    Missing(usize),
+}
+
+/// Goes up from a floor, by the index, and by the blocks themselves only among items of one timestamp.
+pub fn climb(file: &DataFile, list: &ListId, floor: &Floor, steps: usize) -> Result<Climbed, ReadError> {
+    // Where lists share a hash, the index does not tell them apart.
+    if file.summary.collisions || !file.index.may_hold(list.hash()) {
+        return Ok(Climbed::Missing(steps));
+    }
+    let tied = file.index.tied(list.hash(), floor.timestamp);
+    let (mut low, mut high) = (tied.start, tied.end);
+    while floor.splits_ties() && low < high {
+        let middle = low.midpoint(high);
+        if floor.is_passed(&first_in(file, middle)?) { low = middle + 1 } else { high = middle }
+    }
+    let above = if floor.splits_ties() { low } else { tied.end };
+    let count = above - file.index.first_of(list.hash());
+    if count < steps {
+        return Ok(Climbed::Missing(steps - count));
+    }
+    let key = key_of(&first_in(file, above - steps)?);
+    Ok(key.map_or(Climbed::Missing(steps), Climbed::To))
 }
 
 /// Walks the items that a file holds of one list.

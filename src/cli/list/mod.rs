@@ -1,5 +1,8 @@
 //! `liststore list`: the items of one list, through a server's HTTP API.
 
+mod look;
+mod remove;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -10,15 +13,17 @@ use super::parse::{FeatureArguments, ServerOptions, VersionOption};
 use super::{batch_get, block_on};
 use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Retries, read, write_json};
-use crate::domain::{Clock, EntityId, Limit, SystemClock, Timestamp, ValueType};
+use crate::domain::{Clock, EntityId, Limit, Order, SystemClock, Timestamp, ValueType};
 use crate::service::OperationId;
-use crate::wire::parameters::{LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_TOKEN};
-use crate::wire::{AddItemsInput, Added, Feature, Item, ItemInput, RemoveItemsInput, Removed};
+use crate::wire::parameters::{LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
+use crate::wire::{AddItemsInput, Added, Feature, Item, ItemInput};
 
 const EXAMPLES: &str = "\
 Examples:
   liststore list add user story_presented u-123 --value story-9
   liststore list get user story_presented u-123 --limit 50
+  liststore list contains user story_presented u-123 story-9 story-10
+  liststore list count user story_presented u-123
   liststore list remove user story_presented u-123 --value story-9
   liststore list clear user story_presented u-123
   liststore list batch-get requests.ndjson
@@ -37,7 +42,9 @@ pub(super) struct Arguments {
 enum Command {
     Get(Get),
     Add(Add),
-    Remove(Remove),
+    Contains(look::Contains),
+    Count(look::Count),
+    Remove(remove::Remove),
     Clear(Clear),
     BatchGet(batch_get::Arguments),
 }
@@ -65,22 +72,47 @@ struct Values {
     values: Vec<String>,
 }
 
-/// Show items, newest first
+impl Values {
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.values_given.iter().chain(&self.values)
+    }
+}
+
+/// Moments between which items are looked at.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  liststore list get user story_presented u-123
-  liststore list get user story_presented u-123 --min-timestamp 2024-08-01T00:00:00Z --limit 10
-  liststore list get user story_presented u-123 --all --output ndjson")]
-struct Get {
-    #[command(flatten)]
-    list: ListArguments,
+struct BoundsArguments {
     /// Only items from this moment on: RFC 3339, or nanoseconds since the Unix epoch
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     min_timestamp: Option<Timestamp>,
     /// Only items up to this moment
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     max_timestamp: Option<Timestamp>,
+}
+
+impl BoundsArguments {
+    fn of(&self, request: Request) -> Request {
+        request
+            .query(&MIN_TIMESTAMP, self.min_timestamp.map(Timestamp::as_nanos))
+            .query(&MAX_TIMESTAMP, self.max_timestamp.map(Timestamp::as_nanos))
+    }
+}
+
+/// Show items, newest first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore list get user story_presented u-123
+  liststore list get user story_presented u-123 --min-timestamp 2024-08-01T00:00:00Z --limit 10
+  liststore list get user story_presented u-123 --order oldest --limit 10
+  liststore list get user story_presented u-123 --all --output ndjson")]
+struct Get {
+    #[command(flatten)]
+    list: ListArguments,
+    #[command(flatten)]
+    bounds: BoundsArguments,
+    /// Which end of the list comes first: newest or oldest [default: newest]
+    #[arg(long, value_parser = order)]
+    order: Option<Order>,
     /// How many items a page has [default: 100]
     #[arg(long, value_parser = limit)]
     limit: Option<usize>,
@@ -112,20 +144,6 @@ struct Add {
     options: ServerOptions,
 }
 
-/// Remove all items that have one of these values
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  liststore list remove user story_presented u-123 --value story-9")]
-struct Remove {
-    #[command(flatten)]
-    list: ListArguments,
-    #[command(flatten)]
-    values: Values,
-    #[command(flatten)]
-    options: ServerOptions,
-}
-
 /// Remove all items of the list
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -143,12 +161,18 @@ fn limit(text: &str) -> Result<usize, String> {
     Limit::of_items(limit).map(|_| limit).map_err(|e| e.to_string())
 }
 
+fn order(text: &str) -> Result<Order, String> {
+    Order::parse(text).map_err(|e| e.to_string())
+}
+
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     block_on(async {
         match arguments.command {
             Command::Get(arguments) => get(arguments).await,
             Command::Add(arguments) => add(arguments).await,
-            Command::Remove(arguments) => remove(arguments).await,
+            Command::Contains(arguments) => look::contains(arguments).await,
+            Command::Count(arguments) => look::count(arguments).await,
+            Command::Remove(arguments) => remove::remove(arguments).await,
             Command::Clear(arguments) => clear(arguments).await,
             Command::BatchGet(arguments) => batch_get::run(arguments).await,
         }
@@ -170,11 +194,11 @@ async fn get(arguments: Get) -> Result<(), Failure> {
     let mut shown = Shown::begin(arguments.options.output)?;
     let mut page_token = arguments.page_token.clone();
     loop {
+        let request = arguments.list.request(OperationId::GetItems);
         let request = arguments
-            .list
-            .request(OperationId::GetItems)
-            .query(&MIN_TIMESTAMP, arguments.min_timestamp.map(Timestamp::as_nanos))
-            .query(&MAX_TIMESTAMP, arguments.max_timestamp.map(Timestamp::as_nanos))
+            .bounds
+            .of(request)
+            .query(&ORDER, arguments.order.map(Order::as_str))
             .query(&LIMIT, arguments.limit)
             .query(&PAGE_TOKEN, page_token.take());
         let page: RawPage = client.ask(&request).await?;
@@ -237,11 +261,10 @@ impl Shown {
 }
 
 /// The values as JSON of the feature's type, which only the server knows.
-async fn typed(client: &Client, list: &ListArguments, values: Values) -> Result<Vec<Box<RawValue>>, Failure> {
+async fn typed(client: &Client, list: &ListArguments, values: &Values) -> Result<Vec<Box<RawValue>>, Failure> {
     let request = Request::of_feature(OperationId::GetFeature, &list.feature.id());
     let feature: Feature = client.ask(&request).await?;
-    let all = values.values_given.iter().chain(&values.values);
-    all.map(|text| typed_value(feature.value_type, text)).collect()
+    values.all().map(|text| typed_value(feature.value_type, text)).collect()
 }
 
 fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failure> {
@@ -253,7 +276,7 @@ fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failu
 
 async fn add(arguments: Add) -> Result<(), Failure> {
     let client = client(&arguments.options)?;
-    let values = typed(&client, &arguments.list, arguments.values).await?;
+    let values = typed(&client, &arguments.list, &arguments.values).await?;
     let timestamp = arguments.timestamp.unwrap_or_else(|| SystemClock.now());
     let items = values.iter().map(|value| ItemInput { timestamp, value: value.get() }).collect();
     let request = arguments.list.request(OperationId::AddItems).body(&AddItemsInput { items })?;
@@ -265,22 +288,6 @@ async fn add(arguments: Add) -> Result<(), Failure> {
         }
         Format::Table => output.line(&format!("added {}", added.added))?,
         Format::Json | Format::Ndjson => output.json(&added)?,
-    }
-    output.flush()
-}
-
-async fn remove(arguments: Remove) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
-    let mut removed = 0;
-    for value in typed(&client, &arguments.list, arguments.values).await? {
-        let request = arguments.list.request(OperationId::RemoveItemsWithValue);
-        let request = request.body(&RemoveItemsInput { value: value.get() })?;
-        removed += client.ask::<Removed>(&request).await?.removed;
-    }
-    let mut output = Output::open();
-    match arguments.options.output {
-        Format::Table => output.line(&format!("removed {removed}"))?,
-        Format::Json | Format::Ndjson => output.json(&Removed { removed })?,
     }
     output.flush()
 }

@@ -1,0 +1,84 @@
+//! `liststore list remove`: items with a value, some items, or what lies between two moments.
+
+use clap::Args;
+
+use super::{ListArguments, ServerOptions, Values, client, typed};
+use crate::cli::failure::Failure;
+use crate::cli::output::{Format, Output};
+use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
+use crate::service::OperationId;
+use crate::wire::{
+    ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput, Removed, check_bounds,
+};
+
+/// Remove items: those with a value, at one time or at any, or all between two moments
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore list remove user story_presented u-123 --value story-9
+  liststore list remove user story_presented u-123 story-9 --timestamp 2024-08-29T16:44:05.43Z
+  liststore list remove user story_presented u-123 --max-timestamp 2024-08-01T00:00:00Z")]
+pub(super) struct Remove {
+    #[command(flatten)]
+    list: ListArguments,
+    /// The values, as text of the feature's type: string as it is, bytes as Base64, json as JSON
+    #[arg(value_name = "VALUE", required_unless_present_any = ["values", "min_timestamp", "max_timestamp"])]
+    values_given: Vec<String>,
+    /// The same as VALUE; may be given several times
+    #[arg(long = "value", value_name = "VALUE", allow_hyphen_values = true)]
+    values: Vec<String>,
+    /// Only items of this very moment: RFC 3339, or nanoseconds since the Unix epoch
+    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    timestamp: Option<Timestamp>,
+    /// All items from this moment on
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = Timestamp::parse,
+        conflicts_with_all = ["values_given", "values", "timestamp"]
+    )]
+    min_timestamp: Option<Timestamp>,
+    /// All items up to this moment
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = Timestamp::parse,
+        conflicts_with_all = ["values_given", "values", "timestamp"]
+    )]
+    max_timestamp: Option<Timestamp>,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+pub(super) async fn remove(arguments: Remove) -> Result<(), Failure> {
+    let client = client(&arguments.options)?;
+    let Remove { list, values_given, values, timestamp, min_timestamp, max_timestamp, options } = arguments;
+    check_bounds(min_timestamp, max_timestamp).map_err(|problem| Failure::Usage(problem.detail.into_owned()))?;
+    let values = Values { values_given, values };
+    let named = match min_timestamp.or(max_timestamp) {
+        Some(_) => Vec::new(),
+        None => typed(&client, &list, &values).await?,
+    };
+    let removals: Vec<_> = match timestamp {
+        _ if named.is_empty() => {
+            vec![RemoveItemsInput::Between(RemoveBetweenInput { min_timestamp, max_timestamp })]
+        }
+        None => named.iter().map(|value| RemoveItemsInput::Value(RemoveValueInput { value: value.get() })).collect(),
+        Some(timestamp) => {
+            let items: Vec<_> = named.iter().map(|value| ItemInput { timestamp, value: value.get() }).collect();
+            let parts = items.chunks(NAMED_ITEMS_MAX);
+            parts.map(|items| RemoveItemsInput::Items(RemoveNamedInput { items: items.to_vec() })).collect()
+        }
+    };
+    let mut removed = 0;
+    for removal in &removals {
+        let request = list.request(OperationId::RemoveItems).body(removal)?;
+        removed += client.ask::<Removed>(&request).await?.removed;
+    }
+    let mut output = Output::open();
+    match options.output {
+        Format::Table => output.line(&format!("removed {removed}"))?,
+        Format::Json | Format::Ndjson => output.json(&Removed { removed })?,
+    }
+    output.flush()
+}

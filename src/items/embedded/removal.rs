@@ -1,0 +1,121 @@
+//! Finds the items of a list that a removal takes, turn by turn, and writes the rows that delete them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::error::ReadError;
+use super::list_id::ListId;
+use super::merge::Merge;
+use super::page;
+use super::read::Turn;
+use super::row::RowBuilder;
+use super::seek::Start;
+use super::tables::View;
+use crate::items::{Operation, Removal};
+
+/// A removal between two moments is done in parts of about so many bytes: a deleted item is written with
+/// its value, and what one removal holds in memory must not grow with its list. Half of a log segment.
+const PART_BYTES: usize = 4 << 20;
+
+/// Items that are to go.
+pub struct Found {
+    /// A row that deletes them.
+    pub deleted: RowBuilder,
+    /// How many of them the operation sees.
+    pub visible: u64,
+    /// The timestamp of the oldest one.
+    pub oldest: u64,
+    /// Whether there are no more.
+    pub last: bool,
+}
+
+/// What a removal takes, for a quick look at each item.
+enum Wanted {
+    Value(Bytes),
+    /// By timestamp.
+    Items(HashMap<u64, Vec<Bytes>>),
+    Any,
+}
+
+impl Wanted {
+    fn takes(&self, timestamp: u64, value: &[u8]) -> bool {
+        match self {
+            Self::Value(wanted) => wanted == value,
+            Self::Items(items) => items.get(&timestamp).is_some_and(|values| values.iter().any(|one| one == value)),
+            Self::Any => true,
+        }
+    }
+}
+
+/// Looks for the items that a removal takes.
+pub struct RemovalSearch {
+    view: Arc<View>,
+    list: ListId,
+    op: Operation,
+    wanted: Wanted,
+    start: Start,
+    /// Nothing older is wanted. Nanoseconds since the Unix epoch.
+    floor: u64,
+    part_bytes: usize,
+    /// Once it has begun.
+    merge: Option<Merge<'static>>,
+    found: Found,
+}
+
+impl RemovalSearch {
+    pub fn new(view: Arc<View>, list: ListId, op: Operation, removal: &Removal) -> Self {
+        let (wanted, ceiling, floor, part_bytes) = match removal {
+            Removal::Value(value) => (Wanted::Value(value.clone()), u64::MAX, 0, usize::MAX),
+            Removal::Items(items) => {
+                let times = || items.iter().map(|(timestamp, _)| timestamp.as_nanos());
+                let mut by_time: HashMap<u64, Vec<Bytes>> = HashMap::new();
+                for (timestamp, value) in items {
+                    by_time.entry(timestamp.as_nanos()).or_default().push(value.clone());
+                }
+                (Wanted::Items(by_time), times().max().unwrap_or(0), times().min().unwrap_or(0), usize::MAX)
+            }
+            Removal::Between(bounds) => {
+                (Wanted::Any, bounds.max_timestamp.as_nanos(), bounds.min_timestamp.as_nanos(), PART_BYTES)
+            }
+        };
+        let start = Start { ceiling, below: None };
+        Self { view, list, op, wanted, start, floor, part_bytes, merge: None, found: Found::none() }
+    }
+
+    /// Goes on for a turn. `None` if that was not enough. To be called again after a part that was not the
+    /// last one.
+    pub fn turn(&mut self) -> Result<Option<Found>, ReadError> {
+        let Self { view, list, op, wanted, start, floor, part_bytes, merge, found } = self;
+        let mut turn = Turn::new();
+        let merge = match merge {
+            Some(merge) => merge,
+            None => merge.insert(view.merge(list, start, &view.in_memory(list, start.ceiling))?),
+        };
+        while let Some((entry, source)) = merge.current() {
+            if entry.timestamp < *floor {
+                break;
+            }
+            if found.deleted.body_len() >= *part_bytes {
+                return Ok(Some(std::mem::replace(found, Found::none())));
+            }
+            if !turn.goes_on(source.value()) {
+                return Ok(None);
+            }
+            if !entry.deleted && wanted.takes(entry.timestamp, source.value()) {
+                found.deleted.push(entry.timestamp, 0, true, source.value());
+                found.visible += u64::from(page::is_visible(op, entry));
+                found.oldest = entry.timestamp;
+            }
+            merge.advance()?;
+        }
+        Ok(Some(Found { last: true, ..std::mem::replace(found, Found::none()) }))
+    }
+}
+
+impl Found {
+    fn none() -> Self {
+        Self { deleted: RowBuilder::default(), visible: 0, oldest: 0, last: false }
+    }
+}

@@ -1,0 +1,90 @@
+//! What is asked of one list, and what is answered: values that every store and every caller shares.
+
+use bytes::Bytes;
+
+use crate::domain::{Item, ItemKey, Order, Timestamp};
+
+/// Moments between which items are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    /// Inclusive.
+    pub min_timestamp: Timestamp,
+    /// Inclusive.
+    pub max_timestamp: Timestamp,
+}
+
+impl Bounds {
+    /// All there are.
+    pub const ALL: Self = Self { min_timestamp: Timestamp::MIN, max_timestamp: Timestamp::MAX };
+
+    /// A bound that is not given bounds nothing.
+    pub fn of(min: Option<Timestamp>, max: Option<Timestamp>) -> Self {
+        Self { min_timestamp: min.unwrap_or(Timestamp::MIN), max_timestamp: max.unwrap_or(Timestamp::MAX) }
+    }
+
+    pub fn contain(&self, timestamp: Timestamp) -> bool {
+        (self.min_timestamp..=self.max_timestamp).contains(&timestamp)
+    }
+}
+
+/// Which items of a list are wanted, in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// Inclusive.
+    pub min_timestamp: Timestamp,
+    /// Inclusive.
+    pub max_timestamp: Timestamp,
+    /// Only items strictly after this key in the order that is asked for.
+    pub after: Option<ItemKey>,
+    /// At least 1.
+    pub limit: usize,
+    /// The page ends early, but never empty, before the stored bytes of its values exceed this.
+    pub value_bytes_max: usize,
+    pub order: Order,
+}
+
+impl Range {
+    pub fn bounds(&self) -> Bounds {
+        Bounds { min_timestamp: self.min_timestamp, max_timestamp: self.max_timestamp }
+    }
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemPage {
+    /// In the order that was asked for.
+    pub items: Vec<Item>,
+    /// Whether at least one more visible item followed at that moment.
+    pub more: bool,
+}
+
+/// How many items there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Never more than was asked for.
+    pub items: u64,
+    /// Whether there are no more than that.
+    pub exact: bool,
+}
+
+/// Which items are to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removal {
+    /// Every item with this value.
+    Value(Bytes),
+    /// These items, as far as they are there. At least one; one that is named twice goes once.
+    Items(Vec<(Timestamp, Bytes)>),
+    /// Every item between these moments.
+    Between(Bounds),
+}
+
+impl Removal {
+    /// Whether it takes an item.
+    pub fn takes(&self, timestamp: Timestamp, value: &[u8]) -> bool {
+        match self {
+            Self::Value(wanted) => wanted == value,
+            Self::Items(items) => items.iter().any(|(at, wanted)| *at == timestamp && wanted == value),
+            Self::Between(bounds) => bounds.contain(timestamp),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Looking at a list from its other end, and without its items: `order=oldest`, `items:count`,
+//! `items:contains`.
+
+use serde_json::{Value, json};
+
+use super::client::{Api, ago, api, items};
+
+fn token(page: &Value) -> Option<String> {
+    page["next_page_token"].as_str().map(str::to_owned)
+}
+
+async fn numbered(api: &Api, count: u64) -> (String, u64) {
+    api.feature("seen", "int64", "30d").await;
+    let (list, start) = (items("seen", "u"), ago(1_000));
+    // Three share each timestamp, so that pages end among ties.
+    let added: Vec<_> = (0..count).map(|n| (start + n / 3, Value::from(n))).collect();
+    api.add(&list, &added).await;
+    (list, start)
+}
+
+#[tokio::test]
+async fn the_oldest_items_come_first_if_that_is_asked_for() {
+    let api = api().await;
+    let (list, start) = numbered(&api, 20).await;
+    let mut expected = api.values(&list).await;
+    assert_eq!(api.values(&format!("{list}?order=newest")).await, expected);
+    expected.reverse();
+    for limit in [1, 2, 7, 19, 20, 21] {
+        let (mut walked, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = api.get(&format!("{list}?order=oldest&limit={limit}{next}")).await;
+            walked.extend(page.values());
+            match token(&page.expect(200)) {
+                Some(token) => next = format!("&page_token={token}"),
+                None => break,
+            }
+        }
+        assert_eq!(walked, expected, "limit {limit}");
+    }
+    let bounded = format!("{list}?order=oldest&min_timestamp={}&max_timestamp={}", start + 2, start + 2);
+    assert_eq!(api.values(&bounded).await, expected[6..9]);
+    for bad in ["order=newer", "order=", "order=Oldest", "order=oldest&order=oldest"] {
+        api.get(&format!("{list}?{bad}")).await.refused("invalid_argument", "order");
+    }
+}
+
+#[tokio::test]
+async fn a_token_holds_for_its_order_only() {
+    let api = api().await;
+    let (list, _) = numbered(&api, 9).await;
+    let newest = token(&api.get(&format!("{list}?limit=2")).await.expect(200)).unwrap();
+    let oldest = token(&api.get(&format!("{list}?limit=2&order=oldest")).await.expect(200)).unwrap();
+    for other in [
+        format!("order=oldest&page_token={newest}"),
+        format!("page_token={oldest}"),
+        format!("order=newest&page_token={oldest}"),
+    ] {
+        api.get(&format!("{list}?{other}")).await.refused("invalid_page_token", "page_token");
+    }
+    // The default is the order that it names.
+    api.get(&format!("{list}?order=newest&page_token={newest}")).await.expect(200);
+    api.get(&format!("{list}?order=oldest&page_token={oldest}")).await.expect(200);
+}
+
+#[tokio::test]
+async fn items_are_counted_up_to_a_bound() {
+    let api = api().await;
+    let (list, start) = numbered(&api, 20).await;
+    let count = async |query: &str| api.get(&format!("{list}:count{query}")).await.expect(200);
+    assert_eq!(count("").await, json!({"count": 20, "exact": true}));
+    assert_eq!(count("?max=20").await, json!({"count": 20, "exact": true}));
+    assert_eq!(count("?max=19").await, json!({"count": 19, "exact": false}));
+    assert_eq!(count(&format!("?min_timestamp={start}&max_timestamp={}", start + 1)).await["count"], 6);
+    let nobody = api.get(&format!("{}:count", items("seen", "nobody"))).await;
+    assert_eq!(nobody.expect(200), json!({"count": 0, "exact": true}));
+    for (query, code, field) in [
+        ("max=0", "invalid_argument", "max"),
+        ("max=1000001", "invalid_argument", "max"),
+        ("limit=1", "invalid_argument", "limit"),
+        ("min_timestamp=2&max_timestamp=1", "invalid_argument", "min_timestamp"),
+        ("max_timestamp=soon", "invalid_timestamp", "max_timestamp"),
+    ] {
+        api.get(&format!("{list}:count?{query}")).await.refused(code, field);
+    }
+    api.get(&format!("{}:count", items("unknown", "u"))).await.refused("feature_not_found", "");
+    api.get(&format!("{list}:count?version=v2")).await.refused("version_not_found", "");
+}
+
+#[tokio::test]
+async fn values_are_found_in_the_order_in_which_they_were_asked_for() {
+    let api = api().await;
+    api.feature("seen", "json", "30d").await;
+    let (list, now) = (items("seen", "u"), 1_724_949_845_430_000_000_u64.max(ago(100)));
+    api.add(&list, &[(now, json!({"a": 1, "b": [null]})), (now + 1, "x".into()), (now + 2, "x".into())]).await;
+    let contains = format!("{list}:contains");
+    // Values are equal as they are stored, however they are written; an answer has the stored form.
+    let asked = br#"{"values": ["y", {"b":[null], "a": 1.0}, "x", "y", "x"]}"#;
+    let found = api.send(reqwest::Method::POST, &contains, &[], asked).await.expect(200);
+    let at = |answer: &Value| answer["timestamp"].clone();
+    let results = found["results"].as_array().unwrap();
+    let values: Vec<_> = results.iter().map(|result| result["value"].clone()).collect();
+    assert_eq!(values, ["y".into(), json!({"a": 1, "b": [null]}), "x".into(), "y".into(), "x".into()]);
+    let page = api.get(&list).await.expect(200);
+    let newest = |n: usize| at(&page["items"][n]);
+    let times: Vec<_> = results.iter().map(at).collect();
+    assert_eq!(times, [Value::Null, newest(2), newest(0), Value::Null, newest(0)]);
+
+    let bounded = format!("{contains}?max_timestamp={}", now + 1);
+    let found = api.post(&bounded, json!({"values": ["x"]})).await.expect(200);
+    assert_eq!(at(&found["results"][0]), newest(1));
+    let nobody = format!("{}:contains", items("seen", "nobody"));
+    let found = api.post(&nobody, json!({"values": ["x"]})).await.expect(200);
+    assert_eq!(found, json!({"results": [{"value": "x", "timestamp": null}]}));
+}
+
+#[tokio::test]
+async fn what_is_no_question_for_values_is_refused() {
+    let api = api().await;
+    api.feature("seen", "int64", "30d").await;
+    let contains = format!("{}:contains", items("seen", "u"));
+    for (body, code, field) in [
+        (json!({}), "invalid_argument", "values"),
+        (json!({"values": []}), "invalid_argument", "values"),
+        (json!({"values": 7}), "invalid_argument", "values"),
+        (json!({"values": vec![7; 1_001]}), "invalid_argument", "values"),
+        (json!({"value": [7]}), "invalid_argument", "value"),
+        (json!({"values": [1, "2", "x"]}), "value_type_mismatch", "values[2]"),
+    ] {
+        api.post(&contains, body).await.refused(code, field);
+    }
+    let found = api.post(&contains, json!({"values": vec![7; 1_000]})).await.expect(200);
+    assert_eq!(found["results"].as_array().unwrap().len(), 1_000);
+    api.post(&format!("{contains}?limit=1"), json!({"values": [1]})).await.refused("invalid_argument", "limit");
+    let unknown = format!("{}:contains", items("unknown", "u"));
+    api.post(&unknown, json!({"values": [1]})).await.refused("feature_not_found", "");
+}
