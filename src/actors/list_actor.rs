@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::ListError;
 use super::messages::{Add, AddOutcome, Contains, Count, Envelope, Get, Remove, RemoveAll};
 use super::turns::TurnTaking;
-use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, Value};
+use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, TimestampUnit, Value};
 use crate::items::{self, Done, ItemPage, ItemSession, Operation};
 
 /// More than there can be permits.
@@ -71,15 +71,15 @@ impl Handler<Add> for ListActor {
         let op = Operation { now: self.clock.now(), ttl, deadline };
         let sent = items.len();
         let admitted = in_time(deadline).and_then(|()| admit(&op, items));
-        let added = admitted.as_ref().map_or(0, Vec::len);
+        let (added, mistaken_unit) = admitted.as_ref().map_or((0, None), |admitted| (admitted.live.len(), admitted.mistaken_unit));
         let finish = move |result: Result<(), ListError>| {
             drop(permit);
             // Nobody waits any more if the deadline has passed.
-            let _caller_left = reply.send(result.map(|()| AddOutcome { added, already_expired: sent - added }));
+            let _caller_left = reply.send(result.map(|()| AddOutcome { added, already_expired: sent - added, mistaken_unit }));
         };
         match admitted {
-            Ok(live) if live.is_empty() => finish(Ok(())),
-            Ok(live) => {
+            Ok(Admitted { live, .. }) if live.is_empty() => finish(Ok(())),
+            Ok(Admitted { live, .. }) => {
                 let done: Done = Box::new(|result| finish(result.map_err(ListError::from)));
                 if let Some(to_await) = Rc::clone(&self.session).start_add(op, list, live, done) {
                     actix::spawn(to_await);
@@ -95,19 +95,26 @@ fn in_time(deadline: Instant) -> Result<(), ListError> {
     if Instant::now() < deadline { Ok(()) } else { Err(ListError::DeadlineExceeded { outcome_unknown: false }) }
 }
 
-/// The items that are to be stored. One that no store may take refuses them all.
-fn admit(op: &Operation, items: Vec<(Timestamp, Value)>) -> Result<Vec<NewItem>, ListError> {
-    let mut live = Vec::with_capacity(items.len());
+struct Admitted {
+    /// The items that are to be stored.
+    live: Vec<NewItem>,
+    /// The unit that the timestamp of one of the others was likely meant in.
+    mistaken_unit: Option<TimestampUnit>,
+}
+
+/// Sorts out what has expired already. An item that no store may take refuses them all.
+fn admit(op: &Operation, items: Vec<(Timestamp, Value)>) -> Result<Admitted, ListError> {
+    let (mut live, mut mistaken_unit) = (Vec::with_capacity(items.len()), None);
     for (index, (timestamp, value)) in items.into_iter().enumerate() {
         match op.ttl.admit(timestamp, op.now) {
             Ok(Admission::Live { expires_at }) => {
                 live.push(NewItem { timestamp, value: value.into_bytes(), expires_at });
             }
-            Ok(Admission::AlreadyExpired) => {}
+            Ok(Admission::AlreadyExpired) => mistaken_unit = mistaken_unit.or(timestamp.mistaken_unit()),
             Err(invalid) => return Err(ListError::ItemRefused { index, invalid }),
         }
     }
-    Ok(live)
+    Ok(Admitted { live, mistaken_unit })
 }
 
 impl Handler<Contains> for ListActor {

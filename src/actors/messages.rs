@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::ListError;
 use super::routing::Permit;
-use crate::domain::{ListKey, Timestamp, Ttl, Value};
+use crate::domain::{ListKey, Timestamp, TimestampUnit, Ttl, Value};
 use crate::items::{self, Bounds, ItemPage, Range, Removal};
 
 /// What every list operation carries.
@@ -71,4 +71,6 @@ pub(super) struct RemoveAll {
 pub struct AddOutcome {
     pub added: usize,
     pub already_expired: usize,
+    /// The unit that the timestamp of an expired item was likely meant in.
+    pub mistaken_unit: Option<TimestampUnit>,
 }

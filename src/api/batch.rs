@@ -77,11 +77,10 @@ pub(super) fn added(
 ) -> HandlerResult {
     let metrics = &call.state.metrics;
     let result = |(index, outcome): (usize, Result<AddOutcome, ServiceError>)| match outcome {
-        Ok(AddOutcome { added, already_expired }) => {
-            let (added, already_expired) = (added as u64, already_expired as u64);
-            metrics.items_added.inc_by(added);
-            metrics.items_already_expired.inc_by(already_expired);
-            AddResult::Added(Added { added, already_expired })
+        Ok(AddOutcome { added, already_expired, mistaken_unit }) => {
+            metrics.items_added.inc_by(added as u64);
+            metrics.items_already_expired.inc_by(already_expired as u64);
+            AddResult::Added(Added::new(added, already_expired, mistaken_unit))
         }
         Err(error) => AddResult::Failed(failed(call, index, error)),
     };

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::http1::Budget;
 use super::problem::ErrorCode;
@@ -70,6 +70,9 @@ impl ApiMetrics {
             &LABELS,
         )?;
         registry.register(Box::new(seconds.clone()))?;
+        let build = IntGaugeVec::new(Opts::new("liststore_build_info", "1, with the server's version."), &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        registry.register(Box::new(build))?;
         let catalog_age_seconds = Gauge::new(
             "liststore_catalog_age_seconds",
             "Time since the catalog was last known to be the metadata store's state.",

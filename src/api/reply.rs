@@ -11,6 +11,7 @@ use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
 use super::{batch, lines, pool};
 use crate::access::Principal;
+use crate::actors::AddOutcome;
 use crate::domain::{PageToken, Scope, Timestamp, ValueType};
 use crate::items::Count;
 use crate::metadata::keys::AuditEntry;
@@ -26,11 +27,10 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
     let mut response = HttpResponse::build(status(operation.replies[0].status));
     match reply {
         Reply::Items(page) => items(call, response, page),
-        Reply::Added(outcome) => {
-            let (added, already_expired) = (outcome.added as u64, outcome.already_expired as u64);
-            state.metrics.items_added.inc_by(added);
-            state.metrics.items_already_expired.inc_by(already_expired);
-            json(response, &wire::Added { added, already_expired })
+        Reply::Added(AddOutcome { added, already_expired, mistaken_unit }) => {
+            state.metrics.items_added.inc_by(added as u64);
+            state.metrics.items_already_expired.inc_by(already_expired as u64);
+            json(response, &wire::Added::new(added, already_expired, mistaken_unit))
         }
         Reply::Removed(removed) => {
             state.metrics.items_removed.inc_by(removed);

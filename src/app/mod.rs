@@ -63,6 +63,8 @@ pub struct Ready {
     pub administration_url: Option<String>,
     /// Whether callers need no API key.
     pub is_open: bool,
+    /// Whether there are list features already.
+    pub has_features: bool,
     pub stopper: Stopper,
 }
 
@@ -228,6 +230,7 @@ impl Application {
             url: format!("{}://{}", self.scheme, self.address),
             administration_url: administration.map(|listening| format!("http://{}", listening.address)),
             is_open,
+            has_features: false,
             stopper: self.stopper.clone(),
         }
     }
@@ -314,7 +317,8 @@ async fn announce(
         tokio::time::sleep(READY_LOOK_INTERVAL).await;
     }
     // Whether there are keys is known by now.
-    on_ready(Ready { is_open: access.is_open() == Some(true), ..about });
+    let has_features = metadata.catalog().snapshot().is_some_and(|snapshot| !snapshot.is_empty());
+    on_ready(Ready { is_open: access.is_open() == Some(true), has_features, ..about });
 }
 
 /// Listens for administration, if that has an address of its own.

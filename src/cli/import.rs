@@ -119,7 +119,10 @@ impl Arguments {
 }
 
 fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
-    let Summary { rows, added, already_expired, bad, elapsed } = summary;
+    let Summary { rows, added, already_expired, bad, warning, elapsed } = summary;
+    if let Some(warning) = warning {
+        eprintln!("warning: {warning}, or say --timestamp-unit");
+    }
     let seconds = elapsed.as_secs_f64();
     let rows_per_second = (*rows as f64 / seconds.max(1e-9)).round() as u64;
     let mut output = Output::open();

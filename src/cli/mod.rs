@@ -9,6 +9,8 @@ mod backup;
 mod batch_get;
 mod bench;
 mod check;
+mod completions;
+mod config;
 mod failure;
 mod feature;
 mod import;
@@ -60,6 +62,8 @@ enum Command {
     Pool(pool::Arguments),
     Import(import::Arguments),
     Bench(Box<bench::Arguments>),
+    Config(config::Arguments),
+    Completions(completions::Arguments),
 }
 
 /// Runs one command to its end.
@@ -94,6 +98,8 @@ impl Command {
             Self::Pool(arguments) => pool::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Bench(arguments) => bench::run(*arguments),
+            Self::Config(arguments) => config::run(&arguments),
+            Self::Completions(arguments) => completions::run(&arguments),
         }
     }
 }

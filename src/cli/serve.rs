@@ -65,13 +65,18 @@ fn announce(ready: Ready) {
     tracing::info!(url = ready.url, open = ready.is_open, "ready");
     let open = if ready.is_open { " it is open to everybody who reaches it, without an API key;" } else { "" };
     let option = if ready.url == ServerUrl::DEFAULT { String::new() } else { format!(" --url {}", ready.url) };
-    let text = format!(
-        "liststore is ready on {};{open} try in another terminal:\n  \
-         liststore feature create user story_presented --value-type string --ttl 30d{option}\n  \
-         liststore list add user story_presented u-123 --value story-9{option}\n  \
-         liststore list get user story_presented u-123{option}\n",
-        ready.url
-    );
+    let next = if ready.has_features {
+        ["feature list", "pool get", "key list"].map(|command| format!("liststore {command}"))
+    } else {
+        [
+            "feature create user story_presented --value-type string --ttl 30d",
+            "list add user story_presented u-123 --value story-9",
+            "list get user story_presented u-123",
+        ]
+        .map(|command| format!("liststore {command}"))
+    };
+    let next = next.map(|command| format!("  {command}{option}\n")).concat();
+    let text = format!("liststore is ready on {};{open} try in another terminal:\n{next}", ready.url);
     // A server whose output nobody reads still serves.
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

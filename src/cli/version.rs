@@ -1,6 +1,8 @@
 //! `liststore version`: the versions of a list feature, through a server's HTTP API.
 
 use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
@@ -18,9 +20,9 @@ Examples:
   liststore version create user story_presented v2 --ttl 7d
   liststore list get user story_presented u-123 --version v2
 
-Each version has lists of its own. `liststore feature get` shows all versions.";
+Each version has lists of its own.";
 
-/// Create, change and delete versions of a list feature
+/// Create, show, change and delete versions of a list feature
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -31,6 +33,8 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Create(Create),
+    Get(Get),
+    List(List),
     Update(Update),
     Delete(Delete),
 }
@@ -61,6 +65,30 @@ struct Create {
     description: Option<Description>,
     #[command(flatten)]
     author: Author,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Show one version
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore version get user story_presented v2 --output json")]
+struct Get {
+    #[command(flatten)]
+    version: VersionArguments,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// List the versions of a feature, the default one first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore version list user story_presented --output ndjson")]
+struct List {
+    #[command(flatten)]
+    feature: FeatureArguments,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -109,6 +137,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     block_on(async {
         match arguments.command {
             Command::Create(arguments) => create(arguments).await,
+            Command::Get(arguments) => get(arguments).await,
+            Command::List(arguments) => list(arguments).await,
             Command::Update(arguments) => update(arguments).await,
             Command::Delete(arguments) => delete(arguments).await,
         }
@@ -121,6 +151,34 @@ async fn create(arguments: Create) -> Result<(), Failure> {
     let input = VersionInput { version, ttl: arguments.ttl, description: arguments.description };
     let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
     show(&client.send(&request).await?, arguments.options.output)
+}
+
+async fn get(arguments: Get) -> Result<(), Failure> {
+    let client = client(&arguments.options, Author { user: None })?;
+    let VersionArguments { feature, version } = arguments.version;
+    let request = Request::of_version(OperationId::GetVersion, &feature.id(), &version);
+    show(&client.send(&request).await?, arguments.options.output)
+}
+
+async fn list(arguments: List) -> Result<(), Failure> {
+    /// As the server wrote them: members that this release does not know are printed too.
+    #[derive(Deserialize)]
+    struct Versions {
+        versions: Vec<Box<RawValue>>,
+    }
+    let client = client(&arguments.options, Author { user: None })?;
+    let request = Request::of_feature(OperationId::GetFeature, &arguments.feature.id());
+    let Versions { versions } = client.ask(&request).await?;
+    let mut output = Output::open();
+    match arguments.options.output {
+        Format::Table => {
+            let row = |version: &Box<RawValue>| Ok(version_row(&read(version.get().as_bytes())?));
+            output.table(&VERSION_HEADER, &versions.iter().map(row).collect::<Result<Vec<_>, Failure>>()?)?;
+        }
+        Format::Json => output.json(&json!({ "versions": versions }))?,
+        Format::Ndjson => versions.iter().try_for_each(|version| output.json(version))?,
+    }
+    output.flush()
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {

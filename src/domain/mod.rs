@@ -36,7 +36,7 @@ pub use list::ListKey;
 pub use page::{Limit, PageToken};
 pub use scope::{Role, Scope};
 pub use store_id::{Belonging, StoreId};
-pub use timestamp::{Rfc3339Writer, Timestamp};
+pub use timestamp::{Rfc3339Writer, Timestamp, TimestampUnit};
 pub use token::Token;
 pub use ttl::{Admission, Ttl};
 pub use value::{Value, ValueType};

@@ -12,6 +12,24 @@ use super::{Invalid, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
+/// A unit of whole-number timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimestampUnit {
+    Seconds,
+    Milliseconds,
+    Microseconds,
+}
+
+impl TimestampUnit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Milliseconds => "milliseconds",
+            Self::Microseconds => "microseconds",
+        }
+    }
+}
+
 impl Timestamp {
     /// Decimal digits of the largest timestamp, and of every timestamp in an item key.
     pub const DIGITS: usize = 19;
@@ -31,6 +49,20 @@ impl Timestamp {
 
     pub fn as_nanos(self) -> u64 {
         self.0
+    }
+
+    /// The unit that a number was likely meant in, if it was read as nanoseconds and is a moment of 1970: the
+    /// seconds, milliseconds and microseconds of our days are such numbers, and no item of that year is visible.
+    pub fn mistaken_unit(self) -> Option<TimestampUnit> {
+        // 2001-01-01: in each unit the numbers since then are less than those of 2001 in the next finer one.
+        const SECONDS_FROM: u64 = 978_307_200;
+        match self.0 {
+            ..SECONDS_FROM => None,
+            nanos if nanos < SECONDS_FROM * 1_000 => Some(TimestampUnit::Seconds),
+            nanos if nanos < SECONDS_FROM * 1_000_000 => Some(TimestampUnit::Milliseconds),
+            nanos if nanos < SECONDS_FROM * 10_000_000 => Some(TimestampUnit::Microseconds),
+            _ => None,
+        }
     }
 
     /// The microseconds since the epoch, rounded down.
@@ -271,5 +303,19 @@ mod tests {
                 prop_assert_eq!(text, timestamp.to_string());
             }
         }
+    }
+
+    #[test]
+    fn numbers_of_another_unit_are_told_from_nanoseconds() {
+        // 2024-08-29T16:44:05.43Z
+        let nanos: u64 = 1_724_949_845_430_000_000;
+        let unit = |number: u64| Timestamp::from_nanos(number).unwrap().mistaken_unit();
+        assert_eq!(unit(nanos), None);
+        assert_eq!(unit(nanos / 1_000), Some(TimestampUnit::Microseconds));
+        assert_eq!(unit(nanos / 1_000_000), Some(TimestampUnit::Milliseconds));
+        assert_eq!(unit(nanos / 1_000_000_000), Some(TimestampUnit::Seconds));
+        assert_eq!((unit(0), unit(7)), (None, None));
+        // 2006, the oldest that can be visible; 1980; the last moment that there is.
+        assert_eq!((unit(1_136_073_600 << 30), unit(315_532_800_000_000_000), unit(9_999_999_999_999_999_999)), (None, None, None));
     }
 }

@@ -65,6 +65,8 @@ pub struct Summary {
     pub added: u64,
     pub already_expired: u64,
     pub bad: u64,
+    /// What was done and was hardly meant, as the server says.
+    pub warning: Option<String>,
     pub elapsed: Duration,
 }
 
@@ -95,7 +97,7 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
     progress.finish();
     let done = sent.and(tally.finish());
     let (rows, added, already_expired, bad) = tally.counts();
-    Ok((Summary { rows, added, already_expired, bad, elapsed: started.elapsed() }, done))
+    Ok((Summary { rows, added, already_expired, bad, warning: tally.warning(), elapsed: started.elapsed() }, done))
 }
 
 /// Asks the server what the feature's values are.

@@ -1,7 +1,7 @@
 //! What the reading thread and the sender have in common: the counts, and the bad rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, OnceLock, MutexGuard, PoisonError};
 
 use csv::ByteRecord;
 
@@ -18,6 +18,8 @@ pub struct Tally {
     bad: AtomicU64,
     keeps_bad_rows: bool,
     bad_rows: Mutex<Option<BadRows>>,
+    /// What the server first warned of.
+    warning: OnceLock<String>,
 }
 
 impl Tally {
@@ -30,6 +32,7 @@ impl Tally {
             bad: AtomicU64::new(0),
             keeps_bad_rows: bad_rows.is_some(),
             bad_rows: Mutex::new(bad_rows),
+            warning: OnceLock::new(),
         }
     }
 
@@ -49,6 +52,9 @@ impl Tally {
     pub fn count_added(&self, added: Added) {
         self.added.fetch_add(added.added, Ordering::Relaxed);
         self.already_expired.fetch_add(added.already_expired, Ordering::Relaxed);
+        if let Some(warning) = added.warnings.into_iter().next() {
+            let _first = self.warning.set(warning);
+        }
     }
 
     /// Bytes read of the files, compressed as they are.
@@ -60,6 +66,10 @@ impl Tally {
     pub fn counts(&self) -> (u64, u64, u64, u64) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (count(&self.rows), count(&self.added), count(&self.already_expired), count(&self.bad))
+    }
+
+    pub fn warning(&self) -> Option<String> {
+        self.warning.get().cloned()
     }
 
     fn bad_rows(&self) -> MutexGuard<'_, Option<BadRows>> {

@@ -41,6 +41,10 @@ impl Snapshot {
         &self.table
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.table.versions().next().is_none()
+    }
+
     /// Whether it is of an earlier process, which kept it on disk: the metadata store has not been read
     /// by this one yet.
     pub fn is_stored(&self) -> bool {

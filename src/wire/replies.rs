@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{text, texts};
-use crate::domain::{self, ValueType};
+use crate::domain::{self, TimestampUnit, ValueType};
 
 /// A page of items, in the order that was asked for.
 #[derive(ToSchema)]
@@ -31,11 +31,29 @@ pub struct Item {
 }
 
 /// What became of an add: together as many items as were sent.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"added": 1, "already_expired": 0}))]
 pub struct Added {
     pub added: u64,
     pub already_expired: u64,
+    /// What was done and was hardly meant, in words for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub warnings: Vec<String>,
+}
+
+impl Added {
+    pub fn new(added: usize, already_expired: usize, mistaken_unit: Option<TimestampUnit>) -> Self {
+        let warning = |unit: TimestampUnit| {
+            format!(
+                "timestamps are nanoseconds since 1970, and some of these look like {}: they were taken for 1970, long \
+                 expired; multiply them, or send RFC 3339",
+                unit.name()
+            )
+        };
+        let warnings = mistaken_unit.map(warning).into_iter().collect();
+        Self { added: added as u64, already_expired: already_expired as u64, warnings }
+    }
 }
 
 /// How many visible items were removed.

@@ -105,7 +105,7 @@ async fn a_dead_actor_is_replaced_and_the_pool_says_so() {
     let pool = started(&faults, OPTIONS).await;
     assert_eq!(
         pool.add(list("a"), ttl(), one_item(), soon()).await.unwrap(),
-        AddOutcome { added: 1, already_expired: 0 }
+        AddOutcome { added: 1, already_expired: 0, mistaken_unit: None }
     );
     faults.refuse_sessions(true);
     // The clock is read inside the actor's own turn: a panic there kills the actor itself.

@@ -31,6 +31,27 @@ async fn expired_items_are_counted_and_not_stored() {
     assert_eq!(all_expired.expect(200), json!({"added": 0, "already_expired": 1}));
 }
 
+/// Else they would vanish with success.
+#[tokio::test]
+async fn timestamps_of_another_unit_are_warned_of() {
+    let api = api().await;
+    api.feature("seen", "string", "7300d").await;
+    let list = items("seen", "u");
+    for (divisor, unit) in [(1_000, "microseconds"), (1_000_000, "milliseconds"), (1_000_000_000, "seconds")] {
+        let answer = api.post(&list, one(ago(1) / divisor, "x")).await.expect(200);
+        assert_eq!((&answer["added"], &answer["already_expired"]), (&json!(0), &json!(1)));
+        let warning = answer["warnings"][0].as_str().unwrap();
+        assert!(warning.contains(&format!("look like {unit}:")), "{warning}");
+        let body = json!({"requests": [
+            {"entity_type": "user", "feature": "seen", "entity_id": "u", "items": [
+                {"timestamp": ago(1) / divisor, "value": "x"},
+            ]},
+        ]});
+        let answer = api.post("/v1/lists:batchAdd", body).await.expect(200);
+        assert_eq!(answer["results"][0]["warnings"][0], warning);
+    }
+}
+
 #[tokio::test]
 async fn one_bad_item_among_good_ones_refuses_them_all() {
     let api = api().await;

@@ -49,6 +49,10 @@ fn features_live_from_creation_to_history() {
     server.ok(&["version", "update", "user", "seen", "2024/08", "--ttl", "2d", "-o", "json"]);
     let shown = server.ok(&["feature", "get", "user", "seen"]);
     assert!(shown.contains("(default)  2h") && shown.contains("2024/08    2d"), "{shown}");
+    let version = json(&server.ok(&["version", "get", "user", "seen", "2024/08", "-o", "json"]));
+    assert_eq!((&version["version"], &version["ttl"]), (&json!("2024/08"), &json!("2d")));
+    let versions = server.ok(&["version", "list", "user", "seen", "-o", "ndjson"]);
+    assert_eq!(versions.lines().map(|line| json(line)["ttl"].clone()).collect::<Vec<_>>(), ["2h", "2d"]);
     let deleted = server.ok(&["version", "delete", "user", "seen", "2024/08"]);
     assert!(
         deleted.starts_with("deleted user.seen version \"2024/08\"; its items have expired by about 20"),
@@ -276,5 +280,32 @@ fn a_reader_that_goes_away_ends_a_command_quietly() {
         drop(process.stdout.take());
         let output = process.wait_with_output().unwrap();
         assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{format}");
+    }
+}
+
+#[test]
+fn timestamps_that_were_hardly_meant_are_warned_of() {
+    let server = Server::start();
+    server.feature("seen", "string");
+    let said = server.run(&["list", "add", "customer", "seen", "u", "--value", "x", "--timestamp", "1724949845"]);
+    assert!(said.status == 0 && said.err.starts_with("warning: ") && said.err.contains("seconds"), "{said:?}");
+    let rows = server.write("rows.csv", "id,at,value\nu,1724949845430,x\n");
+    let columns = ["--entity-id-column", "id", "--timestamp-column", "at", "--value-column", "value"];
+    let import = [&["import", "--entity-type", "customer", "--feature", "seen"][..], &columns, &[&*rows]].concat();
+    let said = server.run(&import);
+    assert!(said.status == 0 && said.err.contains("milliseconds") && said.err.contains("--timestamp-unit"), "{said:?}");
+    assert!(server.run(&[&import[..], &["--timestamp-unit", "ms"]].concat()).err.is_empty());
+}
+
+#[test]
+fn settings_are_listed_and_shells_complete() {
+    let all = run(&["config"]).ok();
+    assert!(all.contains("http.listen  (127.0.0.1:8080)") && all.contains("items.cql.keyspace  (liststore)"), "{all}");
+    let some = run(&["config", "shutdown_grace", "-o", "ndjson"]).ok();
+    assert_eq!(json(&some)["environment"], "LISTSTORE__HTTP__SHUTDOWN_GRACE_SECS");
+    assert!(run(&["config", "no such setting"]).failed(1).contains("lists all"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]).ok();
+        assert!(script.contains("liststore") && script.contains("entity-id-column"), "{shell}");
     }
 }

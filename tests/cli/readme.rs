@@ -112,15 +112,23 @@ fn the_other_commands_of_the_readme_are_known_to_work() {
     assert_eq!(languages, BTreeSet::from(["", "console", "sh"]));
 }
 
-/// What `serve` tells a newcomer to type next works as it stands.
+/// What `serve` tells a newcomer to type next works as it stands, and so does what it tells who has features.
 #[test]
 fn the_commands_of_the_ready_line_work() {
     let server = Server::start();
+    try_commands(&server);
+    let (_, _, dir) = server.end(nix::sys::signal::Signal::SIGTERM);
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    assert!(!server.ready.contains("create") && server.ready.contains("feature list"), "{}", server.ready);
+    try_commands(&server);
+}
+
+fn try_commands(server: &Server) {
     let commands: Vec<&str> = server.ready.lines().skip(1).map(str::trim).collect();
     assert_eq!(commands.len(), 3, "{}", server.ready);
     for command in commands {
         assert!(command.starts_with("liststore "), "{command}");
-        let said = shell(&server, command);
+        let said = shell(server, command);
         assert_eq!(said.status, 0, "{command}: {said:?}");
     }
 }

@@ -282,6 +282,9 @@ async fn add(arguments: Add) -> Result<(), Failure> {
     let request = arguments.list.request(OperationId::AddItems).body(&AddItemsInput { items })?;
     let added: Added = client.ask(&request).await?;
     let mut output = Output::open();
+    for warning in &added.warnings {
+        eprintln!("warning: {warning}");
+    }
     match arguments.options.output {
         Format::Table if added.already_expired > 0 => {
             output.line(&format!("added {}; already expired: {}", added.added, added.already_expired))?;
