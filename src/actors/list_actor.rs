@@ -71,11 +71,13 @@ impl Handler<Add> for ListActor {
         let op = Operation { now: self.clock.now(), ttl, deadline };
         let sent = items.len();
         let admitted = in_time(deadline).and_then(|()| admit(&op, items));
-        let (added, mistaken_unit) = admitted.as_ref().map_or((0, None), |admitted| (admitted.live.len(), admitted.mistaken_unit));
+        let (added, mistaken_unit) =
+            admitted.as_ref().map_or((0, None), |admitted| (admitted.live.len(), admitted.mistaken_unit));
         let finish = move |result: Result<(), ListError>| {
             drop(permit);
             // Nobody waits any more if the deadline has passed.
-            let _caller_left = reply.send(result.map(|()| AddOutcome { added, already_expired: sent - added, mistaken_unit }));
+            let _caller_left =
+                reply.send(result.map(|()| AddOutcome { added, already_expired: sent - added, mistaken_unit }));
         };
         match admitted {
             Ok(Admitted { live, .. }) if live.is_empty() => finish(Ok(())),

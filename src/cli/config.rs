@@ -44,10 +44,13 @@ impl Setting<'_> {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let wanted = arguments.text.as_deref().unwrap_or_default().to_lowercase();
-    let named = |setting: &Setting<'_>| [setting.key, &setting.meaning].iter().any(|t| t.to_lowercase().contains(&wanted));
+    let named =
+        |setting: &Setting<'_>| [setting.key, &setting.meaning].iter().any(|t| t.to_lowercase().contains(&wanted));
     let settings: Vec<_> = settings().filter(named).collect();
     if settings.is_empty() {
-        return Err(Failure::failed(format!("no setting has {wanted:?} in its key or meaning: `liststore config` lists all")));
+        return Err(Failure::failed(format!(
+            "no setting has {wanted:?} in its key or meaning: `liststore config` lists all"
+        )));
     }
     let mut output = Output::open();
     let document = |setting: &Setting<'_>| {
@@ -106,16 +109,15 @@ fn plain(cell: &str) -> String {
 /// Lines of a terminal, indented.
 fn wrapped(text: &str) -> Vec<String> {
     const WIDTH: usize = 96;
-    let mut lines = vec![String::new()];
+    let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split_whitespace() {
-        let line = lines.len() - 1;
-        if !lines[line].is_empty() && lines[line].chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(String::new());
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(std::mem::take(&mut line));
         }
-        let line = lines.len() - 1;
-        lines[line].push_str(if lines[line].is_empty() { "    " } else { " " });
-        lines[line].push_str(word);
+        line.push_str(if line.is_empty() { "    " } else { " " });
+        line.push_str(word);
     }
+    lines.push(line);
     lines
 }
 
@@ -127,7 +129,10 @@ mod tests {
     fn the_page_is_read_without_its_markup() {
         assert_eq!(plain(" see [below](#memory), or `x` [1] "), "see below, or x [1]");
         let listen = settings().find(|setting| setting.key == "http.listen").unwrap();
-        assert_eq!((listen.default.as_str(), listen.variable().as_str()), ("127.0.0.1:8080", "LISTSTORE__HTTP__LISTEN"));
+        assert_eq!(
+            (listen.default.as_str(), listen.variable().as_str()),
+            ("127.0.0.1:8080", "LISTSTORE__HTTP__LISTEN")
+        );
         assert!(settings().all(|setting| !setting.key.contains(' ') && setting.key.contains('.')));
         assert!(settings().count() > 60);
         assert!(wrapped(&"word ".repeat(50)).iter().all(|line| line.len() <= 100 && line.starts_with("    word")));

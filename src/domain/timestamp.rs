@@ -316,6 +316,9 @@ mod tests {
         assert_eq!(unit(nanos / 1_000_000_000), Some(TimestampUnit::Seconds));
         assert_eq!((unit(0), unit(7)), (None, None));
         // 2006, the oldest that can be visible; 1980; the last moment that there is.
-        assert_eq!((unit(1_136_073_600 << 30), unit(315_532_800_000_000_000), unit(9_999_999_999_999_999_999)), (None, None, None));
+        assert_eq!(
+            (unit(1_136_073_600 << 30), unit(315_532_800_000_000_000), unit(9_999_999_999_999_999_999)),
+            (None, None, None)
+        );
     }
 }

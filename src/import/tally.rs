@@ -1,7 +1,7 @@
 //! What the reading thread and the sender have in common: the counts, and the bad rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use csv::ByteRecord;
 
