@@ -364,7 +364,7 @@ async fn everybody_is_told_who_they_are_and_what_they_may() {
     let (limited, _) = key(&api, Some(&admin), limited).await;
     let me = with_key(&api, &limited, Method::GET, "/v1/me", &Value::Null).await.expect(200);
     // What is about the whole server is not for whoever is limited to a part.
-    let scopes = ["user.*", "customer.seen"];
+    let scopes = ["customer.seen", "user.*"];
     let expected = json!({"name": "key:ops", "kind": "known",
         "permissions": {"lists:read": scopes, "features:read": scopes}});
     assert_eq!(me, expected);
