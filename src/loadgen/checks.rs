@@ -95,6 +95,20 @@ impl Expectations {
         Ok(())
     }
 
+    /// Checks the answer of a get of several lists, page by page.
+    pub fn check_gets(
+        &self,
+        protocol: &Protocol,
+        lists: impl Iterator<Item = u64>,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
+        let (pages, lists) = (protocol.pages(body)?, lists.collect::<Vec<_>>());
+        if pages.len() != lists.len() {
+            return Err(Malformed(format!("{} lists, and {} were asked for", pages.len(), lists.len())));
+        }
+        lists.into_iter().zip(pages).try_for_each(|(list, page)| self.check_get(protocol, list, None, page))
+    }
+
     pub fn check_add(&self, protocol: &Protocol, body: &[u8]) -> Result<(), Malformed> {
         match protocol.read_added(body)? {
             added if added == self.batch => Ok(()),
@@ -143,7 +157,8 @@ fn may_be_there(protocol: &Protocol, data: &DataSet, list: u64, item: &SeenItem<
 
 #[cfg(test)]
 mod tests {
-    use super::super::http::{Endpoint, Http};
+    use super::super::endpoint::Endpoint;
+    use super::super::http::Http;
     use super::super::resp::{self, Resp};
     use super::*;
 
@@ -159,7 +174,7 @@ mod tests {
     const ADD: AcknowledgedAdd = AcknowledgedAdd { list: 5, newest_nanos: 1_800_000_000_000_000_000, number: 77 };
 
     fn http() -> Protocol {
-        let endpoint = Endpoint { host: "h".into(), lists_path: "/".into(), authorization: None };
+        let endpoint = Endpoint { host: "h".into(), lists_path: "/".into(), ..Endpoint::default() };
         Protocol::Http(Http::new(&endpoint, DATA, 3, 10))
     }
 

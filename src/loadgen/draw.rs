@@ -6,6 +6,7 @@ use std::time::Duration;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
+use super::batch::lists_of;
 use super::checks::{AcknowledgedAdd, RecentAdds};
 use super::data::scramble;
 use super::operation::{Kind, Mix, Operation};
@@ -73,11 +74,14 @@ impl Draw {
 
     /// Notes a successful answer. Looks at one in so many, and tells what it found.
     pub fn answered(&mut self, drawn: &Drawn, body: &[u8]) -> Option<Result<(), Malformed>> {
-        let Plan { protocol, expectations, check_every, .. } = &*self.plan;
+        let Plan { protocol, expectations, check_every, lists_per_get, data, .. } = &*self.plan;
         self.answers += 1;
         let looks = *check_every != 0 && self.answers.is_multiple_of(*check_every);
         let found = match drawn.operation {
             _ if !looks => None,
+            Operation::Get { list } if *lists_per_get > 1 => {
+                Some(expectations.check_gets(protocol, lists_of(list, *lists_per_get, data), body))
+            }
             Operation::Get { list } => Some(expectations.check_get(protocol, list, drawn.recent, body)),
             Operation::Add { .. } => Some(expectations.check_add(protocol, body)),
             Operation::Remove { .. } => None,

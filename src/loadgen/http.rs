@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::batch::BatchGet;
 use super::data::{DataSet, ENTITY_PREFIX, write_added_value, write_list_digits};
+use super::endpoint::{Endpoint, write_body};
 use super::operation::{ADDED_SPACING_NANOS, Kind, Operation};
 use super::response::{Malformed, Outcome, Parsed, Response, SeenItem};
 use crate::domain::Timestamp;
@@ -28,24 +30,15 @@ pub struct Http {
     add_head: Vec<u8>,
     add_tail: Vec<u8>,
     remove_tail: Vec<u8>,
+    /// For gets of several lists.
+    several: Option<BatchGet>,
     data: DataSet,
     batch: u64,
 }
 
-/// What [`Http::new`] needs to know of the server.
-#[derive(Debug, Clone)]
-pub struct Endpoint {
-    /// The Host header.
-    pub host: String,
-    /// The path of the feature's lists, up to and including the slash before an entity ID.
-    pub lists_path: String,
-    /// The Authorization header, if there is to be one.
-    pub authorization: Option<String>,
-}
-
 impl Http {
     pub fn new(endpoint: &Endpoint, data: DataSet, batch: u64, limit: u64) -> Self {
-        let Endpoint { host, lists_path, authorization } = endpoint;
+        let Endpoint { host, lists_path, authorization, .. } = endpoint;
         let authorization = authorization.as_ref().map(|text| format!("Authorization: {text}\r\n")).unwrap_or_default();
         let host = format!("{host}\r\n{authorization}");
         // The length comes last in a head, where the body's own length is known.
@@ -60,18 +53,31 @@ impl Http {
             add_head: format!("POST {lists_path}{ENTITY_PREFIX}").into_bytes(),
             add_tail: post(behind(OperationId::AddItems)).into_bytes(),
             remove_tail: post(behind(OperationId::RemoveItems)).into_bytes(),
+            several: None,
             data,
             batch,
         }
     }
 
+    /// The same with gets of so many lists each.
+    pub fn getting(self, endpoint: &Endpoint, limit: u64, lists: u64) -> Self {
+        Self { several: (lists > 1).then(|| BatchGet::new(endpoint, limit, lists)), ..self }
+    }
+
+    pub fn gets_several(&self) -> bool {
+        self.several.is_some()
+    }
+
     pub fn render(&self, operation: &Operation, out: &mut Vec<u8>) {
         match *operation {
-            Operation::Get { list } => {
-                out.extend_from_slice(&self.get_head);
-                write_list_digits(list, out);
-                out.extend_from_slice(&self.get_tail);
-            }
+            Operation::Get { list } => match &self.several {
+                Some(several) => several.render(list, &self.data, out),
+                None => {
+                    out.extend_from_slice(&self.get_head);
+                    write_list_digits(list, out);
+                    out.extend_from_slice(&self.get_tail);
+                }
+            },
             Operation::Add { list, newest_nanos, number } => {
                 let value_bytes = self.data.value_bytes;
                 self.render_items(list, self.batch, out, |i, out| {
@@ -160,8 +166,11 @@ impl Http {
 
     pub fn items(&self, kind: Kind, body: &[u8]) -> u64 {
         match kind {
-            // One brace opens the answer and one each item: no value of ours has any.
-            Kind::Get => (body.iter().filter(|byte| **byte == b'{').count() as u64).saturating_sub(1),
+            // One brace opens the answer, one each item, and one each list of several: no value of ours has any.
+            Kind::Get => {
+                let others = 1 + self.several.as_ref().map_or(0, |several| several.count);
+                (body.iter().filter(|byte| **byte == b'{').count() as u64).saturating_sub(others)
+            }
             Kind::Add => self.batch,
             Kind::Remove => serde_json::from_slice(body).map_or(0, |Removed { removed }| removed),
         }
@@ -237,25 +246,6 @@ fn refused(status: u16, body: &[u8]) -> Outcome {
     }
 }
 
-/// Writes the length of what `write` writes, the end of the head, and that.
-fn write_body(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    // The length is filled in afterwards, to the right of a field of blanks, which may stand
-    // before a header's value (RFC 9110, section 5.5).
-    const PLACE: &[u8] = b"        \r\n\r\n";
-    let place = out.len();
-    out.extend_from_slice(PLACE);
-    let begin = out.len();
-    write(out);
-    let mut length = out.len() - begin;
-    for digit in out[place..place + 8].iter_mut().rev() {
-        *digit = b'0' + (length % 10) as u8;
-        length /= 10;
-        if length == 0 {
-            break;
-        }
-    }
-}
-
 fn write_decimal(number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), number);
@@ -288,7 +278,7 @@ mod tests {
 
     fn http() -> Http {
         let endpoint =
-            Endpoint { host: "h:1".into(), lists_path: "/v1/lists/bench/lists/".into(), authorization: None };
+            Endpoint { host: "h:1".into(), lists_path: "/v1/lists/bench/lists/".into(), ..Endpoint::default() };
         Http::new(&endpoint, DATA, 3, 50)
     }
 

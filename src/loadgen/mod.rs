@@ -6,6 +6,7 @@
 //! own, made to cost little ([`http`], [`socket`]), so that it can share a small machine with the
 //! server.
 
+mod batch;
 mod checks;
 mod choice;
 mod conductor;
@@ -14,6 +15,7 @@ mod cpu;
 mod data;
 mod dataset;
 mod draw;
+mod endpoint;
 mod http;
 mod input;
 mod load;
@@ -71,6 +73,8 @@ pub struct Options {
     pub mode: Mode,
     /// Items that a get asks for.
     pub limit: u64,
+    /// Lists that a get asks for.
+    pub lists_per_get: u64,
     /// Items that an add brings.
     pub batch: u64,
     /// The exponent of the lists' popularity; none if all are alike.
@@ -117,6 +121,10 @@ pub async fn run(options: Options) -> Result<Option<Finding>, Failure> {
     }
     let Prepared { target, addresses, description, ttl } = prepared;
     let data = description.data;
+    if options.lists_per_get > data.lists {
+        let text = format!("a get of {} lists needs as many: there are {}", options.lists_per_get, data.lists);
+        return Err(Failure::Usage(text));
+    }
     let expectations = expectations(&options, description, ttl);
     let plan = Arc::new(Plan {
         protocol: target.protocol(data, &options),
@@ -125,6 +133,7 @@ pub async fn run(options: Options) -> Result<Option<Finding>, Failure> {
         popularity: Popularity::new(data.lists, options.zipf).map_err(Failure::Usage)?,
         data,
         batch: options.batch,
+        lists_per_get: options.lists_per_get,
         expectations,
         check_every: options.check_every,
         connections: options.connections,
@@ -141,7 +150,7 @@ pub async fn run(options: Options) -> Result<Option<Finding>, Failure> {
 
 /// How to speak with the side that holds the lists.
 enum Target {
-    Server { endpoint: http::Endpoint, url: String },
+    Server { endpoint: endpoint::Endpoint, url: String },
     Redis { address: String, feature: String },
 }
 
@@ -163,8 +172,12 @@ impl Target {
     fn protocol(&self, data: DataSet, options: &Options) -> Protocol {
         let (batch, limit) = (options.batch, options.limit);
         match self {
-            Self::Server { endpoint, .. } => Protocol::Http(Http::new(endpoint, data, batch, limit)),
-            Self::Redis { feature, .. } => Protocol::Resp(Resp::new(feature, data, batch, limit)),
+            Self::Server { endpoint, .. } => {
+                Protocol::Http(Http::new(endpoint, data, batch, limit).getting(endpoint, limit, options.lists_per_get))
+            }
+            Self::Redis { feature, .. } => {
+                Protocol::Resp(Resp::new(feature, data, batch, limit).getting(options.lists_per_get))
+            }
         }
     }
 }
@@ -263,7 +276,8 @@ fn expectations(options: &Options, description: Description, ttl: Ttl) -> Expect
     let oldest = Timestamp::saturating_from_nanos(u128::from(data.oldest_nanos));
     let run_nanos = u64::try_from((options.warmup + options.duration).as_nanos()).unwrap_or(u64::MAX);
     let last_nanos = SystemClock.now().as_nanos().saturating_add(run_nanos).saturating_add(EXPIRY_MARGIN_NANOS);
-    let is_whole = options.limit.saturating_mul(data.value_bytes as u64 + 64) <= WHOLE_ANSWER_BYTES_MAX;
+    let is_whole = options.limit.saturating_mul(options.lists_per_get).saturating_mul(data.value_bytes as u64 + 64)
+        <= WHOLE_ANSWER_BYTES_MAX;
     let is_complete = loaded && intact && is_whole && ttl.expiry_of(oldest) > last_nanos;
     Expectations {
         data: is_ours.then_some(data),

@@ -17,6 +17,7 @@ pub struct Plan {
     pub popularity: Popularity,
     pub data: DataSet,
     pub batch: u64,
+    pub lists_per_get: u64,
     pub expectations: Expectations,
     /// One in so many answers is checked; 0 for none.
     pub check_every: u64,

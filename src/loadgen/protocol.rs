@@ -2,6 +2,7 @@
 //! comparisons. Both are driven by the same loop, so that a comparison compares servers and not
 //! generators.
 
+use super::batch;
 use super::http::Http;
 use super::operation::{Kind, Operation};
 use super::resp::{NANOS_PER_SCORE, Resp};
@@ -27,7 +28,7 @@ impl Protocol {
     pub fn parse(&self, input: &[u8]) -> Result<Parsed, Malformed> {
         match self {
             Self::Http(_) => Http::parse(input),
-            Self::Resp(_) => Resp::parse(input),
+            Self::Resp(resp) => resp.parse(input),
         }
     }
 
@@ -39,7 +40,16 @@ impl Protocol {
         }
     }
 
-    /// Reads a get's answer strictly.
+    /// What a get's answer says of each list, in the order of the request.
+    pub fn pages<'a>(&self, body: &'a [u8]) -> Result<Vec<&'a [u8]>, Malformed> {
+        match self {
+            Self::Http(http) if http.gets_several() => batch::pages(body),
+            Self::Http(_) => Ok(vec![body]),
+            Self::Resp(resp) => resp.pages(body),
+        }
+    }
+
+    /// Reads a page strictly.
     pub fn read_items<'a>(&self, body: &'a [u8]) -> Result<Vec<SeenItem<'a>>, Malformed> {
         match self {
             Self::Http(_) => Http::read_items(body),

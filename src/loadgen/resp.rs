@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::batch::lists_of;
 use super::data::{DataSet, ENTITY_PREFIX, write_added_value, write_list_digits};
 use super::http::BODY_BYTES_MAX;
 use super::operation::{ADDED_SPACING_NANOS, Kind, Operation};
@@ -22,20 +23,35 @@ pub struct Resp {
     batch: u64,
     /// `0`, the last index that a get asks for, `REV`, `WITHSCORES`.
     get_tail: Vec<u8>,
+    /// How many lists a get is of: so many commands, sent together.
+    lists: u64,
 }
 
 impl Resp {
     pub fn new(feature: &str, data: DataSet, batch: u64, limit: u64) -> Self {
         let last = (limit - 1).to_string();
         let get_tail = format!("$1\r\n0\r\n${}\r\n{last}\r\n$3\r\nREV\r\n$10\r\nWITHSCORES\r\n", last.len());
-        Self { key_prefix: format!("{feature}:{ENTITY_PREFIX}"), data, batch, get_tail: get_tail.into_bytes() }
+        Self {
+            key_prefix: format!("{feature}:{ENTITY_PREFIX}"),
+            data,
+            batch,
+            get_tail: get_tail.into_bytes(),
+            lists: 1,
+        }
+    }
+
+    /// The same with gets of so many lists each.
+    pub fn getting(self, lists: u64) -> Self {
+        Self { lists, ..self }
     }
 
     pub fn render(&self, operation: &Operation, out: &mut Vec<u8>) {
         match *operation {
             Operation::Get { list } => {
-                self.begin(6, "ZRANGE", list, out);
-                out.extend_from_slice(&self.get_tail);
+                for list in lists_of(list, self.lists, &self.data) {
+                    self.begin(6, "ZRANGE", list, out);
+                    out.extend_from_slice(&self.get_tail);
+                }
             }
             Operation::Add { list, newest_nanos, number } => {
                 let value_bytes = self.data.value_bytes;
@@ -82,10 +98,16 @@ impl Resp {
         out.extend_from_slice(b"\r\n");
     }
 
-    pub fn parse(input: &[u8]) -> Result<Parsed, Malformed> {
-        let Some(bytes) = end_of_value(input, 0, 0)? else {
-            return Ok(Parsed::Partial { bytes: None });
-        };
+    /// Looks for a whole answer. Only gets are answered with arrays, one for each list.
+    pub fn parse(&self, input: &[u8]) -> Result<Parsed, Malformed> {
+        let values = if input.first() == Some(&b'*') { self.lists } else { 1 };
+        let mut bytes = 0;
+        for _ in 0..values {
+            match end_of_value(input, bytes, 0)? {
+                Some(end) => bytes = end,
+                None => return Ok(Parsed::Partial { bytes: None }),
+            }
+        }
         let outcome = match input {
             [b'-', ..] => {
                 let text = String::from_utf8_lossy(&input[1..bytes]);
@@ -100,13 +122,22 @@ impl Resp {
     pub fn items(&self, kind: Kind, body: &[u8]) -> u64 {
         match kind {
             // Each item is two elements.
-            Kind::Get => {
-                let elements = line(body, 1).ok().flatten().map_or(0, |(digits, _)| parse_number(&body[digits]));
-                elements.max(0) as u64 / 2
-            }
+            Kind::Get => self.pages(body).unwrap_or_default().into_iter().map(elements_of).sum::<u64>() / 2,
             Kind::Add => self.batch,
             Kind::Remove => Self::read_integer(body).unwrap_or(0),
         }
+    }
+
+    /// The arrays of an answer to a get, one for each list.
+    pub fn pages<'a>(&self, body: &'a [u8]) -> Result<Vec<&'a [u8]>, Malformed> {
+        let mut begin = 0;
+        let mut page = || {
+            let end = end_of_value(body, begin, 0)?.ok_or_else(|| Malformed("a list is missing".into()))?;
+            let page = &body[begin..end];
+            begin = end;
+            Ok(page)
+        };
+        (0..self.lists).map(|_| page()).collect()
     }
 
     pub fn read_integer(body: &[u8]) -> Result<u64, Malformed> {
@@ -129,6 +160,12 @@ impl Resp {
         }
         Ok(items)
     }
+}
+
+/// How many elements an array has.
+fn elements_of(array: &[u8]) -> u64 {
+    let elements = line(array, 1).ok().flatten().map_or(0, |(digits, _)| parse_number(&array[digits]));
+    elements.max(0) as u64
 }
 
 /// The strings of an array; none if the answer is no such array.
@@ -234,6 +271,10 @@ mod tests {
         elements(&out).unwrap().into_iter().map(|word| String::from_utf8(word.to_vec()).unwrap()).collect()
     }
 
+    fn resp() -> Resp {
+        Resp::new("x", DATA, 2, 50)
+    }
+
     #[test]
     fn commands_are_whole() {
         assert_eq!(
@@ -259,14 +300,31 @@ mod tests {
         ];
         for whole in answers {
             for cut in 0..whole.len() {
-                assert_eq!(Resp::parse(&whole[..cut]), Ok(Parsed::Partial { bytes: None }), "{cut}");
+                assert_eq!(resp().parse(&whole[..cut]), Ok(Parsed::Partial { bytes: None }), "{cut}");
             }
-            let Ok(Parsed::Complete(answer)) = Resp::parse(whole) else { panic!("{whole:?}") };
+            let Ok(Parsed::Complete(answer)) = resp().parse(whole) else { panic!("{whole:?}") };
             assert_eq!(answer.bytes, whole.len());
         }
-        let Ok(Parsed::Complete(answer)) = Resp::parse(answers[5]) else { panic!() };
+        let Ok(Parsed::Complete(answer)) = resp().parse(answers[5]) else { panic!() };
         assert_eq!(answer.outcome, Outcome::Refused { code: "loading".into(), retryable: true });
-        assert!(Resp::parse(b"HTTP/1.1 400 Bad Request\r\n").is_err());
+        assert!(resp().parse(b"HTTP/1.1 400 Bad Request\r\n").is_err());
+    }
+
+    #[test]
+    fn a_get_of_several_lists_is_answered_by_as_many_arrays() {
+        let resp = resp().getting(2);
+        let mut sent = Vec::new();
+        resp.render(&Operation::Get { list: 1 }, &mut sent);
+        assert_eq!(String::from_utf8(sent).unwrap().matches("ZRANGE").count(), 2);
+        let whole = b"*2\r\n$2\r\nbb\r\n$4\r\n1700\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nc\r\n$1\r\n2\r\n";
+        for cut in 0..whole.len() {
+            assert_eq!(resp.parse(&whole[..cut]), Ok(Parsed::Partial { bytes: None }), "{cut}");
+        }
+        let Ok(Parsed::Complete(answer)) = resp.parse(whole) else { panic!() };
+        assert_eq!((answer.bytes, resp.items(Kind::Get, whole)), (whole.len(), 3));
+        let pages = resp.pages(whole).unwrap();
+        assert_eq!(pages.iter().map(|page| Resp::read_items(page).unwrap().len()).collect::<Vec<_>>(), [1, 2]);
+        assert!(matches!(resp.parse(b":3\r\n"), Ok(Parsed::Complete(_))), "an add is answered by one value");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use super::dataset::{Description, Found};
-use super::http::Endpoint;
+use super::endpoint::Endpoint;
 use super::operation::Operation;
 use super::protocol::Protocol;
 use super::resp::{self, Resp};
@@ -110,7 +110,14 @@ impl ServerSide {
         let names = [entity_type.as_str(), name.as_str()];
         let (lists_path, _) = OperationId::GetItems.descriptor().path_around_last(&names);
         let authorization = url.token().map(Token::authorization);
-        let endpoint = Endpoint { host: plain.host_header, lists_path: plain.path + &lists_path, authorization };
+        let endpoint = Endpoint {
+            host: plain.host_header,
+            batch_path: plain.path.clone() + OperationId::BatchGet.descriptor().path,
+            lists_path: plain.path + &lists_path,
+            authorization,
+            entity_type: entity_type.to_string(),
+            feature: name.to_string(),
+        };
         let addresses = resolve(&plain.host, plain.port).await?;
         let client = Client::new(url.clone(), None, Retries::PATIENT)?;
         let id = FeatureId { entity_type, name };

@@ -66,6 +66,19 @@ fn await_gets(server: &Server) {
 }
 
 #[test]
+fn several_lists_are_asked_for_in_one_call() {
+    let server = Server::start();
+    let several = [SMALL.as_slice(), &["--load", "--lists-per-get", "7", "--limit", "5"]].concat();
+    let report = bench(&server, &several);
+    let gets = of(&report, "get");
+    assert_eq!(count(&gets["items"]), 7 * 5 * count(&gets["requests"]), "{report}");
+    assert_eq!((&report["wrong_answers"], &report["total"]["errors"]), (&json!(0), &json!({})), "{report}");
+    assert!(count(&gets["requests"]) > 10 && report["checked_answers"] == gets["requests"], "{report}");
+    let told = server.run(&["bench", "--lists-per-get", "41"]).failed(2);
+    assert!(told.contains("41"), "{told}");
+}
+
+#[test]
 fn a_data_set_is_loaded_once_and_then_read() {
     let server = Server::start();
     let told = server.run(&["bench", "--warmup", "0s"]).failed(1);

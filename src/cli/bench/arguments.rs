@@ -8,6 +8,7 @@ use crate::cli::output::Format;
 use crate::cli::parse::{self, Server};
 use crate::domain::{ADD_ITEMS_MAX, EntityType, FeatureName, Limit, Ttl};
 use crate::loadgen::{Kind, LISTS_MAX, Mix, Mode, Options, Shape, TargetUrl, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
+use crate::wire::BATCH_LISTS_MAX;
 
 const TTL_DEFAULT: &str = "3650d";
 const RATE_MAX: f64 = 10_000_000.0;
@@ -85,6 +86,9 @@ pub struct Arguments {
     /// Items that a get asks for: the newest
     #[arg(long, default_value_t = 50, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=Limit::ITEMS_MAX as u64), help_heading = "What to send")]
     pub limit: u64,
+    /// Lists that a get asks for: above 1 in one call for many lists, of a Redis in pipelined commands
+    #[arg(long, default_value_t = 1, value_name = "LISTS", value_parser = clap::value_parser!(u64).range(1..=BATCH_LISTS_MAX as u64), help_heading = "What to send")]
+    pub lists_per_get: u64,
     /// Items that an add brings, all of the present
     #[arg(long, default_value_t = 10, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=ADD_ITEMS_MAX as u64), help_heading = "What to send")]
     pub batch: u64,
@@ -153,6 +157,7 @@ impl Arguments {
             ttl: self.ttl,
             mode: self.mode()?,
             limit: self.limit,
+            lists_per_get: self.lists_per_get,
             batch: self.batch,
             zipf: self.zipf,
             seed: self.seed,
