@@ -1,0 +1,44 @@
+# The image of the server: one static program and nothing else, run by a user who may do nothing.
+#
+#   docker build -t liststore .
+#   docker run -d --name liststore -p 8080:8080 -v data:/data liststore
+#   docker exec liststore liststore key create admin --role admin --local
+#
+# The last line makes the first key: until then the server lets nobody in (docs/kubernetes.md).
+# `scripts/test-image` builds it with a program that is there already, in place of the stage `compile`.
+#
+# There is no HEALTHCHECK, as no command of the program asks a server how it is, and the image has no other
+# program. Orchestrators ask GET /livez and GET /readyz.
+
+FROM rust:1.95-bookworm AS compile
+WORKDIR /source
+COPY . .
+# +crt-static for the program alone: names are resolved by the same C library, with its own nss_files and
+# nss_dns inside (glibc 2.34 and newer).
+RUN SQLX_OFFLINE=true cargo rustc --release --locked --bin liststore -- -C target-feature=+crt-static -C strip=symbols
+RUN mkdir -p /image/data /image/usr/local/bin /image/etc/ssl/certs \
+ && cp target/release/liststore /image/usr/local/bin/ \
+ && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
+ && echo 'hosts: files dns' >/image/etc/nsswitch.conf
+
+FROM scratch
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="liststore" \
+      org.opencontainers.image.description="A server for list features: time-ordered lists of expiring items" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
+COPY --from=compile /image/etc /etc
+COPY --from=compile /image/usr /usr
+# A volume that is new takes its owner from here.
+COPY --from=compile --chown=65532:65532 /image/data /data
+ENV PATH=/usr/local/bin \
+    LISTSTORE__HTTP__LISTEN=0.0.0.0:8080 \
+    LISTSTORE__ACCESS__MODE=required \
+    LISTSTORE__ITEMS__EMBEDDED__DIR=/data
+USER 65532:65532
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["liststore"]
+CMD ["serve"]
