@@ -1,0 +1,127 @@
+"""Holds what kustomize rendered to Kubernetes' schemas, and metrics that are named to those that there are.
+
+usage: check_k8s.py RENDERED METRICS RULES
+    RENDERED   a folder of what was rendered
+    METRICS    a file: what a server's /metrics answered
+    RULES      a folder to write, for promtool: the alerts, their tests, and the dashboard's queries as rules
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+import kubernetes_validate
+import yaml
+
+VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
+# Their schemas come with what they belong to, not with Kubernetes.
+OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
+# Metrics of databases that the server which was asked does not have.
+ELSEWHERE = re.compile(r"liststore_(cql|metadata_postgres|http_tls)_")
+METRIC = re.compile(r"\b(?:liststore|process)_[a-z0-9_]+\b")
+
+wrong = []
+
+
+def tell(text):
+    wrong.append(text)
+
+
+def held_to_the_schemas(file, document):
+    name = f"{file.name}: {document['kind']}/{document['metadata']['name']}"
+    if document["kind"] in OF_OTHERS:
+        return 0
+    for version in VERSIONS:
+        try:
+            kubernetes_validate.validate(document, version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            tell(f"{name} is not valid for {version}: {str(error).splitlines()[0]}")
+    return len(VERSIONS)
+
+
+def environment(container, config_maps):
+    values = {}
+    for source in container.get("envFrom", []):
+        values.update(config_maps.get(source.get("configMapRef", {}).get("name"), {}))
+    values.update({entry["name"]: entry["value"] for entry in container.get("env", []) if "value" in entry})
+    return values
+
+
+def held_to_our_rules(file, documents):
+    config_maps = {d["metadata"]["name"]: d.get("data", {}) for d in documents if d["kind"] == "ConfigMap"}
+    for document in documents:
+        if document["kind"] == "Deployment" and "replicas" in document["spec"]:
+            tell(f"{file.name}: each apply would undo the autoscaler: `replicas`")
+        if document["kind"] not in ("Deployment", "StatefulSet"):
+            continue
+        pod = document["spec"]["template"]["spec"]
+        settings = environment(pod["containers"][0], config_maps)
+        delay = int(settings["LISTSTORE__HTTP__DRAIN_DELAY_SECS"])
+        grace = int(settings["LISTSTORE__HTTP__SHUTDOWN_GRACE_SECS"])
+        if pod["terminationGracePeriodSeconds"] <= delay + grace:
+            tell(f"{file.name}: a pod would be killed while it drains: {delay} + {grace} s")
+        ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
+        for name, setting in (("http", "LISTSTORE__HTTP__LISTEN"), ("admin", "LISTSTORE__ADMIN__LISTEN")):
+            if not settings[setting].endswith(f":{ports[name]}"):
+                tell(f"{file.name}: the port {name} is not that of {setting}")
+
+
+def queries_of_dashboard():
+    dashboard = json.loads(pathlib.Path("k8s/monitoring/dashboard.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    queries += [v["query"] for v in dashboard["templating"]["list"] if v["type"] == "query"]
+    return queries
+
+
+def queries_of_autoscalers(rendered):
+    for document in yaml.safe_load_all((rendered / "keda.yaml").read_text()):
+        if document["kind"] == "ScaledObject":
+            yield from (t["metadata"]["query"] for t in document["spec"]["triggers"] if "query" in t["metadata"])
+    adapter = yaml.safe_load(pathlib.Path("k8s/overlays/hpa/adapter-rules.yaml").read_text())
+    for rule in adapter["rules"]:
+        yield rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'namespace="liststore"')
+
+
+def known_metrics(metrics):
+    shown = set(re.findall(r"^# TYPE (\S+) ", metrics, re.MULTILINE))
+    documented = set(re.findall(r"^\| `([a-z_]+)` \|", pathlib.Path("docs/metrics.md").read_text(), re.MULTILINE))
+    return shown | {name for name in documented if ELSEWHERE.match(name)}
+
+
+def main():
+    rendered, metrics, rules = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text(), pathlib.Path(sys.argv[3])
+    checked = 0
+    for file in sorted(rendered.glob("*.yaml")):
+        documents = list(yaml.safe_load_all(file.read_text()))
+        checked += sum(held_to_the_schemas(file, document) for document in documents)
+        held_to_our_rules(file, documents)
+
+    rules.mkdir()
+    alerts = yaml.safe_load(pathlib.Path("k8s/monitoring/alerts.yaml").read_text())["spec"]
+    (rules / "rules.yaml").write_text(yaml.safe_dump(alerts))
+    tests = pathlib.Path("k8s/monitoring/alerts_test.yaml").read_text()
+    (rules / "alerts_test.yaml").write_text(tests)
+    alert_rules = alerts["groups"][0]["rules"]
+    for alert in alert_rules:
+        if f"name: {alert['alert']}\n" not in tests:
+            tell(f"the alert {alert['alert']} has no test")
+
+    queries = queries_of_dashboard()
+    panels = [q.replace("$__rate_interval", "1m") for q in queries if not q.startswith("label_values")]
+    panels += queries_of_autoscalers(rendered)
+    recorded = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(panels)]
+    (rules / "queries-rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": recorded}]}))
+
+    known = known_metrics(metrics)
+    for query in queries + panels + [alert["expr"] for alert in alert_rules]:
+        for name in METRIC.findall(query):
+            if not {name, re.sub(r"_(bucket|count|sum)$", "", name)} & known:
+                tell(f"no server shows {name}, which is asked for by: {query}")
+    for text in dict.fromkeys(wrong):
+        print(f"check-k8s: {text}", file=sys.stderr)
+    print(f"check-k8s: {checked} validations, {len(panels)} queries, {len(alert_rules)} alerts", file=sys.stderr)
+    sys.exit(1 if wrong else 0)
+
+
+main()
