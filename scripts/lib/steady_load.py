@@ -1,0 +1,57 @@
+"""Asks a server over HTTP from many connections until it is told to stop, and counts what failed.
+
+usage: steady_load.py URL    asks until standard input ends; then prints one line of JSON
+
+Three kinds of callers, as they meet a server that goes away in different ways: `busy` keep a connection and ask
+again at once, `fresh` open one for each request, and `idle` keep one and ask every two seconds. An answer that is
+not 200, and anything but an answer, has failed. Nothing is tried again.
+"""
+
+import http.client
+import json
+import sys
+import threading
+import urllib.parse
+
+KINDS = {"busy": (6, 0.0), "fresh": (3, 0.02), "idle": (6, 2.0)}
+
+url = urllib.parse.urlsplit(sys.argv[1])
+stop = threading.Event()
+lock = threading.Lock()
+asked = dict.fromkeys(KINDS, 0)
+closed = 0
+failed = []
+
+
+def call(kind, pause):
+    global closed
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
+    while not stop.is_set():
+        wrong, ends = None, False
+        try:
+            connection.request("GET", url.path)
+            answer = connection.getresponse()
+            body = answer.read()
+            ends = answer.getheader("Connection") == "close"
+            if answer.status != 200:
+                wrong = f"{answer.status} {body[:200]!r}"
+        except (OSError, http.client.HTTPException) as error:
+            wrong = repr(error)
+        with lock:
+            asked[kind] += 1
+            closed += ends
+            if wrong:
+                failed.append(f"{kind}: {wrong}")
+        if wrong or kind == "fresh":
+            connection.close()
+        stop.wait(pause)
+
+
+threads = [threading.Thread(target=call, args=(kind, pause)) for kind, (count, pause) in KINDS.items() for _ in range(count)]
+for thread in threads:
+    thread.start()
+sys.stdin.read()
+stop.set()
+for thread in threads:
+    thread.join()
+print(json.dumps({"asked": asked, "told_to_close": closed, "failed": len(failed), "first": failed[:5]}))
