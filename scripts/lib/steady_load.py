@@ -1,6 +1,7 @@
 """Asks a server over HTTP from many connections until it is told to stop, and counts what failed.
 
-usage: steady_load.py URL    asks until standard input ends; then prints one line of JSON
+usage: steady_load.py URL    asks until standard input ends; then prints one line of JSON. An API key is taken from
+                             the environment, LISTSTORE_TOKEN
 
 Three kinds of callers, as they meet a server that goes away in different ways: `busy` keep a connection and ask
 again at once, `fresh` open one for each request, and `idle` keep one and ask every two seconds. An answer that is
@@ -9,12 +10,14 @@ not 200, and anything but an answer, has failed. Nothing is tried again.
 
 import http.client
 import json
+import os
 import sys
 import threading
 import urllib.parse
 
 KINDS = {"busy": (6, 0.0), "fresh": (3, 0.02), "idle": (6, 2.0)}
 
+headers = {"Authorization": f"Bearer {os.environ['LISTSTORE_TOKEN']}"} if "LISTSTORE_TOKEN" in os.environ else {}
 url = urllib.parse.urlsplit(sys.argv[1])
 stop = threading.Event()
 lock = threading.Lock()
@@ -29,7 +32,7 @@ def call(kind, pause):
     while not stop.is_set():
         wrong, ends = None, False
         try:
-            connection.request("GET", url.path)
+            connection.request("GET", url.path, headers=headers)
             answer = connection.getresponse()
             body = answer.read()
             ends = answer.getheader("Connection") == "close"
@@ -47,7 +50,9 @@ def call(kind, pause):
         stop.wait(pause)
 
 
-threads = [threading.Thread(target=call, args=(kind, pause)) for kind, (count, pause) in KINDS.items() for _ in range(count)]
+threads = [
+    threading.Thread(target=call, args=(kind, pause)) for kind, (count, pause) in KINDS.items() for _ in range(count)
+]
 for thread in threads:
     thread.start()
 sys.stdin.read()
