@@ -39,6 +39,7 @@ pub(super) const FILES: Embedded = embed![
     "pages/list_view.js",
     "pages/lists.js",
     "pages/lost.js",
+    "pages/pool.js",
     "pages/reference.js",
     "pages/sign_in.js",
     "pages/try_it.js",

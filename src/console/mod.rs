@@ -10,6 +10,7 @@
 mod files;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
@@ -81,7 +82,7 @@ impl Files {
         let mut all = digest::Context::new(&digest::SHA256);
         for (path, content) in files::FILES {
             all.update(path.as_bytes());
-            all.update(content);
+            all.update(&current(path, content));
         }
         let tag = tag_of(&all.finish());
         let files = files::FILES.iter().map(|(path, content)| File::pack(path, content, &tag)).collect();
@@ -95,9 +96,10 @@ impl Files {
 
 impl File {
     fn pack(path: &'static str, content: &'static [u8], tag: &str) -> Self {
-        let plain = match (path, std::str::from_utf8(content)) {
+        let content = current(path, content);
+        let plain = match (path, std::str::from_utf8(&content)) {
             (INDEX, Ok(text)) => Bytes::from(text.replace(STATIC, &format!("{STATIC}{tag}/"))),
-            _ => Bytes::from_static(content),
+            _ => content,
         };
         let own = tag_of(&digest::digest(&digest::SHA256, &plain));
         Self {
@@ -109,6 +111,18 @@ impl File {
             etag_packed: format!("\"{own}-gzip\""),
         }
     }
+}
+
+/// What was embedded. A debug build takes the file of the tree that it was built from, if that is there: then a
+/// change of a page needs no other build, but a start.
+fn current(path: &str, embedded: &'static [u8]) -> Bytes {
+    if cfg!(debug_assertions) {
+        let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/console/static")).join(path);
+        if let Ok(changed) = std::fs::read(file) {
+            return changed.into();
+        }
+    }
+    Bytes::from_static(embedded)
 }
 
 fn tag_of(digest: &digest::Digest) -> String {

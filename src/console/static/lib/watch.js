@@ -34,7 +34,8 @@ async function once(withMetrics) {
     if (!withMetrics) return;
     const { status, text } = await send("GET", "/metrics");
     if (status !== 200) {
-      watched.set({ ...watched.get(), refused: `The server answered ${status}.` });
+      const apart = "They are served at another address: that of admin.listen.";
+      watched.set({ ...watched.get(), refused: status === 404 ? apart : `The server answered ${status}.` });
       return;
     }
     watched.set({ ...watched.get(), readings: [...watched.get().readings, readMetrics(text)].slice(-KEPT), refused: null });

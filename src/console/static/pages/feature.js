@@ -54,8 +54,7 @@ function Overview({ feature, refused, onChanged }) {
     <div class="split">
       <section class="card" aria-label="Definition">
         <dl class="facts">
-          <div><dt>Value type</dt><dd><${TypeBadge} type=${feature.value_type}/>
-            <span class="muted">${TYPES[feature.value_type]?.[0]}</span></dd></div>
+          <div><dt>Value type</dt><dd><${TypeBadge} type=${feature.value_type}/>${" "}<span class="muted">${TYPES[feature.value_type]?.[0]}</span></dd></div>
           <div><dt>Time to live</dt><dd><strong>${ttlWords(feature.ttl)}</strong>
             <p class="fine">Now shown: items since ${dayTime(now - secs * 1000)}.</p></dd></div>
           <div><dt>Description</dt><dd>${feature.description
@@ -85,7 +84,7 @@ function LookInto({ feature }) {
       <p>Which items does one <bdi>${feature.entity_type}</bdi> have, and why is one of them missing?</p>
       <div class="inline-form">
         <input class="input" type="text" aria-label="Entity ID" placeholder=${`${feature.entity_type} ID`} value=${id}
-          autocomplete="off" spellcheck="false" onInput=${(event) => setId(event.target.value)}
+          autocomplete="off" spellcheck=${false} onInput=${(event) => setId(event.target.value)}
           onKeyDown=${(event) => event.key === "Enter" && id && event.target.parentElement.querySelector("a")?.click()}/>
         <${LinkButton} kind="primary" href=${id ? `/console/lists?${query}` : undefined}>Show</${LinkButton}>
       </div>

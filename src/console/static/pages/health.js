@@ -8,6 +8,7 @@ import { useStore } from "../lib/store.js";
 import { watch, watched } from "../lib/watch.js";
 import { Badge, Empty, LinkButton, Loading, Notice, PageHead } from "../ui/parts.js";
 import { Graph } from "../ui/graph.js";
+import { Pool } from "./pool.js";
 
 const CHECKS = {
   item_store: ["Item store", "The list actors, and the store that they write to."],
@@ -32,6 +33,7 @@ export function Health() {
         action=${html`<${LinkButton} kind="small" href="/console/access">Make an API key</${LinkButton}>`}>
         <p>That is so until its first API key is made.</p>
       </${Notice}>`}
+    ${!refused && html`<${Pool}/>`}
     ${refused ? html`
       <${Empty} icon="health" title="You may not see the metrics"><p>${refused}</p></${Empty}>`
       : unread && !readings.length ? html`<${Notice} kind="warn" title="There are no metrics."><p>${unread}</p></${Notice}>`

@@ -1,7 +1,7 @@
 // Why an item is not there, as far as can be told from outside.
 
 import { html, useState } from "../lib/html.js";
-import { dayTime, nanos, nowNanos, readMoment, readTtl, relative, rfc3339, ttlWords } from "../lib/format.js";
+import { dayTime, nanos, nowNanos, readMoment, readTtl, relative, rfc3339, span, ttlWords } from "../lib/format.js";
 import { parse } from "../lib/api.js";
 import { getItems } from "../lib/lists.js";
 import { readValue, valueJson } from "../lib/values.js";
@@ -38,6 +38,10 @@ export function WhyMissing({ list, feature, ttl }) {
     </details>`;
 }
 
+const SECOND = 1000000000n;
+const around = (ns, by) =>
+  ({ min_timestamp: rfc3339(ns > by ? ns - by : 0n), max_timestamp: rfc3339(ns + by), limit: LOOKED_AT });
+
 async function explain(list, feature, ttl, ns, json) {
   const { secs } = readTtl(ttl);
   const end = Number(ns / 1000000n) + secs * 1000;
@@ -49,15 +53,17 @@ async function explain(list, feature, ttl, ns, json) {
         "expiry that it was stored with.",
     ] };
   }
-  // A second on both sides, for times that are known to the second.
-  const around = 1000000000n;
-  const query = { min_timestamp: rfc3339(ns > around ? ns - around : 0n), max_timestamp: rfc3339(ns + around), limit: LOOKED_AT };
+  const query = around(ns, SECOND);
   const near = (await getItems(list, query)).items;
   const wanted = json === undefined ? null : canonical(parse(json));
-  const same = near.filter((item) => wanted === null || canonical(item.value) === wanted);
+  const isWanted = (item) => wanted === null || canonical(item.value) === wanted;
+  // Who knows the value may remember the time less exactly.
+  const looked = near.some(isWanted) || wanted === null ? near : (await getItems(list, around(ns, 600n * SECOND))).items;
+  const off = (item) => { const by = nanos(item.timestamp) - ns; return by < 0n ? -by : by; };
+  const same = looked.filter(isWanted).sort((a, b) => (off(a) < off(b) ? -1 : 1));
   if (same.length) {
-    const exact = same.some((item) => nanos(item.timestamp) === ns);
-    return { kind: "good", title: exact ? "It is there." : "It is there, within a second of that time.", points: [
+    const secs = Number(off(same[0]) / 1000000n) / 1000;
+    return { kind: "good", title: secs === 0 ? "It is there." : `It is there, ${span(secs)} from that time.`, points: [
       `It has the time ${same[0].timestamp}, and counts until ${dayTime(end)}.`,
       "A reader that does not see it asks for fewer items than stand before it (limit), between other times, of another " +
         "version, or of another entity ID.",
@@ -67,7 +73,7 @@ async function explain(list, feature, ttl, ns, json) {
   const elsewhere = [];
   for (const { version } of others.slice(0, 20)) {
     const found = (await getItems({ ...list, version }, query)).items;
-    if (found.some((item) => wanted === null || canonical(item.value) === wanted)) elsewhere.push(version || "default");
+    if (found.some(isWanted)) elsewhere.push(version || "default");
   }
   if (elsewhere.length) {
     return { kind: "warn", title: `It is in another version: ${elsewhere.join(", ")}.`, points: [

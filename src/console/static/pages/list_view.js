@@ -61,7 +61,7 @@ export function ListView({ wanted, feature }) {
           <p class="muted list-about">
             <a href=${pageOf(feature)}><bdi>${titleOf(feature)}</bdi></a>
             ${wanted.version && html`<${Badge}>${versionName(wanted.version)}</${Badge}>`}
-            <${TypeBadge} type=${feature.value_type}/> <span>kept for ${ttlWords(ttl)}</span>
+            <${TypeBadge} type=${feature.value_type}/><span>kept for ${ttlWords(ttl)}</span>
           </p>
         </div>
         <div class="actions">
@@ -118,7 +118,7 @@ const Items = ({ items, feature, ttl, now, refused, onRemove }) => {
           const end = millis + secs * 1000;
           return html`
             <tr key=${item.timestamp + valueJson(item.value).slice(0, 200)}>
-              <td class="nowrap"><time datetime=${item.timestamp} title=${item.timestamp}>${dayTime(millis)}</time>
+              <td class="nowrap items-time"><time datetime=${item.timestamp} title=${item.timestamp}>${dayTime(millis)}</time>
                 <div class="fine">${relative(millis, now)}</div></td>
               <td class="value-cell"><${Value} type=${feature.value_type} value=${item.value}/></td>
               <td class="nowrap" data-title="Expires"><span title=${dayTime(end)}

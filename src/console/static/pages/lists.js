@@ -87,7 +87,7 @@ function Choice({ wanted, features, feature }) {
         <${Field} label="Feature" error=${shown("name")}>
           ${(ties) => html`
             <input class="input" type="text" list="features" value=${name} placeholder="user.story_presented"
-              autocomplete="off" spellcheck="false" onInput=${(event) => setName(event.target.value)} ...${ties}/>
+              autocomplete="off" spellcheck=${false} onInput=${(event) => setName(event.target.value)} ...${ties}/>
             <datalist id="features">
               ${(features ?? []).slice(0, 2000).map((feature) => html`<option value=${titleOf(feature)}/>`)}
             </datalist>`}

@@ -103,7 +103,7 @@ export function Trail({ changes, target }) {
       ${changes.map((change) => {
         const [words, kind] = ACTIONS[change.action] ?? [change.action.replaceAll("_", " "), ""];
         const of = day(new Date(change.at.slice(0, 23) + "Z").getTime());
-        const heading = of === last ? null : html`<li class="day"><h3>${of}</h3></li>`;
+        const heading = of === last ? null : html`<li class="day"><h2>${of}</h2></li>`;
         last = of;
         const isUpdate = change.before && change.after;
         const changes = isUpdate ? differences(change.before, change.after)

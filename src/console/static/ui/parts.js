@@ -84,8 +84,8 @@ export function Field({ label, hint, error, children, required, wide }) {
 export const TextField = ({ value, onInput, label, hint, error, required, wide, area, mono, ...rest }) => html`
   <${Field} label=${label} hint=${hint} error=${error} required=${required} wide=${wide}>
     ${(ties) => area
-      ? html`<textarea class=${`input ${mono ? "mono" : ""}`} spellcheck="false" value=${value} onInput=${(e) => onInput(e.target.value)} ...${ties} ...${rest}/>`
-      : html`<input class="input" type="text" autocomplete="off" spellcheck="false" value=${value}
+      ? html`<textarea class=${`input ${mono ? "mono" : ""}`} spellcheck=${false} value=${value} onInput=${(e) => onInput(e.target.value)} ...${ties} ...${rest}/>`
+      : html`<input class="input" type="text" autocomplete="off" spellcheck=${false} value=${value}
           onInput=${(e) => onInput(e.target.value)} ...${ties} ...${rest}/>`}
   </${Field}>`;
 
@@ -183,7 +183,7 @@ export function Copy({ text, label = "Copy", kind = "small", children }) {
     }
   };
   return html`
-    <${Button} kind=${kind} icon=${done ? "check" : "copy"} onClick=${copy} label=${children ? undefined : label}>
+    <${Button} kind=${kind} icon=${done ? "check" : "copy"} onClick=${copy} label=${done ? "Copied" : label}>
       ${children && (done ? "Copied" : children)}
     </${Button}>`;
 }

@@ -32,7 +32,7 @@ export function Timeline({ millis, now, expiry, isPart, onPick }) {
   };
   return html`
     <figure class="timeline">
-      <figcaption>${isPart ? `The newest ${group(millis.length)} items` : `${group(millis.length)} items`} over
+      <figcaption>${isPart ? "The newest " : ""}${group(millis.length)} ${millis.length === 1 ? "item" : "items"} over
         ${" "}${span((last - first) / 1000)}<span class="muted"> · a bar is ${span((last - first) / 1000 / BARS)}</span></figcaption>
       <div class="bars" role="toolbar" aria-label="Items over time" ref=${list} onKeyDown=${move}>
         ${bars.map((bar, i) => html`

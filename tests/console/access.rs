@@ -1,0 +1,102 @@
+//! Keys: the first one, what others may and may not, and their lives.
+
+use std::rc::Rc;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::api::{Api, sign_in};
+use crate::page::Page;
+
+pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.open(&api.url("/console/access")).await;
+    page.sees("This server is open").await;
+    page.is_accessible().await;
+    page.click("link", "API keys").await;
+    page.sees("No keys yet").await;
+    page.click("button", "New key").await;
+    page.the("dialog", "New API key").await;
+    page.is_accessible().await;
+    page.click("button", "Make the key").await;
+    page.the("dialog", "Here is the key").await;
+    page.is_accessible().await;
+    let token = page.run("return document.querySelector('.token code').innerText").await;
+    let token = token.as_str().unwrap();
+    assert!(token.starts_with("ls_"), "{token}");
+    page.click("button", "I have kept it").await;
+    // One goes on with it, and nobody gets in without.
+    page.sees_no("This server is open").await;
+    page.the("button", "Sign out").await;
+    page.reload().await;
+    page.the("button", "Rotate admin").await;
+    page.click("button", "Sign out").await;
+    page.the("heading", "Sign in").await;
+    page.is_accessible().await;
+    page.fill_the("textbox", "API key", "ls_nonsense").await;
+    page.click("button", "Sign in").await;
+    page.sees("has not the form of an API key").await;
+    sign_in(&page, token).await;
+    page.the("button", "Rotate admin").await;
+    page.expects_refusals(401).await;
+}
+
+pub async fn what_a_key_does_not_allow_is_not_offered(page: Rc<Page>) {
+    let mut api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    api.key("admin", &["admin"], &[]).await;
+    let reader = api.key("reader", &["reader"], &["user.*"]).await;
+    page.open(&api.url("/console/features/user/seen")).await;
+    sign_in(&page, &reader).await;
+    page.the("heading", "user.seen").await;
+    page.holds("[...document.querySelectorAll('.page-head button')].every((b) => b.ariaDisabled === 'true')").await;
+    page.click("button", "Delete").await;
+    page.sees("reader has no role with features:write.").await;
+    page.no("dialog", "Delete this feature?").await;
+    page.is_accessible().await;
+    page.open(&api.url("/console/access")).await;
+    page.sees("user.*").await;
+    page.is_accessible().await;
+    page.open(&api.url("/console/access/keys")).await;
+    page.sees("You may not see keys").await;
+    page.open(&api.url("/console/health")).await;
+    page.sees("You may not see the metrics").await;
+    page.is_accessible().await;
+    page.expects_refusals(401).await;
+}
+
+pub async fn keys_are_made_rotated_and_revoked(page: Rc<Page>) {
+    let mut api = Api::start().await;
+    let admin = api.key("admin", &["admin"], &[]).await;
+    page.open(&api.url("/console/access/keys")).await;
+    sign_in(&page, &admin).await;
+    page.click("button", "New key").await;
+    page.fill("Name", "feed").await;
+    page.fill("Only for these features", "user.*").await;
+    page.fill("Expires after", "30d").await;
+    page.click("button", "Make the key").await;
+    page.click("button", "I have kept it").await;
+    page.sees("user.*").await;
+    page.is_accessible().await;
+    page.click("button", "Rotate feed").await;
+    page.the("dialog", "Rotate feed?").await;
+    page.click("button", "Rotate").await;
+    page.click("button", "I have kept it").await;
+    page.click("button", "Revoke feed").await;
+    page.fill("Type feed to revoke it", "feed").await;
+    page.is_accessible().await;
+    page.click("button", "Revoke for ever").await;
+    page.sees("The key feed is revoked").await;
+    page.no("button", "Revoke feed").await;
+    let keys = api.send(Method::GET, "/v1/keys", Value::Null).await;
+    let feed = keys["keys"].as_array().unwrap().iter().find(|key| key["name"] == "feed").unwrap();
+    assert_eq!((&feed["state"], &feed["roles"]), (&json!("revoked"), &json!(["reader"])));
+    page.click("link", "Audit trail").await;
+    page.sees("revoked the key").await;
+    page.fill("What", "rotate_key").await;
+    page.click("button", "Filter").await;
+    page.sees("rotated the key").await;
+    page.sees_no("revoked the key").await;
+    page.is_accessible().await;
+    page.expects_refusals(401).await;
+}

@@ -1,0 +1,79 @@
+//! A server of a test's own, and what is put on it by other ways than the console.
+
+use liststore::domain::{Clock, SystemClock, Timestamp};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::page::Page;
+use crate::support::{TestServer, settings, spawn_server};
+
+pub struct Api {
+    pub server: TestServer,
+    client: reqwest::Client,
+    token: Option<String>,
+}
+
+impl Api {
+    pub async fn start() -> Self {
+        Self { server: spawn_server(settings(&[])).await, client: reqwest::Client::new(), token: None }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.server.url)
+    }
+
+    /// Sends, and reads the answer's JSON; the answer must be a success.
+    pub async fn send(&self, method: Method, path: &str, body: Value) -> Value {
+        let mut request = self.client.request(method, self.url(path)).header("Liststore-User", "ada");
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if !body.is_null() {
+            request = request.json(&body);
+        }
+        let answer = request.send().await.unwrap();
+        let (status, text) = (answer.status(), answer.text().await.unwrap());
+        assert!(status.is_success(), "{path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        self.send(Method::GET, path, Value::Null).await
+    }
+
+    pub async fn feature(&self, name: &str, value_type: &str, ttl: &str) {
+        let body = json!({"entity_type": "user", "name": name, "value_type": value_type, "ttl": ttl});
+        self.send(Method::POST, "/v1/features", body).await;
+    }
+
+    /// Adds items of the list of user u-1, with how many seconds ago they happened.
+    pub async fn add(&self, feature: &str, items: &[(u64, Value)]) {
+        let items: Vec<_> =
+            items.iter().map(|(ago, value)| json!({"timestamp": ago_text(*ago), "value": value})).collect();
+        self.send(Method::POST, &format!("/v1/lists/user/{feature}/u-1/items"), json!({"items": items})).await;
+    }
+
+    /// Makes a key; the first one is what this API itself uses from then on.
+    pub async fn key(&mut self, name: &str, roles: &[&str], scopes: &[&str]) -> String {
+        let mut body = json!({"name": name, "roles": roles});
+        if !scopes.is_empty() {
+            body["scopes"] = json!(scopes);
+        }
+        let made = self.send(Method::POST, "/v1/keys", body).await;
+        let token = made["token"].as_str().unwrap().to_owned();
+        self.token.get_or_insert_with(|| token.clone());
+        token
+    }
+}
+
+/// So many seconds ago, in RFC 3339.
+pub fn ago_text(seconds: u64) -> String {
+    let now = SystemClock.now().as_nanos();
+    Timestamp::from_nanos(now - seconds * 1_000_000_000).unwrap().to_string()
+}
+
+/// Signs in with a key.
+pub async fn sign_in(page: &Page, token: &str) {
+    page.fill_the("textbox", "API key", token).await;
+    page.click("button", "Sign in").await;
+}

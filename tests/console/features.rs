@@ -1,0 +1,151 @@
+//! Features: created, found, changed, looked at and deleted by a person.
+
+use std::rc::Rc;
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::api::Api;
+use crate::page::Page;
+
+/// Where a list of features stands: its table, or what is said where it is empty.
+pub async fn one_is_created_found_changed_and_deleted(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.open(&api.url("/console")).await;
+    page.sees("No features yet").await;
+    page.is_accessible().await;
+    page.click("link", "New feature").await;
+    page.the("heading", "New feature").await;
+    // What is missing is said, and where.
+    page.click("button", "Create feature").await;
+    page.sees("It is needed.").await;
+    page.is_accessible().await;
+    page.fill("Entity type", "user name").await;
+    page.sees("letters A–Z and a–z").await;
+    page.fill("Entity type", "user").await;
+    page.fill("Name", "seen").await;
+    page.fill("Time to live", "2d12h").await;
+    page.sees("2 days 12 hours").await;
+    page.fill("Owner", "feed-team").await;
+    page.fill("Labels", "team=feed").await;
+    // A draft outlives a reload.
+    page.reload().await;
+    page.holds("document.querySelector('input[name=owner]')?.value === 'feed-team'").await;
+    page.click("button", "Create feature").await;
+    page.the("heading", "user.seen").await;
+    page.is_accessible().await;
+    assert_eq!(api.get("/v1/features/user/seen").await["ttl"], "2d12h");
+
+    page.click("link", "Edit").await;
+    page.fill("Time to live", "1d").await;
+    page.sees("are hidden at once").await;
+    page.click("button", "Review the change").await;
+    page.is_accessible().await;
+    page.click("button", "Save the change").await;
+    page.sees("user.seen was changed").await;
+    assert_eq!(api.get("/v1/features/user/seen").await["ttl"], "1d");
+
+    page.click("link", "History").await;
+    page.sees("changed the feature").await;
+    page.sees("created the feature").await;
+    page.is_accessible().await;
+
+    page.click("button", "Delete").await;
+    page.the("dialog", "Delete this feature?").await;
+    page.is_accessible().await;
+    page.holds("document.querySelector('dialog .danger.solid').disabled").await;
+    page.fill("Type user.seen to delete it", "user.seen").await;
+    page.click("button", "Delete for ever").await;
+    page.sees("will have left the store by").await;
+    page.click("button", "To the features").await;
+    page.sees("No features yet").await;
+    assert_eq!(api.get("/v1/features").await["features"], json!([]));
+}
+
+pub async fn a_lost_race_shows_both_changes(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/features/user/seen/edit")).await;
+    page.fill("Owner", "mine").await;
+    page.fill("Description", "of mine").await;
+    api.send(Method::PATCH, "/v1/features/user/seen", json!({"owner": "theirs", "ttl": "7d"})).await;
+    page.click("button", "Review the change").await;
+    page.click("button", "Save the change").await;
+    page.sees("Somebody changed it while you were at it.").await;
+    page.is_accessible().await;
+    for told in ["mine", "theirs", "of mine", "30d", "7d"] {
+        page.sees(told).await;
+    }
+    assert_eq!(api.get("/v1/features/user/seen").await["owner"], "theirs");
+    page.click("button", "Go on with this").await;
+    page.click("button", "Save the change").await;
+    page.sees("user.seen was changed").await;
+    page.expects_refusals(412).await;
+    let feature = api.get("/v1/features/user/seen").await;
+    assert_eq!(
+        (&feature["owner"], &feature["ttl"], &feature["description"]),
+        (&json!("mine"), &json!("7d"), &json!("of mine"))
+    );
+}
+
+pub async fn versions_stand_side_by_side(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/features/user/seen")).await;
+    page.click("button", "Add a version").await;
+    page.the("dialog", "Add a version").await;
+    page.is_accessible().await;
+    page.fill("Version", "v2").await;
+    page.fill("Time to live", "7d").await;
+    page.click("button", "Add").await;
+    page.the("columnheader", "v2").await;
+    page.sees("7 days").await;
+    page.is_accessible().await;
+    page.click("button", "Edit version v2").await;
+    page.fill("Time to live", "3d").await;
+    page.click("button", "Save the change").await;
+    page.sees("Version v2 was changed").await;
+    assert_eq!(api.get("/v1/features/user/seen/versions/v2").await["ttl"], "3d");
+    page.click("button", "Delete version v2").await;
+    page.fill("Type v2 to delete it", "v2").await;
+    page.click("button", "Delete for ever").await;
+    page.no("columnheader", "v2").await;
+    assert_eq!(api.get("/v1/features/user/seen").await["versions"].as_array().unwrap().len(), 1);
+}
+
+pub async fn thousands_are_searched_and_paged(page: Rc<Page>) {
+    let api = Api::start().await;
+    for number in 0..2_100 {
+        let (owner, kind) = (format!("team-{}", number % 3), ["string", "int64"][number % 2]);
+        let body = json!({"entity_type": format!("kind{}", number % 7), "name": format!("feature_{number:04}"),
+            "value_type": kind, "ttl": "30d", "owner": owner, "labels": {"even": (number % 2 == 0).to_string()}});
+        api.send(Method::POST, "/v1/features", body).await;
+    }
+    page.open(&api.url("/console/features")).await;
+    page.sees("2,100 list features").await;
+    page.sees("Page 1 of 42").await;
+    page.click("button", "Next").await;
+    page.sees("Page 2 of 42").await;
+    page.reload().await;
+    page.sees("Page 2 of 42").await;
+    page.fill_the("searchbox", "Search features", "feature_04 kind3").await;
+    page.sees("of 2,100 features").await;
+    page.sees_no("feature_1900").await;
+    page.is_accessible().await;
+    page.fill_the("searchbox", "Search features", "").await;
+    page.choose("Owner", "team-1").await;
+    page.sees("700 of 2,100 features").await;
+    page.choose("Value type", "int64").await;
+    page.choose("Label", "even=false").await;
+    page.sees("350 of 2,100 features").await;
+    assert!(page.address().await.contains("owner=team-1"));
+    page.reload().await;
+    page.sees("350 of 2,100 features").await;
+    if !page.is_narrow() {
+        page.click("button", "Versions").await;
+        page.the("button", "Versions").await;
+        page.holds("document.querySelector('th[aria-sort=ascending]').innerText.includes('Versions')").await;
+    }
+    page.fill_the("searchbox", "Search features", "nothing is called so").await;
+    page.sees("No feature is like that").await;
+}

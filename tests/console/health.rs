@@ -1,0 +1,54 @@
+//! Health: as it is, and when nobody answers.
+
+use std::rc::Rc;
+
+use serde_json::json;
+
+use crate::api::Api;
+use crate::page::Page;
+
+pub async fn checks_and_graphs_are_live(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/health")).await;
+    page.sees("Everything is fine").await;
+    page.sees("Anybody who reaches this server may do anything.").await;
+    page.holds("document.querySelectorAll('.graph canvas').length >= 6").await;
+    api.add("seen", &[(5, json!("a"))]).await;
+    // The reading after it shows that something was written.
+    page.holds("/writes\\s+0\\.[1-9]/.test(document.body.innerText)").await;
+    page.is_accessible().await;
+    // It looks at the server for as long as it is there.
+    page.open("about:blank").await;
+}
+
+pub async fn the_pool_is_resized(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.open(&api.url("/console/health")).await;
+    page.sees("2 actors of this server").await;
+    page.click("button", "Resize").await;
+    page.the("dialog", "Resize the pool").await;
+    page.is_accessible().await;
+    page.fill("Actors", "3").await;
+    page.click_in_dialog("Resize").await;
+    page.sees("3 actors of this server").await;
+    assert_eq!(api.get("/v1/pool").await["actors"], json!(3));
+    page.open("about:blank").await;
+}
+
+pub async fn a_server_that_is_gone_is_said_to_be(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/features/user/seen")).await;
+    page.the("heading", "user.seen").await;
+    drop(api);
+    page.click("link", "History").await;
+    page.sees("The server does not answer.").await;
+    page.is_accessible().await;
+    // The browser notes each request that failed, which is what this was about.
+    for line in page.log().await {
+        assert!(line.contains("ERR_CONNECTION_REFUSED") || line.contains("ERR_CONNECTION_RESET"), "{line}");
+    }
+    page.open("about:blank").await;
+    page.log().await;
+}

@@ -1,0 +1,146 @@
+//! The list explorer: items looked at, added, removed, and missed.
+
+use std::rc::Rc;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::api::{Api, ago_text};
+use crate::page::Page;
+
+const LIST: &str = "/console/lists?type=user&feature=seen&id=u-1";
+
+pub async fn items_are_added_looked_at_and_removed(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.may_use_the_clipboard().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/lists")).await;
+    page.sees("Which list?").await;
+    page.is_accessible().await;
+    page.fill_the("combobox", "Feature", "user.seen").await;
+    page.fill("Entity ID", "u-1").await;
+    page.click("button", "Show items").await;
+    page.sees("This list is empty").await;
+    for (value, time) in [("story-1", ""), ("story-2", "-2h"), ("story-1", "-3h")] {
+        page.click("button", "Add an item").await;
+        page.fill("Value", value).await;
+        page.fill("Time", time).await;
+        page.click("button", "Add").await;
+        page.sees("The item was added").await;
+        page.no("dialog", "Add an item").await;
+    }
+    page.sees("3 items over").await;
+    page.is_accessible().await;
+    let items = api.get("/v1/lists/user/seen/u-1/items").await["items"].clone();
+    let values: Vec<_> = items.as_array().unwrap().iter().map(|item| item["value"].as_str().unwrap()).collect();
+    assert_eq!(values, ["story-1", "story-2", "story-1"]);
+
+    page.click("button", "Copy as curl").await;
+    page.holds("document.body.innerText.includes('Copy as curl: copied')").await;
+    let copied = page.copied().await;
+    assert!(copied.starts_with("curl -s ") && copied.contains("/v1/lists/user/seen/u-1/items?limit="), "{copied}");
+    page.click("button", "Copy as command").await;
+    page.holds("document.body.innerText.includes('Copy as command: copied')").await;
+    let copied = page.copied().await;
+    assert!(copied.starts_with("liststore list get ") && copied.ends_with(" user seen u-1"), "{copied}");
+
+    page.click("button", "Remove this value").await;
+    page.the("dialog", "Remove this value?").await;
+    page.is_accessible().await;
+    page.click("button", "Remove").await;
+    page.sees("2 items were removed").await;
+    page.click("button", "Remove all").await;
+    page.fill("Type u-1 to remove them", "u-1").await;
+    page.the("dialog", "Remove all items?").await;
+    page.run("document.querySelector('dialog .danger.solid').focus()").await;
+    page.press("\u{E007}").await;
+    page.sees("This list is empty").await;
+    assert_eq!(api.get("/v1/lists/user/seen/u-1/items").await["items"], json!([]));
+}
+
+pub async fn pages_go_both_ways_and_outlive_a_reload(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "int64", "30d").await;
+    let items: Vec<_> = (0..130_u64).map(|number| (number * 600 + 5, json!(number))).collect();
+    api.add("seen", &items).await;
+    page.open(&api.url(LIST)).await;
+    page.sees("130 items over").await;
+    let first = "document.querySelector('.items .value')?.innerText";
+    page.holds(&format!("{first} === '0'")).await;
+    page.click("button", "Older").await;
+    page.holds(&format!("{first} === '50'")).await;
+    page.click("button", "Older").await;
+    page.holds(&format!("{first} === '100'")).await;
+    page.reload().await;
+    page.holds(&format!("{first} === '100'")).await;
+    page.click("button", "Newer").await;
+    page.holds(&format!("{first} === '50'")).await;
+    page.back().await;
+    page.holds(&format!("{first} === '100'")).await;
+    // Between two times, by hand and by the picture.
+    page.open(&api.url(LIST)).await;
+    page.sees("130 items over").await;
+    page.run("document.querySelector('.bounds').open = true").await;
+    page.fill("From", "-1h").await;
+    page.click("button", "Show items").await;
+    page.sees("Only from").await;
+    page.sees("6 items over").await;
+    page.is_accessible().await;
+    page.click("link", "Show all times").await;
+    page.sees("130 items over").await;
+    page.run("document.querySelectorAll('.bar')[20].focus()").await;
+    page.press("\u{E014}").await;
+    page.press("\u{E007}").await;
+    page.sees("Only from").await;
+}
+
+pub async fn why_an_item_is_missing_is_told(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "2h").await;
+    api.send(Method::POST, "/v1/features/user/seen/versions", json!({"version": "v2", "ttl": "2h"})).await;
+    api.add("seen", &[(60, json!("here"))]).await;
+    let at = ago_text(600);
+    let body = json!({"items": [{"timestamp": at, "value": "there"}]});
+    api.send(Method::POST, "/v1/lists/user/seen/u-1/items?version=v2", body).await;
+    page.open(&api.url(LIST)).await;
+    page.sees("here").await;
+    page.run("document.querySelector('.missing').open = true").await;
+    for (time, value, verdict) in [
+        ("-3h", "", "It has expired"),
+        ("-30m", "", "It is not stored, though it would not have expired."),
+        (at.as_str(), "there", "It is in another version: v2."),
+        ("-1m", "here", "It is there"),
+    ] {
+        page.fill("When it happened", time).await;
+        page.fill("Its value, if you know it", value).await;
+        page.click("button", "Find out").await;
+        page.sees(verdict).await;
+    }
+    page.is_accessible().await;
+}
+
+pub async fn values_of_each_type_are_shown(page: Rc<Page>) {
+    let api = Api::start().await;
+    let large: Value = serde_json::from_str(&format!("[{}]", "{\"a\":[1,2,3]},".repeat(2_000) + "1")).unwrap();
+    let cases = [
+        ("int64", json!(9_007_199_254_740_993_i64), "9007199254740993"),
+        ("double", json!(0.1), "0.1"),
+        ("bool", json!(true), "true"),
+        ("bytes", json!("3q2+7w=="), "de ad be ef"),
+        ("json", json!({"id": 7, "names": ["a", null, {"deep": false}]}), "\"id\": 7"),
+        ("string", json!("é \u{1F600}"), "é \u{1F600}"),
+    ];
+    for (kind, value, shown) in &cases {
+        api.feature(kind, kind, "30d").await;
+        api.add(kind, &[(5, value.clone())]).await;
+        page.open(&api.url(&format!("/console/lists?type=user&feature={kind}&id=u-1"))).await;
+        page.sees(shown).await;
+        page.is_accessible().await;
+    }
+    api.add("json", &[(1, large)]).await;
+    page.open(&api.url("/console/lists?type=user&feature=json&id=u-1")).await;
+    page.holds("document.querySelectorAll('details.fold').length === 2").await;
+    page.run("document.querySelector('details.fold > summary').click()").await;
+    page.sees("Show more of 2,001 members").await;
+    page.is_accessible().await;
+}

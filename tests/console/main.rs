@@ -1,0 +1,112 @@
+//! The console as a person uses it: a real Chromium, driven against the real server.
+//!
+//! What is to be clicked or filled in is found by its role and name, as the browser tells them to screen
+//! readers. After each test the browser's log must be empty: a broken content policy, an exception or a
+//! file that is missing fails it. Tests run one after the other in one browser, each in a tab of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod access;
+mod api;
+mod browser;
+mod features;
+mod health;
+mod hostile;
+mod lists;
+mod page;
+mod reference;
+mod served;
+#[path = "../support/server.rs"]
+#[allow(dead_code, reason = "no test here needs all of it")]
+mod support;
+
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::Runtime;
+
+use browser::{Browser, Look};
+use page::Page;
+
+/// How the console is looked at: both colours, and a desk's and a telephone's width.
+const LOOKS: [Look; 2] = [
+    Look { name: "wide_and_light", width: 1280, height: 800, scheme: "light" },
+    Look { name: "narrow_and_dark", width: 390, height: 844, scheme: "dark" },
+];
+
+type Scene = fn(Rc<Page>) -> futures_util::future::LocalBoxFuture<'static, ()>;
+
+macro_rules! scenes {
+    ($($room:ident::$scene:ident),* $(,)?) => {
+        [$((concat!(stringify!($room), "::", stringify!($scene)), (|page| $room::$scene(page).boxed_local()) as Scene)),*]
+    };
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    // Of what the HTTP client finds built in, it takes no TLS by itself.
+    rustls::crypto::ring::default_provider().install_default().unwrap();
+    let runtime = Arc::new(Runtime::new().unwrap());
+    let browser = if arguments.list { None } else { runtime.block_on(Browser::start()).map(Arc::new) };
+    let scenes = scenes![
+        features::one_is_created_found_changed_and_deleted,
+        features::a_lost_race_shows_both_changes,
+        features::versions_stand_side_by_side,
+        features::thousands_are_searched_and_paged,
+        lists::items_are_added_looked_at_and_removed,
+        lists::pages_go_both_ways_and_outlive_a_reload,
+        lists::why_an_item_is_missing_is_told,
+        lists::values_of_each_type_are_shown,
+        health::checks_and_graphs_are_live,
+        health::the_pool_is_resized,
+        health::a_server_that_is_gone_is_said_to_be,
+        access::the_first_key_closes_an_open_server,
+        access::what_a_key_does_not_allow_is_not_offered,
+        access::keys_are_made_rotated_and_revoked,
+        reference::a_call_is_read_about_and_tried,
+        hostile::names_and_values_do_no_harm,
+        served::pages_are_light_and_paint_soon,
+        served::keys_alone_are_enough,
+    ];
+    let missing = browser.is_none() && !arguments.list;
+    let needed = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|tools| tools == "required");
+    let mut trials = Vec::new();
+    for (name, scene) in scenes {
+        for look in LOOKS {
+            let (browser, runtime) = (browser.clone(), Arc::clone(&runtime));
+            let trial = Trial::test(format!("{name}::{}", look.name), move || match browser {
+                Some(browser) => runtime.block_on(play(&browser, look, scene)),
+                None => Err(Failed::from("chromium and its driver are missing")),
+            });
+            trials.push(trial.with_ignored_flag(missing && !needed));
+        }
+    }
+    for (name, test) in served::TESTS {
+        let runtime = Arc::clone(&runtime);
+        let played = move || {
+            runtime.block_on(test());
+            Ok(())
+        };
+        trials.push(Trial::test(format!("served::{name}"), played));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Some(browser) = browser.and_then(Arc::into_inner) {
+        runtime.block_on(browser.stop());
+    }
+    conclusion.exit_code()
+}
+
+/// Plays a scene in a tab of its own, and looks at what the browser has to say of it.
+async fn play(browser: &Browser, look: Look, scene: Scene) -> Result<(), Failed> {
+    let page = Rc::new(browser.page(look).await);
+    let played = AssertUnwindSafe(scene(Rc::clone(&page))).catch_unwind().await;
+    let log = page.close().await;
+    if let Err(panic) = played {
+        std::panic::resume_unwind(panic);
+    }
+    if log.is_empty() { Ok(()) } else { Err(format!("the browser's log: {log:#?}").into()) }
+}

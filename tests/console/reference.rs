@@ -1,0 +1,29 @@
+//! The API's reference, and a call that is tried.
+
+use std::rc::Rc;
+
+use serde_json::json;
+
+use crate::api::Api;
+use crate::page::Page;
+
+pub async fn a_call_is_read_about_and_tried(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    api.add("seen", &[(5, json!("a-value"))]).await;
+    page.open(&api.url("/docs")).await;
+    page.the("heading", "API reference").await;
+    page.is_accessible().await;
+    page.open(&api.url("/docs/get_items")).await;
+    page.the("heading", "Get List Items").await;
+    page.sees("feature_not_found").await;
+    page.fill("feature", "seen").await;
+    page.fill("entity_id", "u-1").await;
+    page.click("button", "Send").await;
+    page.sees("\"a-value\"").await;
+    page.is_accessible().await;
+    page.open(&api.url("/docs/create_feature")).await;
+    page.the("heading", "Create List Feature").await;
+    page.sees("value_type").await;
+    page.is_accessible().await;
+}
