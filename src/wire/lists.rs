@@ -15,6 +15,7 @@ use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
 
 /// What is to go: items with a value, some items, or what lies between two moments.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"value": "story-17"}))]
 #[serde(untagged)]
 pub enum RemoveItemsInput<'a> {
     Value(RemoveValueInput<'a>),
