@@ -1,6 +1,7 @@
-"""Hands connections on: for a server on loopback that others are to reach, in tests.
+"""Hands connections on, in tests: to a server that others cannot reach.
 
-usage: forward.py HOST:PORT PORT    listens on HOST:PORT, and connects to 127.0.0.1:PORT, until it is ended
+usage: forward.py FROM TO    each HOST:PORT, or the path of a Unix socket, which leads out of a network namespace;
+                             listens at FROM and connects to TO until it is ended
 """
 
 import asyncio
@@ -18,14 +19,27 @@ async def copy(reader, writer):
         writer.close()
 
 
+def connect(place):
+    if "/" in place:
+        return asyncio.open_unix_connection(place)
+    host, port = place.rsplit(":", 1)
+    return asyncio.open_connection(host, int(port))
+
+
+def listen(place, hand_on):
+    if "/" in place:
+        return asyncio.start_unix_server(hand_on, place)
+    host, port = place.rsplit(":", 1)
+    return asyncio.start_server(hand_on, host, int(port))
+
+
 async def hand_on(reader, writer):
-    there_reader, there_writer = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
+    there_reader, there_writer = await connect(sys.argv[2])
     await asyncio.gather(copy(reader, there_writer), copy(there_reader, writer))
 
 
 async def main():
-    host, port = sys.argv[1].rsplit(":", 1)
-    server = await asyncio.start_server(hand_on, host, int(port))
+    server = await listen(sys.argv[1], hand_on)
     await server.serve_forever()
 
 
