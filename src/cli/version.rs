@@ -172,8 +172,8 @@ async fn list(arguments: List) -> Result<(), Failure> {
     let mut output = Output::open();
     match arguments.options.output {
         Format::Table => {
-            let row = |version: &Box<RawValue>| Ok(version_row(&read(version.get().as_bytes())?));
-            output.table(&VERSION_HEADER, &versions.iter().map(row).collect::<Result<Vec<_>, Failure>>()?)?;
+            let rows = versions.iter().map(|version| Ok(version_row(&read(version.get().as_bytes())?)));
+            output.table(&VERSION_HEADER, &rows.collect::<Result<Vec<_>, Failure>>()?)?;
         }
         Format::Json => output.json(&json!({ "versions": versions }))?,
         Format::Ndjson => versions.iter().try_for_each(|version| output.json(version))?,
