@@ -135,7 +135,8 @@ function Metrics({ readings }) {
   const refused = total(last, "liststore_list_permits_refused_total");
   const numbers = [
     ["Running", started && span(Date.now() / 1000 - started), "since the last start"],
-    ["Catalog", age !== null && (age < 1 ? "up to date" : `${span(age)} old`), `revision ${group(total(last, "liststore_catalog_revision") ?? 0)}`],
+    ["Catalog", `Revision ${group(total(last, "liststore_catalog_revision") ?? 0)}`,
+      age === null ? "" : age < 2 ? "known to be current" : `known to be current ${span(age)} ago`],
     ["Permits", group(total(last, "liststore_list_permits_limit") ?? 0), `of ${group(total(last, "liststore_list_permits_bound") ?? 0)} at most`],
     ["Refused", group(refused ?? 0), "for want of a permit"],
     ["Actors replaced", group(restarts ?? 0), "since the start"],
@@ -143,9 +144,9 @@ function Metrics({ readings }) {
     ["Open files", total(last, "process_open_fds"), `of ${short(total(last, "process_max_fds") ?? 0)}`],
   ].filter(([, value]) => value !== null && value !== false);
   return html`
-    <dl class="numbers">
+    <dl class="tiles">
       ${numbers.map(([title, value, about]) => html`
-        <div class="number" key=${title}><dt>${title}</dt><dd>${value}<span class="fine">${about}</span></dd></div>`)}
+        <div class="tile" key=${title}><dt>${title}</dt><dd>${value}<span class="fine">${about}</span></dd></div>`)}
     </dl>
     <div class="graphs">
       ${graphs.map(({ title, show, series }) => html`

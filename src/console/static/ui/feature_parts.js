@@ -1,6 +1,7 @@
 // What several pages show of features: labels, lives, differences, and the trail of changes.
 
 import { html } from "../lib/html.js";
+import { labelsText } from "../lib/features.js";
 import { day, readTtl, ttlWords, dayTime } from "../lib/format.js";
 import { Badge, Field, TextField, Time } from "./parts.js";
 
@@ -41,10 +42,7 @@ export const OneOf = ({ label, children }) => html`<${Field} label=${label}>${ch
 
 const shown = (name, value) => {
   if (value === undefined || value === null || value === "") return html`<em class="muted">nothing</em>`;
-  if (name === "labels") {
-    const all = Object.entries(value);
-    return all.length ? all.map(([k, v]) => html`<div><bdi>${k}=${v}</bdi></div>`) : html`<em class="muted">none</em>`;
-  }
+  if (name === "labels") return html`<bdi>${labelsText(value) || "none"}</bdi>`;
   if (Array.isArray(value)) return value.length ? value.join(", ") : html`<em class="muted">none</em>`;
   if (name === "ttl") return html`${value} <span class="muted">${ttlWords(value)}</span>`;
   if (/_at$/.test(name) && typeof value === "string") return html`<${Time} at=${value} kind="absolute"/>`;
@@ -64,14 +62,19 @@ const isSame = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
 const isNothing = (value) =>
   value === undefined || value === null || value === "" || (typeof value === "object" && !Object.keys(value).length);
 
-/** The fields in which two states differ: [name, before, after]. */
+/** The fields in which two states differ: [name, what goes, what comes, the whole afterwards]. */
 export function differences(before, after) {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   return names
     .filter((name) => !SILENT.has(name) && !isSame(before?.[name], after?.[name]))
     .filter((name) => !(isNothing(before?.[name]) && isNothing(after?.[name])))
-    .map((name) => [name, before?.[name], after?.[name]]);
+    .map((name) => name === "labels" && before?.labels && after?.labels
+      ? [name, others(before.labels, after.labels), others(after.labels, before.labels), after.labels]
+      : [name, before?.[name], after?.[name], after?.[name]]);
 }
+
+/** The labels that are not the same in another set. */
+const others = (labels, than) => Object.fromEntries(Object.entries(labels).filter(([key, value]) => than[key] !== value));
 
 /** Differences, each field with what goes and what comes. */
 export const Differences = ({ changes, label = "What changes" }) => html`
@@ -83,7 +86,7 @@ export const Differences = ({ changes, label = "What changes" }) => html`
           ${!isNothing(before) && html`<del><span class="unseen">before: </span>${shown(name, before)}</del>`}
           ${!isNothing(after)
             ? html`<ins><span class="unseen">after: </span>${shown(name, after)}</ins>`
-            : html`<ins class="gone">nothing</ins>`}
+            : name !== "labels" && html`<ins class="gone">nothing</ins>`}
         </dd>
       </div>`)}
   </dl>`;
@@ -117,7 +120,7 @@ export function Trail({ changes, target }) {
               ${" "}${words}
               ${change.version !== undefined && html` <${Badge}>${change.version || "default"}</${Badge}>`}
               ${target && change.target && html` <strong><bdi>${change.target}</bdi></strong>`}
-              <span class="muted when"><${Time} at=${change.at} kind="absolute"/></span>
+              ${" "}<span class="muted when"><${Time} at=${change.at} kind="absolute"/></span>
             </p>
             ${isUpdate && !changes.length && html`<p class="muted">Nothing was different afterwards.</p>`}
             ${changes.length > 0 && (isUpdate

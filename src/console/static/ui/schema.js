@@ -50,7 +50,8 @@ function typeOf(document, schema) {
 function boundsOf(schema = {}) {
   const said = [];
   const between = (low, high, what) =>
-    low !== undefined && high !== undefined ? said.push(`${low}–${high}${what}`)
+    low !== undefined && low === high ? said.push(`${low}${what}`)
+      : low !== undefined && high !== undefined ? said.push(`${low}–${high}${what}`)
       : low !== undefined ? said.push(`at least ${low}${what}`)
       : high !== undefined && said.push(`at most ${high}${what}`);
   between(schema.minimum, schema.maximum, "");
