@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::identity::{Identity, Reach};
+use super::limits::Limiter;
 use super::permission::{Permission, Resource};
 use crate::domain::{Author, Scope};
 
@@ -57,6 +58,14 @@ impl Principal {
         };
         let with_scopes = Permission::GRANTED.into_iter().map(|permission| (permission, scopes_of(permission)));
         with_scopes.filter(|(_, scopes)| !scopes.is_empty()).collect()
+    }
+
+    /// What bounds how much they ask for, if anything does.
+    pub fn limiter(&self) -> Option<&Arc<Limiter>> {
+        match self {
+            Self::Anonymous | Self::Local => None,
+            Self::Known(identity) => identity.limiter(),
+        }
     }
 
     /// What the audit trail calls it; `claimed` is the name that the caller goes by, which nobody has
@@ -146,7 +155,7 @@ mod tests {
     #[test]
     fn a_limited_key_has_its_features_and_nothing_that_concerns_all() {
         let limited = principal(&[Role::Admin], &["user.*", "customer.purchase"]);
-        assert_eq!(allowed(&limited, SEEN).len(), 8);
+        assert_eq!(allowed(&limited, SEEN).len(), PERMISSIONS.len() - 1);
         let other = Resource::Feature { entity_type: "customer", feature: "seen" };
         assert_eq!(allowed(&limited, other), ["open", "known"]);
         assert_eq!(allowed(&limited, Resource::Whole), ["open", "known"]);

@@ -1,6 +1,9 @@
 //! Who somebody is known to be, and what they were granted, whatever they have shown for it: an API key, a
 //! token of an identity provider, or a certificate.
 
+use std::sync::Arc;
+
+use super::limits::Limiter;
 use super::permission::{Permission, Resource};
 use crate::domain::{ApiKey, Author, Role, Scope};
 
@@ -44,6 +47,8 @@ pub struct Identity {
     /// What any of them allows is allowed. Of each the roles hold within its own scopes alone.
     grants: Vec<Grant>,
     acts_for_others: bool,
+    /// None where nothing is limited.
+    limiter: Option<Arc<Limiter>>,
 }
 
 impl Identity {
@@ -62,7 +67,17 @@ impl Identity {
             true => whole.chars().take(Author::CHARS_MAX - 1).chain(['…']).collect(),
         };
         let name = Author::new(cut.replace('\0', "\u{fffd}")).unwrap_or_else(|_| Author::anonymous());
-        Self { name, grants, acts_for_others }
+        Self { name, grants, acts_for_others, limiter: None }
+    }
+
+    /// The same, with limits.
+    pub(super) fn limited(self, limiter: Option<Arc<Limiter>>) -> Self {
+        Self { limiter, ..self }
+    }
+
+    /// What bounds how much they ask for, if anything does.
+    pub fn limiter(&self) -> Option<&Arc<Limiter>> {
+        self.limiter.as_ref()
     }
 
     /// As logs and the audit trail call them: `key:feed`.

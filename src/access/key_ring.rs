@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use arc_swap::ArcSwapOption;
 
 use super::identity::Identity;
+use super::limits::{LimitOptions, Limiter};
 use super::token::Presented;
-use crate::domain::{ApiKey, KeyId, KeyState, Revision, Timestamp};
+use crate::domain::{ApiKey, KeyId, KeyState, RateLimits, Revision, Timestamp};
 
 const HOUR_NANOS: u64 = 3_600_000_000_000;
 
@@ -62,6 +63,9 @@ struct Publisher {
     used: HashMap<KeyId, Arc<AtomicU64>>,
     /// Up to which hour each use was told.
     told: HashMap<KeyId, u64>,
+    /// What everybody is limited to, and how much of their limits keys have used: kept over all snapshots.
+    limits: LimitOptions,
+    limiters: HashMap<KeyId, (RateLimits, Option<Arc<Limiter>>)>,
 }
 
 /// The place where all keys are found. Cheap to clone; all clones see the same.
@@ -142,6 +146,17 @@ impl KeyRing {
         Some((snapshot.revision, keys))
     }
 
+    /// Limits everybody from now on, who is limited by nothing of their own.
+    pub(super) fn limit(&self, limits: LimitOptions) {
+        let mut publisher = self.publisher();
+        publisher.limits = limits;
+        publisher.limiters.clear();
+        if let Some(snapshot) = self.snapshot.load_full() {
+            let keys = snapshot.entries.values().map(|entry| Arc::clone(&entry.key)).collect();
+            self.swap(&mut publisher, snapshot.revision, keys, snapshot.stored);
+        }
+    }
+
     /// To be called before keys are read from the store to be published: this server's own changes are
     /// kept from then on until what was read includes them. Returns the revision up to which everything is
     /// known.
@@ -188,7 +203,13 @@ impl KeyRing {
     fn swap(&self, publisher: &mut Publisher, revision: Revision, keys: Vec<Arc<ApiKey>>, stored: bool) {
         let entry = |key: Arc<ApiKey>| {
             let used_hour = Arc::clone(publisher.used.entry(key.id).or_default());
-            let identity = Arc::new(Identity::of_key(&key));
+            let known = publisher.limiters.get(&key.id).filter(|(limits, _)| *limits == key.limits);
+            let limiter = match known {
+                Some((_, limiter)) => limiter.clone(),
+                None => publisher.limits.limiter(key.limits),
+            };
+            publisher.limiters.insert(key.id, (key.limits, limiter.clone()));
+            let identity = Arc::new(Identity::of_key(&key).limited(limiter));
             (key.id, Entry { key, identity, verified: Default::default(), used_hour })
         };
         let entries = keys.into_iter().map(entry).collect();

@@ -10,6 +10,7 @@ mod decision;
 mod identity;
 pub mod jwt;
 mod key_ring;
+mod limits;
 mod permission;
 pub mod token;
 
@@ -19,10 +20,12 @@ pub use certificates::{CertificateRule, CertifiedName, Names};
 pub use decision::{Denied, Principal, decide};
 pub use identity::{Grant, Identity};
 pub use key_ring::{KeyRing, NoKey};
+pub use limits::{AtWork, Excess, Left, LimitOptions, Limited, Limiter, whole_secs};
 pub use permission::{Permission, Resource};
 
 use crate::domain::Clock;
 use jwt::{Issuers, NoToken, Verdict};
+use limits::Limiters;
 
 /// When a key is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub struct Access {
     ring: KeyRing,
     issuers: Arc<Issuers>,
     certificates: Arc<[CertificateRule]>,
+    /// Of those who show certificates.
+    limiters: Arc<Limiters>,
     clock: Arc<dyn Clock>,
 }
 
@@ -78,9 +83,12 @@ impl Access {
         ring: KeyRing,
         issuers: Arc<Issuers>,
         certificates: Vec<CertificateRule>,
+        limits: LimitOptions,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { mode, ring, issuers, certificates: certificates.into(), clock }
+        ring.limit(limits);
+        let limiters = Arc::new(Limiters::new(limits));
+        Self { mode, ring, issuers, certificates: certificates.into(), limiters, clock }
     }
 
     /// Whether anybody may do anything; `None` for as long as that is not known, and nobody may.
@@ -130,14 +138,16 @@ impl Access {
 
     /// Who somebody is by their certificate, which must have been checked; none if no rule knows it.
     pub fn certified(&self, names: &Names<'_>) -> Option<Arc<Identity>> {
-        certificates::identity(&self.certificates, names).map(Arc::new)
+        let identity = certificates::identity(&self.certificates, names)?;
+        let limiter = self.limiters.of(identity.name().as_str());
+        Some(Arc::new(identity.limited(limiter)))
     }
 }
 
 #[cfg(test)]
 pub(crate) mod test_keys {
     use super::token::Secret;
-    use crate::domain::{ApiKey, Author, KeyName, Revision, Role, Scope, Timestamp};
+    use crate::domain::{ApiKey, Author, KeyName, RateLimits, Revision, Role, Scope, Timestamp};
 
     pub fn key(name: &str, roles: &[Role], scopes: &[&str]) -> ApiKey {
         key_of(&Secret::generate().unwrap(), name, roles, scopes)
@@ -149,6 +159,7 @@ pub(crate) mod test_keys {
             name: KeyName::new(name).unwrap(),
             roles: roles.to_vec(),
             scopes: scopes.iter().map(|scope| Scope::parse(scope).unwrap()).collect(),
+            limits: RateLimits::default(),
             hash: secret.hash(),
             previous: None,
             created_at: Timestamp::MIN,
@@ -169,7 +180,8 @@ mod tests {
     use crate::domain::{ApiKey, Revision, Role, SystemClock, Timestamp};
 
     fn opened(mode: Mode, ring: &KeyRing) -> Option<bool> {
-        Access::new(mode, ring.clone(), Arc::new(Issuers::new(vec![])), vec![], Arc::new(SystemClock)).is_open()
+        let issuers = Arc::new(Issuers::new(vec![], LimitOptions::default()));
+        Access::new(mode, ring.clone(), issuers, vec![], LimitOptions::default(), Arc::new(SystemClock)).is_open()
     }
 
     #[test]

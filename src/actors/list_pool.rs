@@ -24,6 +24,7 @@ use super::routing::{Held, Permit, Routing, Seat};
 use super::slot::Slot;
 pub use super::slot::SlotState;
 use super::staff::Staff;
+use crate::access::{Limited, Limiter};
 use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
 use crate::items::{
     self, Bounds, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, Removal, StateToken, StoreError,
@@ -60,6 +61,9 @@ pub enum ListError {
     /// One item of an add can be stored nowhere. Nothing was done.
     #[error("{invalid}")]
     ItemRefused { index: usize, invalid: Invalid },
+    /// The caller has as many operations at work as they may. Nothing was done.
+    #[error(transparent)]
+    Limited(#[from] Limited),
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The operation panicked.
@@ -99,6 +103,8 @@ enum Effect {
 pub struct ListPool {
     pub(super) inner: Arc<Inner>,
     pub(super) resizer: Resizer,
+    /// What bounds the operations that come by way of this handle.
+    limiter: Option<Arc<Limiter>>,
 }
 
 impl ListPool {
@@ -127,7 +133,12 @@ impl ListPool {
             resizing: Resizing::default(),
         });
         let resizer = Resizer::start(&inner);
-        Ok(Self { inner, resizer })
+        Ok(Self { inner, resizer, limiter: None })
+    }
+
+    /// The same pool for one caller, who may have so many operations at work at once.
+    pub fn limited(&self, limiter: &Arc<Limiter>) -> Self {
+        Self { limiter: Some(Arc::clone(limiter)), ..self.clone() }
     }
 
     /// What each actor of the pool is doing.
@@ -299,13 +310,15 @@ impl ListPool {
             return Err(ListError::DeadlineExceeded { outcome_unknown: false });
         }
         let seat = routing.seat_of(list.token());
+        // Beside the permit, and for as long.
+        let share = self.limiter.as_ref().map_or(Ok(None), Limiter::begin)?;
         let place = self.place(seat, deadline).await?;
         let slot = Arc::clone(&seat.slot);
         let Some(address) = slot.address() else {
             slot.look();
             return Err(ListError::NoSession { reason: reason_of(&slot.state()) });
         };
-        Ok((slot, address, Permit::new(place, routing, Arc::clone(&self.inner.held))))
+        Ok((slot, address, Permit::new(place, share, routing, Arc::clone(&self.inner.held))))
     }
 
     async fn place(&self, seat: &Seat, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::slot::Slot;
+use crate::access::AtWork;
 use crate::domain::Token;
 
 /// A list actor's place in a routing, with the permits for operations in it.
@@ -49,6 +50,8 @@ impl Before {
 #[derive(Debug)]
 pub(super) struct Permit {
     _place: OwnedSemaphorePermit,
+    /// Counted among what its caller has at work, where that is bounded.
+    _share: Option<AtWork>,
     _routing: Arc<Routing>,
     taken_at: Instant,
     held: Arc<Held>,
@@ -65,8 +68,8 @@ impl Held {
 }
 
 impl Permit {
-    pub fn new(place: OwnedSemaphorePermit, routing: Arc<Routing>, held: Arc<Held>) -> Self {
-        Self { _place: place, _routing: routing, taken_at: Instant::now(), held }
+    pub fn new(place: OwnedSemaphorePermit, share: Option<AtWork>, routing: Arc<Routing>, held: Arc<Held>) -> Self {
+        Self { _place: place, _share: share, _routing: routing, taken_at: Instant::now(), held }
     }
 }
 
@@ -174,7 +177,7 @@ mod tests {
         let (moved, stays) = (tokens().find(is_moved).unwrap(), tokens().find(|token| !is_moved(token)).unwrap());
         let seat = first.seat_of(stays);
         let place = Arc::clone(&seat.permits).try_acquire_owned().unwrap();
-        let begun = Permit::new(place, Arc::clone(&first), Arc::default());
+        let begun = Permit::new(place, None, Arc::clone(&first), Arc::default());
         assert_eq!(first.in_use(), 1);
         drop(first);
         assert!(second.settled(stays, soon()).await);

@@ -3,10 +3,10 @@
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 
-use super::ApiState;
 use super::problem::{ErrorCode, Problem};
 use super::request::{Client, Peer};
 use super::routes::Segments;
+use super::{ApiState, host};
 use crate::access::jwt::NoToken;
 use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
 use crate::service::{Descriptor, OperationId, Permission};
@@ -35,6 +35,10 @@ pub(super) async fn admit(
         identified => identified,
     };
     let principal = principal.map_err(refusal)?;
+    let is_open_here = matches!(principal, Principal::Anonymous) && !state.options.is_insecure;
+    if client.peer != Peer::Local && (is_open_here || !state.options.allowed_hosts.is_empty()) {
+        host::check(headers, &state.options.allowed_hosts)?;
+    }
     decide(&principal, operation.permission, operation.resource([&segments[0], &segments[1]])).map_err(|denied| {
         // Refused requests are to be found by who sent them.
         Problem::from(denied).because(principal.to_string())

@@ -7,16 +7,43 @@ use std::time::Duration;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 
 use super::problem::Problem;
+use crate::access::{Left, Limiter, whole_secs};
 use crate::domain::{Author, Revision};
 use crate::metadata::Precondition;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TIMEOUT: HeaderName = HeaderName::from_static("liststore-timeout-ms");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const USER: HeaderName = HeaderName::from_static("liststore-user");
 
 const REQUEST_ID_CHARS_MAX: usize = 128;
 /// Of an id that we make: two numbers of up to 16 hexadecimal digits, and a hyphen.
 const MADE_ID_BYTES: usize = 16 + 1 + 16;
+
+/// The names of what is limited, in the order of [`Limiter::left`].
+const LIMITED: [&str; 2] = ["requests", "items"];
+
+/// Tells callers who are limited what is left of it: `RateLimit` and `RateLimit-Policy`, as
+/// draft-ietf-httpapi-ratelimit-headers-10 has them. A quota is the burst, and its window the time in which
+/// that fills.
+pub(super) fn tell_limits(headers: &mut HeaderMap, limiter: &Limiter) {
+    let (mut limits, mut policies) = (String::new(), String::new());
+    for (name, left) in LIMITED.iter().zip(limiter.left()) {
+        let Some(Left { rate, units, full_in }) = left else { continue };
+        let between = if limits.is_empty() { "" } else { ", " };
+        let (quota, window) = (rate.burst().get(), rate.burst().get().div_ceil(rate.per_second().get()));
+        limits.push_str(&format!("{between}\"{name}\";r={units};t={}", whole_secs(full_in)));
+        policies.push_str(&format!("{between}\"{name}\";q={quota};w={window};qu=\"{name}\""));
+    }
+    for (name, value) in [(RATE_LIMIT, limits), (RATE_LIMIT_POLICY, policies)] {
+        if let Ok(value) = HeaderValue::from_str(&value)
+            && !value.is_empty()
+        {
+            headers.insert(name, value);
+        }
+    }
+}
 
 /// Makes ids for requests that bring none: a number that this process drew at its start, and a
 /// count. Unique, cheap, and no secret.

@@ -18,8 +18,10 @@ pub(super) async fn get_me(call: Call<'_>) -> HandlerResult {
 pub(super) async fn create_key(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
-    let KeyInput { name, roles, scopes, expires } = KeyInput::read(&call.body().await?)?;
-    call.execute(&caller, Operation::CreateKey(CreateKey { name, roles, scopes, lifetime: expires })).await
+    let input = KeyInput::read(&call.body().await?)?;
+    let limits = input.limits()?;
+    let KeyInput { name, roles, scopes, expires, .. } = input;
+    call.execute(&caller, Operation::CreateKey(CreateKey { name, roles, scopes, limits, lifetime: expires })).await
 }
 
 pub(super) async fn list_keys(call: Call<'_>) -> HandlerResult {

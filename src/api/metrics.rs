@@ -9,7 +9,7 @@ use prometheus::{
 };
 
 use super::http1::Budget;
-use super::problem::ErrorCode;
+use super::problem::{ErrorCode, Problem};
 use crate::actors::MetadataHandle;
 use crate::service::OperationId;
 
@@ -33,6 +33,7 @@ pub(super) struct ApiMetrics {
     /// By operation, then by code. Of operations, none is first; of codes, success, and that nothing is new.
     series: Box<[[OnceLock<Series>; COLUMNS]; 1 + OperationId::COUNT]>,
     pub batch_failures: IntCounter,
+    refused: IntCounterVec,
     pub items_read: IntCounter,
     pub items_added: IntCounter,
     pub items_already_expired: IntCounter,
@@ -75,6 +76,11 @@ impl ApiMetrics {
         let build = IntGaugeVec::new(Opts::new("liststore_build_info", "1, with the server's version."), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         registry.register(Box::new(build))?;
+        let refused = IntCounterVec::new(
+            Opts::new("liststore_access_refused_total", "Requests turned away for who sent them, by why."),
+            &["reason"],
+        )?;
+        registry.register(Box::new(refused.clone()))?;
         let catalog_age_seconds = Gauge::new(
             "liststore_catalog_age_seconds",
             "Time since the catalog was last known to be the metadata store's state.",
@@ -86,6 +92,7 @@ impl ApiMetrics {
         )?;
         registry.register(Box::new(catalog_snapshot_age_seconds.clone()))?;
         Ok(Self {
+            refused,
             requests,
             seconds,
             series: Box::new([const { [const { OnceLock::new() }; COLUMNS] }; 1 + OperationId::COUNT]),
@@ -119,6 +126,18 @@ impl ApiMetrics {
                 "Metadata actors started in place of one that died.",
             )?,
         })
+    }
+
+    /// Counts a request that was turned away for who sent it, or for how.
+    pub fn refused(&self, problem: &Problem) {
+        use ErrorCode::{CrossSite, LocalOnly, PermissionDenied, RateLimited, Unauthenticated, UnknownHost};
+        let reason = match problem.code {
+            // Its causes are a fixed set of texts.
+            Unauthenticated => problem.cause.as_deref().unwrap_or("unauthenticated"),
+            code @ (PermissionDenied | LocalOnly | RateLimited | CrossSite | UnknownHost) => code.name(),
+            _ => return,
+        };
+        self.refused.with_label_values(&[reason]).inc();
     }
 
     /// Counts an answer. `code` is that of the problem, if it was one.

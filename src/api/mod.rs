@@ -39,6 +39,7 @@ mod console;
 mod features;
 mod headers;
 mod health;
+mod host;
 mod http1;
 mod keys;
 mod lines;
@@ -78,6 +79,8 @@ pub struct ApiOptions {
     /// Of which sites a browser's pages may ask for changes, beside the server's own: such as
     /// `https://lists.example.org`.
     pub allowed_origins: Vec<String>,
+    /// Names that the server goes by, in lower case. None: any, but where it is open on this machine.
+    pub allowed_hosts: Vec<String>,
     /// Whether anybody may read the metrics.
     pub metrics_are_open: bool,
     /// Why anybody on the network may do anything, where that is so beyond this machine: for `/readyz`.

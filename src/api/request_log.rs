@@ -29,8 +29,9 @@ impl Default for RequestLog {
 impl RequestLog {
     /// Logs a failure of ours; what the caller did wrong is the caller's to know.
     pub fn failed(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
+        use ErrorCode::{LocalOnly, PermissionDenied, RateLimited, Unauthenticated, UnknownHost};
         let is_refusal =
-            matches!(problem.code, ErrorCode::Unauthenticated | ErrorCode::PermissionDenied | ErrorCode::LocalOnly);
+            matches!(problem.code, Unauthenticated | PermissionDenied | LocalOnly | UnknownHost | RateLimited);
         if is_refusal {
             self.turned_away(request_id, operation, problem);
         }

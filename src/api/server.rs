@@ -7,7 +7,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
 
 use super::call::{Call, HandlerResult};
-use super::headers::REQUEST_ID;
+use super::headers::{self, REQUEST_ID};
 use super::http1::Refusal;
 use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
@@ -17,27 +17,36 @@ use super::{
     ApiState, admission, backups, batch, compression, console, features, health, keys, lists, openapi, origin, pool,
     versions,
 };
+use crate::access::Principal;
 use crate::service::{Descriptor, Group, OperationId};
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
     let started = Instant::now();
-    let Request { method, path, query, headers, client, mut body } = request;
-    let request_id = state.request_ids.of(headers);
+    let Request { method, path, query, headers: sent, client, mut body } = request;
+    let request_id = state.request_ids.of(sent);
+    let mut limiter = None;
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
             let operation = id.descriptor();
             let offered = offered(state, operation, client.peer);
-            let admitted = match offered.and_then(|()| origin::check(method, headers, &state.options.allowed_origins)) {
-                Ok(()) => admission::admit(state, operation, &segments, headers, client).await,
+            let admitted = match offered.and_then(|()| origin::check(method, sent, &state.options.allowed_origins)) {
+                Ok(()) => admission::admit(state, operation, &segments, sent, client).await,
                 Err(problem) => Err(problem),
             };
+            limiter = admitted.as_ref().ok().and_then(Principal::limiter).cloned();
+            let admitted =
+                admitted.and_then(|principal| match limiter.as_ref().map(|limiter| limiter.take_request()) {
+                    Some(Err(limited)) => Err(Problem::from(limited).because(principal.to_string())),
+                    None | Some(Ok(())) => Ok(principal),
+                });
             let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
             match admitted.and_then(|principal| missing.map_or(Ok(principal), Err)) {
                 Err(problem) => (Some(id), Err(problem)),
                 Ok(principal) => {
                     let principal = &principal;
                     let (body, request_id) = (&mut body, &request_id);
-                    let call = Call { state, operation, segments, query, headers, client, principal, body, request_id };
+                    let call =
+                        Call { state, operation, segments, query, headers: sent, client, principal, body, request_id };
                     (Some(id), handle(id, call).await)
                 }
             }
@@ -46,7 +55,7 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
         // Whatever the table does not know may be a page of the console, which is for the address of the API.
         Err(problem) => {
             let is_administration = matches!(client.peer, Peer::Administration(_));
-            let page = if is_administration { None } else { console::answer(method, path, headers) };
+            let page = if is_administration { None } else { console::answer(method, path, sent) };
             (None, page.unwrap_or(Err(problem)))
         }
     };
@@ -57,13 +66,17 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
             let writes = operation.is_some_and(|id| id.descriptor().effect.writes());
             let outcome_unknown = problem.outcome_unknown && writes;
             let problem = problem.with_outcome_unknown(outcome_unknown);
+            state.metrics.refused(&problem);
             state.request_log.failed(&request_id, label(operation), &problem);
             (problem.to_response(), Some(problem.code))
         }
     };
     if compression::applies_to(&response, state.options.compression_bytes_min) {
         // On the heap, so that it takes no room in the tasks of all connections.
-        response = Box::pin(compression::compress(headers, method, response)).await;
+        response = Box::pin(compression::compress(sent, method, response)).await;
+    }
+    if let Some(limiter) = limiter {
+        headers::tell_limits(response.headers_mut(), &limiter);
     }
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);

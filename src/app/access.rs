@@ -57,7 +57,7 @@ fn is_loopback(listen: &HostPort) -> bool {
 mod tests {
     use super::*;
     use crate::config::{Flag, Layers};
-    use crate::domain::{Author, KeyId, KeyName, Role, Scope, SecretHash, Timestamp};
+    use crate::domain::{Author, KeyId, KeyName, RateLimits, Role, Scope, SecretHash, Timestamp};
     use crate::metadata::keys::KeyChange;
     use crate::metadata::{AccessStore, ChangeContext, memory};
 
@@ -77,6 +77,7 @@ mod tests {
                 name: KeyName::new("feed").unwrap(),
                 roles: vec![Role::Reader],
                 scopes: vec![Scope::all()],
+                limits: RateLimits::default(),
                 expires_at: None,
             };
             let context = ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };

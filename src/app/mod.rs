@@ -152,12 +152,13 @@ impl Application {
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;
-        let issuers = Arc::new(Issuers::new(options::issuers(&settings.access.jwt)));
+        let limits = options::limits(&settings.access.rate_limits, settings.items.permits_per_actor);
+        let issuers = Arc::new(Issuers::new(options::issuers(&settings.access.jwt), limits));
         let (sources, refresh) = options::issuer_keys(&settings.access.jwt);
         issuer_keys::keep(&issuers, sources, refresh, &registry).map_err(StartError::Metrics)?;
         let certificates = options::certificates(&settings.access.certificates);
         let ring = metadata.key_ring().clone();
-        let access = Access::new(entrance.mode, ring, issuers, certificates, Arc::clone(&clock));
+        let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
         let draining = Arc::new(AtomicBool::new(false));
         let state = Arc::new(
             ApiState::new(
@@ -182,6 +183,7 @@ impl Application {
                     body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
                     buffered_bytes_max: settings.http.buffered_bytes_max,
                     allowed_origins: settings.http.allowed_origins.clone(),
+                    allowed_hosts: settings.http.allowed_hosts.clone(),
                     metrics_are_open: settings.access.metrics == MetricsAccess::Open,
                     is_insecure: entrance.is_insecure,
                     administration_is_apart: settings.admin.listen.is_some(),

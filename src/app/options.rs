@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use super::issuer_keys::KeySource;
 use crate::access::jwt::{IssuerOptions, Rule};
-use crate::access::{CertificateRule, CertifiedName, Grant};
+use crate::access::{CertificateRule, CertifiedName, Grant, LimitOptions};
 use crate::actors::{MetadataOptions, RefreshOptions, StoredCatalogOptions};
 use crate::api::{ClientTls, TlsOptions};
 use crate::config::{
     CertificateSettings, ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings,
-    IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, RuleSettings,
-    Secret, Tablets,
+    IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, RateLimitSettings,
+    RuleSettings, Secret, Tablets,
 };
+use crate::domain::{Rate, RateLimits};
 use crate::items::cql::{self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
 use crate::items::embedded::{self, EmbeddedOptions};
 use crate::metadata::postgres::{self, PostgresOptions};
@@ -23,6 +24,19 @@ pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     let clients = settings.client_ca_file.clone().map(|ca_file| ClientTls { ca_file, required });
     let files = settings.certificate_file.clone().zip(settings.key_file.clone());
     files.map(|(certificate_file, key_file)| TlsOptions { certificate_file, key_file, clients })
+}
+
+/// What everybody is limited to who is known. `permits` are those of one list actor: whoever has fewer
+/// operations at work can hold up none of them.
+pub fn limits(settings: &RateLimitSettings, permits: usize) -> LimitOptions {
+    // They were checked when they were read.
+    let rate = |per_second: Option<u32>, burst| Rate::new(per_second?, burst).ok();
+    let rates = RateLimits {
+        requests: rate(settings.requests_per_second, settings.requests_burst),
+        items: rate(settings.items_per_second, settings.items_burst),
+    };
+    let operations_max = settings.operations_percent.map(|percent| (permits * percent as usize / 100).max(1));
+    LimitOptions { rates, operations_max }
 }
 
 /// In the order of the settings.

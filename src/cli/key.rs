@@ -82,6 +82,18 @@ struct Create {
     /// How long it holds, such as 90d [default: for ever]
     #[arg(long, value_parser = parse::ttl)]
     expires: Option<Ttl>,
+    /// Requests that it may send in a second [default: as many as the server's settings allow everybody]
+    #[arg(long, value_name = "NUMBER")]
+    requests_per_second: Option<u32>,
+    /// Requests at once, after a quiet time [default: as many as in a second]
+    #[arg(long, value_name = "NUMBER", requires = "requests_per_second")]
+    requests_burst: Option<u32>,
+    /// Items that it may read and add in a second [default: as many as the server's settings allow everybody]
+    #[arg(long, value_name = "NUMBER")]
+    items_per_second: Option<u32>,
+    /// Items at once, after a quiet time [default: as many as in a second]
+    #[arg(long, value_name = "NUMBER", requires = "items_per_second")]
+    items_burst: Option<u32>,
     #[command(flatten)]
     way: Way,
 }
@@ -154,12 +166,15 @@ impl Way {
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let Create { name, roles, mut scopes, entity_types, expires, way } = arguments;
+    let Create { name, roles, mut scopes, entity_types, expires, way, .. } = arguments;
+    let Create { requests_per_second, requests_burst, items_per_second, items_burst, .. } = arguments;
     for entity_type in entity_types {
         // With a slash, since the name may hold a dot.
         scopes.push(Scope::parse(&format!("{entity_type}/*")).map_err(|error| Failure::Usage(error.to_string()))?);
     }
-    let request = Request::new(OperationId::CreateKey, &[]).body(&KeyInput { name, roles, scopes, expires })?;
+    let input =
+        KeyInput { name, roles, scopes, expires, requests_per_second, requests_burst, items_per_second, items_burst };
+    let request = Request::new(OperationId::CreateKey, &[]).body(&input)?;
     show_made(&way.client()?.send(&request).await?, way.options.output)
 }
 

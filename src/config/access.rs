@@ -17,9 +17,21 @@ pub struct AccessSettings {
     pub metrics: MetricsAccess,
     /// Whether a server that anybody may use is to listen beyond loopback.
     pub insecure: bool,
+    pub rate_limits: RateLimitSettings,
     pub jwt: JwtSettings,
     /// Who is let in by a client's certificate.
     pub certificates: Vec<CertificateSettings>,
+}
+
+/// What each caller who is known is limited to, unless their key says otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RateLimitSettings {
+    pub requests_per_second: Option<u32>,
+    pub requests_burst: Option<u32>,
+    pub items_per_second: Option<u32>,
+    pub items_burst: Option<u32>,
+    /// Of `items.permits_per_actor`, so many in a hundred list operations may be one caller's at once.
+    pub operations_percent: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -84,6 +96,7 @@ impl Default for AccessSettings {
             mode: AccessMode::Auto,
             metrics: MetricsAccess::Key,
             insecure: false,
+            rate_limits: RateLimitSettings::default(),
             jwt: JwtSettings { refresh_secs: 300, issuers: Vec::new() },
             certificates: Vec::new(),
         }

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use reader::Reader;
 
-pub use access::{AccessSettings, CertificateSettings, IssuerSettings, JwtSettings, RuleSettings};
+pub use access::{AccessSettings, CertificateSettings, IssuerSettings, JwtSettings, RateLimitSettings, RuleSettings};
 pub use choices::{
     AccessMode, ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind,
     MetricsAccess, Tablets,
@@ -57,6 +57,8 @@ pub struct HttpSettings {
     /// Such as `https://lists.example.org`, in lower case and without the scheme's own port.
     pub allowed_origins: Vec<String>,
     pub drain_delay_secs: u64,
+    /// Names without ports, in lower case.
+    pub allowed_hosts: Vec<String>,
     pub shutdown_grace_secs: u64,
     pub tls: HttpTlsSettings,
 }
@@ -173,6 +175,7 @@ impl Default for HttpSettings {
             body_timeout_secs: 30,
             allowed_origins: Vec::new(),
             drain_delay_secs: 0,
+            allowed_hosts: Vec::new(),
             shutdown_grace_secs: 20,
             tls: HttpTlsSettings {
                 certificate_file: None,

@@ -7,6 +7,7 @@ use super::{
     AccessMode, AddressTranslation, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings,
     IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
 };
+use crate::domain::Rate;
 
 const CQL_PORT: u16 = 9042;
 /// The most that Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`): 20 years.
@@ -36,6 +37,13 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("access.mode", &mut settings.access.mode, choice);
     reader.read("access.metrics", &mut settings.access.metrics, choice);
     reader.read("access.insecure", &mut settings.access.insecure, boolean);
+    let limits = &mut settings.access.rate_limits;
+    let rate = || some(number(1..=u64::from(Rate::MAX)));
+    reader.read("access.rate_limits.requests_per_second", &mut limits.requests_per_second, rate());
+    reader.read("access.rate_limits.requests_burst", &mut limits.requests_burst, rate());
+    reader.read("access.rate_limits.items_per_second", &mut limits.items_per_second, rate());
+    reader.read("access.rate_limits.items_burst", &mut limits.items_burst, rate());
+    reader.read("access.rate_limits.operations_percent", &mut limits.operations_percent, some(number(1..=100)));
     reader.read("access.jwt.issuers", &mut settings.access.jwt.issuers, tables(IssuerSettings::check));
     reader.read("access.jwt.refresh_secs", &mut settings.access.jwt.refresh_secs, number(10..=86_400));
     reader.read("access.certificates", &mut settings.access.certificates, tables(CertificateSettings::check));
@@ -59,6 +67,7 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.body_timeout_secs", &mut http.body_timeout_secs, number(1..=3_600));
     reader.read("http.allowed_origins", &mut http.allowed_origins, list(origin));
     reader.read("http.drain_delay_secs", &mut http.drain_delay_secs, number(0..=3_600));
+    reader.read("http.allowed_hosts", &mut http.allowed_hosts, list(host_name));
     reader.read("http.shutdown_grace_secs", &mut http.shutdown_grace_secs, number(1..=3_600));
     let tls = &mut http.tls;
     reader.read("http.tls.certificate_file", &mut tls.certificate_file, some(path));
@@ -81,6 +90,17 @@ fn origin(raw: &Raw) -> Result<String, String> {
             Ok(format!("{scheme}{}", authority.strip_suffix(port).unwrap_or(authority)))
         }
         _ => Err(format!("must be origins such as https://lists.example.org, without a path, not {text:?}")),
+    }
+}
+
+/// `lists.example.org`, without a port: a name is the server's on all of them.
+fn host_name(raw: &Raw) -> Result<String, String> {
+    let text = text(raw)?.to_ascii_lowercase();
+    let well_formed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+    if well_formed {
+        Ok(text)
+    } else {
+        Err(format!("must be names such as lists.example.org, without a port, not {text:?}"))
     }
 }
 
@@ -199,6 +219,15 @@ fn check_access(settings: &Settings, reader: &mut Reader) {
     if let Some(n) = (0..issuers.len()).find(|n| !is_alone(*n)) {
         let problem = format!("[{n}]: of several issuers each needs an issuer and a label of its own");
         reader.blame("access.jwt.issuers", problem);
+    }
+    let limits = &access.rate_limits;
+    for (burst, key, rate) in [
+        (limits.requests_burst, "access.rate_limits.requests_per_second", limits.requests_per_second),
+        (limits.items_burst, "access.rate_limits.items_per_second", limits.items_per_second),
+    ] {
+        if burst.is_some() && rate.is_none() {
+            reader.blame(key, "is needed beside its burst");
+        }
     }
     let others = [("access.jwt.issuers", issuers.is_empty()), ("access.certificates", access.certificates.is_empty())];
     for (key, is_empty) in others {

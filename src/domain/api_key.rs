@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::{Author, Invalid, Revision, Role, Scope, Timestamp};
+use super::{Author, Invalid, RateLimits, Revision, Role, Scope, Timestamp};
 
 /// The public part of a key, by which it is named in logs and paths: 12 characters of `[0-9a-z]`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,6 +108,8 @@ pub struct ApiKey {
     pub roles: Vec<Role>,
     /// At least one; each once, in their order.
     pub scopes: Vec<Scope>,
+    /// Beyond what everybody is limited to, or less.
+    pub limits: RateLimits,
     pub hash: SecretHash,
     pub previous: Option<PreviousSecret>,
     pub created_at: Timestamp,

@@ -1,7 +1,7 @@
 //! Why an operation was refused or failed, in words that do not depend on who asked for it how.
 
-use crate::access::Denied;
 use crate::access::token::NoRandomness;
+use crate::access::{Denied, Limited};
 use crate::actors::ListError;
 use crate::backup::BackupError;
 use crate::domain::Invalid;
@@ -33,6 +33,9 @@ pub enum ServiceError {
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// The caller asks for more than they may.
+    #[error(transparent)]
+    Limited(#[from] Limited),
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     /// Other lists of the same call have used up what an answer may hold. Nothing is wrong with this one.

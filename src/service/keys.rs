@@ -11,9 +11,9 @@ use crate::metadata::keys::{AuditFilter, KeyChange};
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn create_key(&self, caller: &Caller, new: CreateKey) -> Result<Reply, ServiceError> {
         let secret = Secret::generate()?;
-        let CreateKey { name, roles, scopes, lifetime } = new;
+        let CreateKey { name, roles, scopes, limits, lifetime } = new;
         let expires_at = lifetime.map(|lifetime| self.after(lifetime));
-        let change = KeyChange::Create { id: secret.id, hash: secret.hash(), name, roles, scopes, expires_at };
+        let change = KeyChange::Create { id: secret.id, hash: secret.hash(), name, roles, scopes, limits, expires_at };
         let changed = self.metadata.change_key(change, caller.author());
         let key = Box::new(within(caller, Changes::Definitions, changed).await?);
         Ok(Reply::KeyMade { key, secret })

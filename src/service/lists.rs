@@ -94,15 +94,20 @@ pub trait PageRenderer: Send + Sync + 'static {
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn get_items(&self, caller: &Caller, request: GetItems<'_>) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&request.list, deadline).await?;
         let read = PageRead::new(found, &request)?;
         if let Some(page) = self.kept_page(&read) {
+            caller.owe_items(page.items.saturating_sub(1));
             return Ok(Reply::Items(page));
         }
         let bytes_max = self.options.page_bytes_max;
-        let (page, validity) = self.lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
-        Ok(Reply::Items(self.render_page(&read, &page, validity, bytes_max)?))
+        let lists = self.lists_of(caller);
+        let (page, validity) = lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
+        let page = self.render_page(&read, &page, validity, bytes_max)?;
+        caller.owe_items(page.items.saturating_sub(1));
+        Ok(Reply::Items(page))
     }
 
     /// The page as it was rendered before, if it still is the answer.
@@ -132,10 +137,11 @@ impl<R: PageRenderer> Service<R> {
     pub(super) async fn add_items(&self, caller: &Caller, request: AddItems<'_>) -> Result<Reply, ServiceError> {
         let deadline = self.deadline(caller);
         let AddItems { list, items } = request;
+        caller.take_items(items.len())?;
         let found = self.resolve(&list, deadline).await?;
         let items = encode(found.value_type, &items)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Added(self.lists.add(list, found.ttl, items, deadline).await?))
+        Ok(Reply::Added(self.lists_of(caller).add(list, found.ttl, items, deadline).await?))
     }
 
     pub(super) async fn remove_items(
@@ -144,6 +150,7 @@ impl<R: PageRenderer> Service<R> {
         list: ListName<'_>,
         removal: RemoveItemsInput<'_>,
     ) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let encode = |value: &str| found.value_type.encode(value).map(Value::into_bytes);
@@ -163,7 +170,7 @@ impl<R: PageRenderer> Service<R> {
             }
         };
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Removed(self.lists.remove(list, found.ttl, removal, deadline).await?))
+        Ok(Reply::Removed(self.lists_of(caller).remove(list, found.ttl, removal, deadline).await?))
     }
 
     pub(super) async fn count_items(
@@ -173,10 +180,11 @@ impl<R: PageRenderer> Service<R> {
         within: Bounds,
         max: Limit,
     ) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Counted(self.lists.count(list, found.ttl, within, max.get() as u64, deadline).await?))
+        Ok(Reply::Counted(self.lists_of(caller).count(list, found.ttl, within, max.get() as u64, deadline).await?))
     }
 
     pub(super) async fn contains_items(
@@ -186,6 +194,7 @@ impl<R: PageRenderer> Service<R> {
         within: Bounds,
         values: Vec<&str>,
     ) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let encode = |(index, value)| {
@@ -194,15 +203,16 @@ impl<R: PageRenderer> Service<R> {
         };
         let values: Vec<_> = values.into_iter().enumerate().map(encode).collect::<Result<_, _>>()?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let newest = self.lists.contains(list, found.ttl, within, values.clone(), deadline).await?;
+        let newest = self.lists_of(caller).contains(list, found.ttl, within, values.clone(), deadline).await?;
         Ok(Reply::Contained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
     }
 
     pub(super) async fn remove_all_items(&self, caller: &Caller, list: ListName<'_>) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        self.lists.remove_all(list, found.ttl, deadline).await?;
+        self.lists_of(caller).remove_all(list, found.ttl, deadline).await?;
         Ok(Reply::AllRemoved)
     }
 

@@ -32,6 +32,7 @@ mod operation;
 mod page_cache;
 mod table;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +82,19 @@ pub struct Caller {
 impl Caller {
     fn author(&self) -> Author {
         self.principal.author(self.author.as_ref())
+    }
+
+    /// Counts items that an operation is about to read or add, at least one, if the caller may have any now.
+    /// An operation on several lists counts all of them at once.
+    fn take_items(&self, items: usize) -> Result<(), ServiceError> {
+        Ok(self.principal.limiter().map_or(Ok(()), |limiter| limiter.take_items(items))?)
+    }
+
+    /// Counts items that nobody knew of before they were read, beyond those that were taken.
+    fn owe_items(&self, items: usize) {
+        if let Some(limiter) = self.principal.limiter() {
+            limiter.owe_items(items);
+        }
     }
 
     /// How long the caller waits for an operation that may take `longest`.
@@ -203,6 +217,14 @@ impl<R: PageRenderer> Service<R> {
         tracing::info!(by = %caller.principal, ?resize, "another size of the list pool is asked for");
         self.lists.resize(resize, deadline).await?;
         Ok(Reply::Pool(self.lists.view()))
+    }
+
+    /// The lists, of which the caller may have a share only at work at once.
+    fn lists_of(&self, caller: &Caller) -> Cow<'_, ListPool> {
+        match caller.principal.limiter() {
+            Some(limiter) => Cow::Owned(self.lists.limited(limiter)),
+            None => Cow::Borrowed(&self.lists),
+        }
     }
 
     /// When the caller of a list operation stops waiting.

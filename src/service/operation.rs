@@ -14,8 +14,8 @@ use crate::access::{Principal, Resource};
 use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::backup::Backup;
 use crate::domain::{
-    ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, Order, PageToken, Role, Scope,
-    Timestamp, Ttl, ValueType, VersionLabel,
+    ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, Order, PageToken, RateLimits, Role,
+    Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::items::{Bounds, Count};
 use crate::metadata::keys::{AuditEntry, AuditFilter};
@@ -104,6 +104,7 @@ pub struct CreateKey {
     pub name: KeyName,
     pub roles: Vec<Role>,
     pub scopes: Vec<Scope>,
+    pub limits: RateLimits,
     /// How long it is to hold; for ever if there is none.
     pub lifetime: Option<Ttl>,
 }

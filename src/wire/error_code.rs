@@ -37,7 +37,9 @@ pub enum ErrorCode {
     PayloadTooLarge,
     ResponseTooLarge,
     UnsupportedMediaType,
+    UnknownHost,
     TtlTooLong,
+    RateLimited,
     HeadTooLarge,
     Internal,
     BackupFailed,
@@ -62,7 +64,8 @@ pub struct Row {
     pub title: &'static str,
     /// Whether the same request may succeed later, unchanged.
     pub retryable: bool,
-    /// The `Retry-After` of the answer, in seconds: on every 503 (RFC 9110, section 15.6.4).
+    /// The `Retry-After` of the answer, in seconds: on every 503 (RFC 9110, section 15.6.4). That of
+    /// `rate_limited` is told by the caller's limit.
     pub retry_after_secs: Option<u32>,
 }
 
@@ -126,7 +129,16 @@ const ROWS: [Row; ErrorCode::COUNT] = [
         retry_after_secs: None,
     },
     row(ErrorCode::UnsupportedMediaType, "unsupported_media_type", 415, "The body must be application/json"),
+    row(ErrorCode::UnknownHost, "unknown_host", 421, "The server does not go by this name"),
     row(ErrorCode::TtlTooLong, "ttl_too_long", 422, "Nothing may live beyond 20 years"),
+    Row {
+        code: ErrorCode::RateLimited,
+        name: "rate_limited",
+        status: 429,
+        title: "The caller asks for more than they may",
+        retryable: true,
+        retry_after_secs: None,
+    },
     row(ErrorCode::HeadTooLarge, "head_too_large", 431, "The request's head is too large"),
     row(ErrorCode::Internal, "internal", 500, "The server failed"),
     row(ErrorCode::BackupFailed, "backup_failed", 500, "The backup was not made"),

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::object::Object;
 use super::{Problem, text, texts};
-use crate::domain::{self, KeyName, Role, Scope, Timestamp, Ttl};
+use crate::domain::{self, KeyName, Rate, RateLimits, Role, Scope, Timestamp, Ttl};
 
 /// What an API key is created from.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,6 +29,21 @@ pub struct KeyInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub expires: Option<Ttl>,
+    /// Left out, as many as the settings allow everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
+    pub requests_per_second: Option<u32>,
+    /// At once, after a quiet time; as many as in a second if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
+    pub requests_burst: Option<u32>,
+    /// Items read and added; a list operation counts as one at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
+    pub items_per_second: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
+    pub items_burst: Option<u32>,
 }
 
 /// How a key is to be rotated.
@@ -47,15 +62,53 @@ pub struct KeyRotation {
 }
 
 impl KeyInput {
+    const FIELDS: [&str; 8] = [
+        "name",
+        "roles",
+        "scopes",
+        "expires",
+        "requests_per_second",
+        "requests_burst",
+        "items_per_second",
+        "items_burst",
+    ];
+
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["name", "roles", "scopes", "expires"], &[])?;
+        let object = Object::read(body, &Self::FIELDS, &[])?;
         let roles = object.optional_set("roles", Role::parse)?;
+        let number = |name| {
+            let number = object.optional_number(name, 1..=Rate::MAX as usize)?;
+            Ok::<_, Problem>(number.and_then(|number| u32::try_from(number).ok()))
+        };
         Ok(Self {
             name: object.required("name", KeyName::new)?,
             roles: roles.ok_or_else(|| Problem::argument("roles", "roles is missing"))?,
             scopes: object.optional_set("scopes", Scope::parse)?.unwrap_or_else(|| vec![Scope::all()]),
             expires: object.optional("expires", Ttl::parse)?,
+            requests_per_second: number("requests_per_second")?,
+            requests_burst: number("requests_burst")?,
+            items_per_second: number("items_per_second")?,
+            items_burst: number("items_burst")?,
         })
+    }
+
+    /// The limits that its fields make up.
+    pub fn limits(&self) -> Result<RateLimits, Problem> {
+        let requests = rate(["requests_per_second", "requests_burst"], self.requests_per_second, self.requests_burst)?;
+        let items = rate(["items_per_second", "items_burst"], self.items_per_second, self.items_burst)?;
+        Ok(RateLimits { requests, items })
+    }
+}
+
+fn rate(fields: [&'static str; 2], per_second: Option<u32>, burst: Option<u32>) -> Result<Option<Rate>, Problem> {
+    match (per_second, burst) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(Problem::argument(fields[1], format!("{} is for {}", fields[1], fields[0]))),
+        (Some(per_second), burst) => {
+            let rate = Rate::new(per_second, burst);
+            let blamed = if Rate::new(per_second, None).is_err() { fields[0] } else { fields[1] };
+            rate.map(Some).map_err(|invalid| Problem::from(invalid).at(blamed))
+        }
     }
 }
 
@@ -93,6 +146,18 @@ pub struct Key {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Timestamp, inline, required = false)]
     pub revoked_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, required = false)]
+    pub requests_per_second: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, required = false)]
+    pub requests_burst: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, required = false)]
+    pub items_per_second: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, required = false)]
+    pub items_burst: Option<u32>,
     // To the hour, and some minutes late.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Timestamp, inline, required = false)]
@@ -102,6 +167,9 @@ pub struct Key {
 impl Key {
     pub fn new(key: &domain::ApiKey, now: Timestamp) -> Self {
         let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        let numbers = |rate: Option<Rate>| rate.map(|rate| (rate.per_second().get(), rate.burst().get())).unzip();
+        let (requests_per_second, requests_burst) = numbers(key.limits.requests);
+        let (items_per_second, items_burst) = numbers(key.limits.items);
         Self {
             id: key.id.to_string(),
             name: key.name.to_string(),
@@ -114,6 +182,10 @@ impl Key {
             rotated_at: moment(key.rotated_at),
             previous_secret_until: moment(key.previous.as_ref().map(|previous| previous.until)),
             revoked_at: moment(key.revoked_at),
+            requests_per_second,
+            requests_burst,
+            items_per_second,
+            items_burst,
             last_used_at: moment(key.last_used_at),
         }
     }

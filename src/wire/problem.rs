@@ -25,11 +25,21 @@ pub struct Problem {
     pub cause: Option<String>,
     /// The methods that the path has, for a 405.
     pub allow: Option<String>,
+    /// When to come back, where the code does not say.
+    pub retry_after_secs: Option<u64>,
 }
 
 impl Problem {
     pub fn new(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), field: None, outcome_unknown: false, cause: None, allow: None }
+        Self {
+            code,
+            detail: detail.into(),
+            field: None,
+            outcome_unknown: false,
+            cause: None,
+            allow: None,
+            retry_after_secs: None,
+        }
     }
 
     pub fn argument(field: impl Into<Cow<'static, str>>, detail: impl Into<Cow<'static, str>>) -> Self {

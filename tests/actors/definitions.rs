@@ -9,7 +9,8 @@ use std::time::Duration;
 use liststore::access::token::Secret;
 use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError, StoredCatalogOptions};
 use liststore::domain::{
-    Author, EntityType, FeatureId, FeatureName, KeyId, KeyName, Limit, Revision, Role, Scope, Timestamp, Ttl, ValueType,
+    Author, EntityType, FeatureId, FeatureName, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope, Timestamp,
+    Ttl, ValueType,
 };
 use liststore::metadata::change::Transition;
 use liststore::metadata::keys::change::KeyTransition;
@@ -368,6 +369,7 @@ fn creation(secret: &Secret) -> KeyChange {
         name: KeyName::new("feed").unwrap(),
         roles: vec![Role::Reader],
         scopes: vec![Scope::all()],
+        limits: RateLimits::default(),
         expires_at: None,
     }
 }

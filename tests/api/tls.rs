@@ -188,6 +188,35 @@ async fn changes_are_noted_under_the_name_of_the_certificate() {
     }
 }
 
+/// Names are worth roles where rules of the settings say so, and nothing elsewhere.
+#[tokio::test]
+async fn a_certificate_is_worth_what_its_names_are() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    certificate(dir.path(), "ca", "ops", "DNS:ops.example.org");
+    // With another's name where that does not count.
+    certificate(dir.path(), "ca", "pretender", "URI:spiffe://example.org/none,DNS:ops");
+    let rules = json!([
+        {"uri": "spiffe://example.org/*", "roles": ["reader"], "scopes": ["user.seen"]},
+        {"common_name": "ops", "roles": ["admin"]},
+    ]);
+    let server = server(&dir, "optional", &[("access.certificates", &rules.to_string())]).await;
+    let ask_as = async |name: Option<&str>, method: &str, path: &str, body: &str| {
+        let mut stream = connect(&server, &connector(&dir, name, BOTH)).await.unwrap();
+        ask(&mut stream, method, path, body).await.unwrap()
+    };
+    let feature = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d"}).to_string();
+    ask_as(None, "POST", "/v1/features", &feature).await.refused("unauthenticated", "");
+    ask_as(Some("feeds"), "POST", "/v1/features", &feature).await.refused("permission_denied", "");
+    ask_as(Some("pretender"), "POST", "/v1/features", &feature).await.refused("permission_denied", "");
+    ask_as(Some("ops"), "POST", "/v1/features", &feature).await.expect(201);
+    ask_as(Some("feeds"), "GET", "/v1/lists/user/seen/u/items", "").await.expect(200);
+    ask_as(Some("feeds"), "GET", "/v1/lists/user/other/u/items", "").await.refused("permission_denied", "");
+    let audit = ask_as(Some("ops"), "GET", "/v1/audit", "").await.expect(200);
+    assert_eq!(audit["changes"][0]["by"], "cert:ops");
+    assert_eq!(audit["changes"][0].get("on_behalf_of"), None);
+}
+
 #[tokio::test]
 async fn files_that_change_are_used_if_they_can_be() {
     let dir = tempfile::tempdir().unwrap();

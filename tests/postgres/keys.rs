@@ -2,7 +2,7 @@
 
 use liststore::access::NoKey;
 use liststore::access::token::Secret;
-use liststore::domain::{Author, Clock, KeyName, Role, Scope, SystemClock};
+use liststore::domain::{Author, Clock, KeyName, RateLimits, Role, Scope, SystemClock};
 use liststore::metadata::keys::KeyChange;
 use liststore::metadata::postgres::{SchemaState, inspect};
 use liststore::metadata::{AccessStore, Calls, MetadataStore};
@@ -18,6 +18,7 @@ fn creation(secret: &Secret, name: &str) -> KeyChange {
         name: KeyName::new(name).unwrap(),
         roles: vec![Role::Reader],
         scopes: vec![Scope::all()],
+        limits: RateLimits::default(),
         expires_at: None,
     }
 }

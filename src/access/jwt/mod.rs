@@ -31,6 +31,7 @@ pub use key_set::{KeySet, NoKeySet};
 pub use rules::Rule;
 
 use super::Identity;
+use super::limits::{LimitOptions, Limiters};
 use crate::domain::Timestamp;
 use key_set::SigningKey;
 use refresh::Refresh;
@@ -112,6 +113,7 @@ struct Verified {
 pub struct Issuers {
     issuers: Vec<Issuer>,
     verified: Cache<[u8; digest::SHA256_OUTPUT_LEN], Verified>,
+    limiters: Limiters,
 }
 
 /// What must be known of a token before its signature can be checked. None of it is believed yet.
@@ -121,7 +123,8 @@ struct Unchecked {
 }
 
 impl Issuers {
-    pub fn new(options: Vec<IssuerOptions>) -> Self {
+    /// `limits` are those of each subject.
+    pub fn new(options: Vec<IssuerOptions>, limits: LimitOptions) -> Self {
         signatures::install();
         let issuers = options.into_iter().map(|options| Issuer {
             options,
@@ -129,7 +132,7 @@ impl Issuers {
             generation: AtomicU64::new(0),
             refresh: Refresh::default(),
         });
-        Self { issuers: issuers.collect(), verified: Cache::new(REMEMBERED_MAX) }
+        Self { issuers: issuers.collect(), verified: Cache::new(REMEMBERED_MAX), limiters: Limiters::new(limits) }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -194,6 +197,8 @@ impl Issuers {
         let key = keys.find(header.kid.as_deref(), header.alg).ok_or(Verdict::KeysWanted(number))?;
         let claims = checked(token, &header, key, &issuer.options).map_err(refused)?;
         let (from, until, identity) = issuer.read(&claims).ok_or(refused(NoToken::Incomplete))?;
+        let limiter = self.limiters.of(identity.name().as_str());
+        let identity = identity.limited(limiter);
         Ok(Verified { issuer: number, generation, from, until, identity: Arc::new(identity) })
     }
 

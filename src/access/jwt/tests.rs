@@ -25,13 +25,14 @@ fn keys(keys: &[Value]) -> KeySet {
 fn issuers(set: Option<KeySet>) -> Issuers {
     let grant = Grant { roles: vec![Role::Reader], scopes: vec![Scope::all()] };
     let rule = Rule { claim: "groups".to_owned(), value: "readers".to_owned(), grant, acts_for_others: false };
-    let issuers = Issuers::new(vec![IssuerOptions {
+    let issuer = IssuerOptions {
         issuer: ISSUER.to_owned(),
         audiences: vec!["liststore".to_owned()],
         label: None,
         leeway: Duration::from_secs(30),
         rules: vec![rule],
-    }]);
+    };
+    let issuers = Issuers::new(vec![issuer], LimitOptions::default());
     if let Some(set) = set {
         assert!(issuers.publish(0, set));
     }

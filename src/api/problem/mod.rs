@@ -22,7 +22,7 @@ impl Problem {
     pub fn to_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status());
         response.content_type(CONTENT_TYPE);
-        if let Some(secs) = self.code.row().retry_after_secs {
+        if let Some(secs) = self.retry_after_secs.or(self.code.row().retry_after_secs.map(u64::from)) {
             response.insert_header((RETRY_AFTER, secs.to_string()));
         }
         if self.code == ErrorCode::Unauthenticated {

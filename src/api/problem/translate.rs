@@ -1,7 +1,7 @@
 //! The one place where errors of the inner layers become problems.
 
 use super::{ErrorCode, Problem};
-use crate::access::Denied;
+use crate::access::{Denied, Limited, whole_secs};
 use crate::actors::ListError;
 use crate::backup::BackupError;
 use crate::items::StoreError;
@@ -20,6 +20,7 @@ impl From<ServiceError> for Problem {
             ServiceError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
             ServiceError::Backup(error) => error.into(),
             ServiceError::Denied(error) => error.into(),
+            ServiceError::Limited(limited) => limited.into(),
             ServiceError::NoRandomness(error) => Self::internal(error.to_string()),
             ServiceError::NoRoomInAnswer => Self::new(ErrorCode::ResponseTooLarge, error.to_string()),
             ServiceError::Damaged(what) => Self::internal(what),
@@ -38,10 +39,18 @@ impl From<Denied> for Problem {
     }
 }
 
+impl From<Limited> for Problem {
+    fn from(limited: Limited) -> Self {
+        let retry_after_secs = Some(whole_secs(limited.retry_after).max(1));
+        Self { retry_after_secs, ..Self::new(ErrorCode::RateLimited, limited.to_string()) }
+    }
+}
+
 impl From<ListError> for Problem {
     fn from(error: ListError) -> Self {
         match error {
             ListError::Overloaded => Self::new(ErrorCode::Overloaded, error.to_string()),
+            ListError::Limited(limited) => limited.into(),
             ListError::Draining => Self::new(ErrorCode::Draining, "the server is stopping: ask another one"),
             ListError::NoSession { reason } => {
                 let detail = "the item store cannot be reached at present";

@@ -29,7 +29,7 @@ pub fn decide<'k>(
     let present = |id: KeyId| keys.clone().find(|key| key.id == id).ok_or(MetadataError::KeyNotFound(id));
     let now = context.at;
     let (action, before, key) = match change {
-        KeyChange::Create { id, hash, name, roles, scopes, expires_at } => {
+        KeyChange::Create { id, hash, name, roles, scopes, limits, expires_at } => {
             let mut holding = keys.clone().filter(|key| key.revoked_at.is_none());
             if holding.clone().any(|key| key.name == name) || keys.clone().any(|key| key.id == id) {
                 return Err(MetadataError::KeyExists(name));
@@ -42,6 +42,7 @@ pub fn decide<'k>(
                 name,
                 roles,
                 scopes,
+                limits,
                 hash,
                 previous: None,
                 created_at: now,
@@ -94,7 +95,7 @@ pub fn decide<'k>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Author, KeyName, Role, Scope, SecretHash, Timestamp};
+    use crate::domain::{Author, KeyName, RateLimits, Role, Scope, SecretHash, Timestamp};
 
     fn at(nanos: u64) -> ChangeContext {
         ChangeContext { by: Author::anonymous(), at: Timestamp::from_nanos(nanos).unwrap() }
@@ -111,6 +112,7 @@ mod tests {
             name: KeyName::new(name).unwrap(),
             roles: vec![Role::Reader],
             scopes: vec![Scope::all()],
+            limits: RateLimits::default(),
             expires_at: expires_nanos.map(|nanos| Timestamp::from_nanos(nanos).unwrap()),
         }
     }

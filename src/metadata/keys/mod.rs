@@ -12,7 +12,8 @@ pub mod record;
 
 use super::{ChangeContext, HistoryEntry, MetadataError, Page};
 use crate::domain::{
-    ApiKey, Author, FeatureId, KeyId, KeyName, Limit, Revision, Role, Scope, SecretHash, Timestamp, VersionLabel,
+    ApiKey, Author, FeatureId, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope, SecretHash, Timestamp,
+    VersionLabel,
 };
 
 /// Keys that are not revoked: all are held in memory.
@@ -27,6 +28,7 @@ pub enum KeyChange {
         name: KeyName,
         roles: Vec<Role>,
         scopes: Vec<Scope>,
+        limits: RateLimits,
         expires_at: Option<Timestamp>,
     },
     /// Gives it another secret. The present one holds until `previous_until`.

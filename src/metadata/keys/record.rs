@@ -8,7 +8,8 @@ use serde_json::{Value as Json, json};
 
 use super::{KeyAction, KeyHistoryEntry};
 use crate::domain::{
-    ApiKey, Author, Invalid, KeyId, KeyName, PreviousSecret, Revision, Role, Scope, SecretHash, Timestamp,
+    ApiKey, Author, Invalid, KeyId, KeyName, PreviousSecret, Rate, RateLimits, Revision, Role, Scope, SecretHash,
+    Timestamp,
 };
 
 /// Names the part of a record that makes no sense.
@@ -29,6 +30,10 @@ struct KeyRecord {
     expires_at_nanos: Option<u64>,
     rotated_at_nanos: Option<u64>,
     revoked_at_nanos: Option<u64>,
+    /// Of requests and items, each by the second and at once. Left out where there are none: servers that
+    /// know no limits read the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limits: Option<[Option<(u32, u32)>; 2]>,
     revision: u64,
 }
 
@@ -48,6 +53,10 @@ pub fn write(key: &ApiKey) -> Result<String, serde_json::Error> {
         expires_at_nanos: key.expires_at.map(nanos),
         rotated_at_nanos: key.rotated_at.map(nanos),
         revoked_at_nanos: key.revoked_at.map(nanos),
+        limits: (key.limits != RateLimits::default()).then(|| {
+            let numbers = |rate: Rate| (rate.per_second().get(), rate.burst().get());
+            [key.limits.requests, key.limits.items].map(|rate| rate.map(numbers))
+        }),
         revision: key.revision.0,
     })
 }
@@ -62,6 +71,7 @@ pub fn read(text: &[u8]) -> Result<ApiKey, Broken> {
         name: valid("name", KeyName::new(&record.name))?,
         roles: roles(&record.roles)?,
         scopes: scopes(&record.scopes)?,
+        limits: limits(record.limits)?,
         hash: secret_hash(&record.hash)?,
         previous: previous.transpose()?,
         created_at: valid("created_at", Timestamp::from_nanos(record.created_at_nanos))?,
@@ -80,6 +90,15 @@ fn valid<T>(part: &'static str, outcome: Result<T, Invalid>) -> Result<T, Broken
 
 fn moment(part: &'static str, nanos: Option<u64>) -> Result<Option<Timestamp>, Broken> {
     nanos.map(Timestamp::from_nanos).transpose().map_err(|_| Broken(part))
+}
+
+fn limits(record: Option<[Option<(u32, u32)>; 2]>) -> Result<RateLimits, Broken> {
+    let rate = |numbers: Option<(u32, u32)>| {
+        let rate = numbers.map(|(per_second, burst)| Rate::new(per_second, Some(burst)));
+        valid("limits", rate.transpose())
+    };
+    let [requests, items] = record.unwrap_or_default();
+    Ok(RateLimits { requests: rate(requests)?, items: rate(items)? })
 }
 
 fn secret_hash(text: &str) -> Result<SecretHash, Broken> {
@@ -102,7 +121,7 @@ pub fn scopes(texts: &[String]) -> Result<Vec<Scope>, Broken> {
 pub fn shown(key: &ApiKey) -> Json {
     let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let texts = |texts: Vec<String>| Json::from(texts);
-    json!({
+    let mut shown = json!({
         "id": key.id.as_str(),
         "name": key.name.as_str(),
         "roles": texts(key.roles.iter().map(ToString::to_string).collect()),
@@ -113,7 +132,15 @@ pub fn shown(key: &ApiKey) -> Json {
         "rotated_at": moment(key.rotated_at),
         "previous_secret_until": moment(key.previous.as_ref().map(|previous| previous.until)),
         "revoked_at": moment(key.revoked_at),
-    })
+    });
+    // Left out where there are none, as in entries of before there were any.
+    for (name, rate) in [("requests", key.limits.requests), ("items", key.limits.items)] {
+        if let Some(rate) = rate {
+            shown[format!("{name}_per_second")] = rate.per_second().get().into();
+            shown[format!("{name}_burst")] = rate.burst().get().into();
+        }
+    }
+    shown
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -180,6 +207,19 @@ mod tests {
         let key = read(RECORD.as_bytes()).unwrap();
         assert_eq!(write(&key).unwrap(), RECORD);
         assert!(!shown(&key).to_string().contains("AQEB"), "the audit trail has no hash");
+    }
+
+    #[test]
+    fn limits_are_read_as_they_were_written() {
+        let limited = RECORD.replacen("\"revision\":7", "\"limits\":[[5,50],null],\"revision\":7", 1);
+        let key = read(limited.as_bytes()).unwrap();
+        assert_eq!(key.limits, RateLimits { requests: Some(Rate::new(5, Some(50)).unwrap()), items: None });
+        assert_eq!(write(&key).unwrap(), limited);
+        assert_eq!(shown(&key)["requests_burst"], 50);
+        for bad in ["[[0,1],null]", "[[5,0],null]", "[null]", "7"] {
+            let part = if bad.starts_with("[[") { "limits" } else { "record" };
+            assert_eq!(read(limited.replacen("[[5,50],null]", bad, 1).as_bytes()).err(), Some(Broken(part)), "{bad}");
+        }
     }
 
     #[test]

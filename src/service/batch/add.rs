@@ -12,7 +12,7 @@ use super::super::operation::{AddItems, Reply};
 use super::super::{Caller, PageRenderer, Service, ServiceError};
 use super::{Turn, in_time};
 use crate::access::Permission;
-use crate::actors::AddOutcome;
+use crate::actors::{AddOutcome, ListPool};
 use crate::domain::{ListKey, Timestamp, Ttl, Value};
 use crate::metadata::catalog::CatalogVersion;
 
@@ -36,6 +36,7 @@ impl<R: PageRenderer> Service<R> {
         caller: &Caller,
         requests: Vec<AddItems<'_>>,
     ) -> Result<Reply, ServiceError> {
+        caller.take_items(requests.iter().map(|request| request.items.len()).sum())?;
         let deadline = self.deadline(caller);
         let lists = requests.iter().map(|request| &request.list);
         let versions = self.versions(caller, Permission::ListsWrite, lists, deadline).await;
@@ -60,7 +61,8 @@ impl<R: PageRenderer> Service<R> {
             }
             chains[place].adds.push((index, items));
         }
-        let adding = chains.into_iter().map(|chain| self.add_in_turn(chain, deadline));
+        let lists = self.lists_of(caller);
+        let adding = chains.into_iter().map(|chain| add_in_turn(&lists, chain, deadline));
         let mut adding = stream::iter(adding).buffer_unordered(WRITES_AT_ONCE);
         while let Some(made) = adding.next().await {
             made.into_iter().for_each(|(index, answer)| answers[index] = Some(answer));
@@ -68,17 +70,17 @@ impl<R: PageRenderer> Service<R> {
         let lost = || Err(ServiceError::DeadlineExceeded { outcome_unknown: true });
         Ok(Reply::EachAdded(answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()))
     }
+}
 
-    async fn add_in_turn(&self, chain: Chain, deadline: Instant) -> Vec<(usize, Answer)> {
-        let Chain { list, ttl, adds } = chain;
-        let mut answers = Vec::with_capacity(adds.len());
-        for (index, items) in adds {
-            let answer = match in_time(deadline) {
-                Ok(()) => self.lists.add(list.clone(), ttl, items, deadline).await.map_err(ServiceError::from),
-                Err(late) => Err(late),
-            };
-            answers.push((index, answer));
-        }
-        answers
+async fn add_in_turn(lists: &ListPool, chain: Chain, deadline: Instant) -> Vec<(usize, Answer)> {
+    let Chain { list, ttl, adds } = chain;
+    let mut answers = Vec::with_capacity(adds.len());
+    for (index, items) in adds {
+        let answer = match in_time(deadline) {
+            Ok(()) => lists.add(list.clone(), ttl, items, deadline).await.map_err(ServiceError::from),
+            Err(late) => Err(late),
+        };
+        answers.push((index, answer));
     }
+    answers
 }

@@ -20,6 +20,7 @@ use super::super::page_cache::RenderedPage;
 use super::super::{Caller, PageRenderer, Service, ServiceError};
 use super::{Turn, in_time};
 use crate::access::Permission;
+use crate::actors::ListPool;
 
 /// Lists of one call that are read through their actors at once. Enough to keep disks, and the nodes of a
 /// cluster, busy for one caller; few enough that one call takes no actor's permits from all others.
@@ -93,6 +94,7 @@ impl<R: PageRenderer> Service<R> {
         caller: &Caller,
         requests: Vec<GetItems<'_>>,
     ) -> Result<Reply, ServiceError> {
+        caller.take_items(requests.len())?;
         let deadline = self.deadline(caller);
         let lists = requests.iter().map(|request| &request.list);
         let versions = self.versions(caller, Permission::ListsRead, lists, deadline).await;
@@ -121,8 +123,12 @@ impl<R: PageRenderer> Service<R> {
             states.push(state);
             turn.count(bytes).await;
         }
-        self.read_the_rest(&mut states, &reads, &room, deadline).await;
-        Ok(Reply::EachPage(answers(states, &room)))
+        let lists = self.lists_of(caller);
+        self.read_the_rest(&lists, &mut states, &reads, &room, deadline).await;
+        let answers = answers(states, &room);
+        let read = answers.iter().flatten().map(|page| page.items.saturating_sub(1));
+        caller.owe_items(read.sum());
+        Ok(Reply::EachPage(answers))
     }
 
     /// None if the list has to be read through its actor.
@@ -139,14 +145,21 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// Reads what was not in memory, a bounded number of lists at once.
-    async fn read_the_rest(&self, states: &mut [State], reads: &Reads, room: &Cell<Room>, deadline: Instant) {
+    async fn read_the_rest(
+        &self,
+        lists: &ListPool,
+        states: &mut [State],
+        reads: &Reads,
+        room: &Cell<Room>,
+        deadline: Instant,
+    ) {
         let waiting = states.iter().zip(&reads.all).enumerate().filter_map(|(place, known)| match known {
             (State::Waits, Some(read)) => Some((place, read)),
             _ => None,
         });
         let waiting: Vec<_> = waiting.collect();
         let reading = waiting.into_iter().map(|(place, read)| async move {
-            let answer = self.read_through_actor(read, room, deadline).await;
+            let answer = self.read_through_actor(lists, read, room, deadline).await;
             (place, answer)
         });
         let mut reading = stream::iter(reading).buffer_unordered(READS_AT_ONCE);
@@ -155,11 +168,17 @@ impl<R: PageRenderer> Service<R> {
         }
     }
 
-    async fn read_through_actor(&self, read: &PageRead, room: &Cell<Room>, deadline: Instant) -> Answer {
+    async fn read_through_actor(
+        &self,
+        lists: &ListPool,
+        read: &PageRead,
+        room: &Cell<Room>,
+        deadline: Instant,
+    ) -> Answer {
         Room::check(room)?;
         in_time(deadline)?;
         let bytes_max = self.options.page_bytes_max;
-        let (page, validity) = self.lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
+        let (page, validity) = lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
         Room::take(room, self.render_page(read, &page, validity, bytes_max)?)
     }
 }

@@ -13,6 +13,8 @@ pub const ANY: &[ErrorCode] = &[
     ErrorCode::InvalidArgument,
     ErrorCode::Unauthenticated,
     ErrorCode::PermissionDenied,
+    ErrorCode::UnknownHost,
+    ErrorCode::RateLimited,
     ErrorCode::Internal,
     ErrorCode::Overloaded,
     ErrorCode::MetadataUnavailable,

@@ -71,6 +71,8 @@ pub const ROWS: [Descriptor; 7] = [
                 ErrorCode::LocalOnly,
                 ErrorCode::MetadataUnavailable,
                 ErrorCode::IssuerUnavailable,
+                ErrorCode::UnknownHost,
+                ErrorCode::RateLimited,
                 ErrorCode::BackupDirNotEmpty,
                 ErrorCode::BackupRunning,
                 ErrorCode::BackupFailed,
@@ -148,6 +150,8 @@ pub const ROWS: [Descriptor; 7] = [
             ErrorCode::Overloaded,
             ErrorCode::MetadataUnavailable,
             ErrorCode::IssuerUnavailable,
+            ErrorCode::UnknownHost,
+            ErrorCode::RateLimited,
         ]],
     },
     Descriptor {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use liststore::domain::{Author, KeyId, KeyName, Limit, Revision, Role, Scope, SecretHash, Timestamp};
+use liststore::domain::{Author, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope, SecretHash, Timestamp};
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange};
 use liststore::metadata::{Calls, ChangeContext, MetadataError, MetadataStore};
 
@@ -29,6 +29,7 @@ pub fn creation(last: char, name: &str) -> KeyChange {
         name: KeyName::new(name).unwrap(),
         roles: vec![Role::Reader, Role::Editor],
         scopes: vec![Scope::parse("user.*").unwrap()],
+        limits: RateLimits::default(),
         expires_at: Some(at(4_000_000_000_000_000_000)),
     }
 }

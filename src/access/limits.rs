@@ -1,0 +1,321 @@
+//! What one caller may ask for in a second, and have at work at once: so that one who is noisy leaves room
+//! for the others.
+//!
+//! Requests and items have a bucket each, which fills at its rate up to its burst (GCRA). How many items a
+//! request takes may be known afterwards only, and may be more than any burst: so a request is let through
+//! while its bucket holds anything, and what it took beyond that is owed, which later requests wait for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use governor::clock::Clock;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::{NotKeyed, StateStore};
+use governor::{Quota, RateLimiter};
+use quick_cache::sync::Cache;
+
+use crate::domain::{Rate, RateLimits};
+
+/// Callers other than keys whose limits are remembered: whoever is forgotten begins anew.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// What a caller has too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    Requests,
+    Items,
+    /// At work at once.
+    Operations,
+}
+
+/// A request that came too soon. Nothing was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.text())]
+pub struct Limited {
+    pub excess: Excess,
+    /// When it may come again, and will be let through if nothing else comes in between.
+    pub retry_after: Duration,
+}
+
+impl Limited {
+    fn text(&self) -> &'static str {
+        match self.excess {
+            Excess::Requests => "you have sent more requests than you may in a second: send them more slowly",
+            Excess::Items => "you have read and added more items than you may in a second: go on more slowly",
+            Excess::Operations => "you have as many list operations at work at once as you may: wait for some to end",
+        }
+    }
+}
+
+/// What everybody is limited to who is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LimitOptions {
+    pub rates: RateLimits,
+    /// List operations of one caller at work at once; any number where there is none.
+    pub operations_max: Option<usize>,
+}
+
+impl LimitOptions {
+    /// The limits of a caller who has some of their own. None if there are no limits at all.
+    pub(super) fn limiter(self, own: RateLimits) -> Option<Arc<Limiter>> {
+        let options = Self { rates: own.or(self.rates), ..self };
+        (options != Self::default()).then(|| Arc::new(Limiter::new(options)))
+    }
+}
+
+/// The limits of callers other than keys, by their names.
+pub(super) struct Limiters {
+    options: LimitOptions,
+    known: Cache<String, Arc<Limiter>>,
+}
+
+impl Limiters {
+    pub fn new(options: LimitOptions) -> Self {
+        Self { options, known: Cache::new(REMEMBERED_MAX) }
+    }
+
+    pub fn of(&self, name: &str) -> Option<Arc<Limiter>> {
+        if self.options == LimitOptions::default() {
+            return None;
+        }
+        self.known.get(name).or_else(|| {
+            let limiter = self.options.limiter(RateLimits::default())?;
+            self.known.insert(name.to_owned(), Arc::clone(&limiter));
+            Some(limiter)
+        })
+    }
+}
+
+/// Time since a bucket was made.
+#[derive(Debug, Clone, Copy)]
+struct SinceStart(Instant);
+
+impl Clock for SinceStart {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        Nanos::from(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// When a bucket will be full again, in nanoseconds since its start.
+#[derive(Debug, Clone, Default)]
+struct Level(Arc<AtomicU64>);
+
+impl StateStore for Level {
+    type Key = NotKeyed;
+
+    fn measure_and_replace<T, F, E>(&self, _: &NotKeyed, decide: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let mut before = self.0.load(Ordering::Acquire);
+        loop {
+            let (outcome, after) = decide(Some(Nanos::from(before)))?;
+            match self.0.compare_exchange_weak(before, after.as_u64(), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(outcome),
+                Err(present) => before = present,
+            }
+        }
+    }
+}
+
+/// What is left of a bucket, as callers are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    pub rate: Rate,
+    pub units: u64,
+    /// When it is full again.
+    pub full_in: Duration,
+}
+
+struct Bucket {
+    rate: Rate,
+    level: Level,
+    clock: SinceStart,
+    limiter: RateLimiter<NotKeyed, Level, SinceStart, NoOpMiddleware<Nanos>>,
+}
+
+impl Bucket {
+    fn new(rate: Rate) -> Self {
+        let (level, clock) = (Level::default(), SinceStart(Instant::now()));
+        let quota = Quota::per_second(rate.per_second()).allow_burst(rate.burst());
+        Self { rate, limiter: RateLimiter::new(quota, level.clone(), clock), level, clock }
+    }
+
+    /// What one unit takes to come back.
+    fn unit_nanos(&self) -> u64 {
+        (1_000_000_000 / u64::from(self.rate.per_second().get())).max(1)
+    }
+
+    fn take_one(&self, excess: Excess) -> Result<(), Limited> {
+        self.limiter.check().map_err(|until| Limited { excess, retry_after: until.wait_time_from(self.clock.now()) })
+    }
+
+    /// Takes units whether or not they are there.
+    fn owe(&self, units: u64) {
+        let (now, cost) = (self.clock.now().as_u64(), units.saturating_mul(self.unit_nanos()));
+        let owed = |full_at: u64| Some(full_at.max(now).saturating_add(cost));
+        // It always has a new value, so it never fails.
+        let _ = self.level.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, owed);
+    }
+
+    fn left(&self) -> Left {
+        let missing = self.level.0.load(Ordering::Acquire).saturating_sub(self.clock.now().as_u64());
+        let units = u64::from(self.rate.burst().get()).saturating_sub(missing.div_ceil(self.unit_nanos()));
+        Left { rate: self.rate, units, full_in: Duration::from_nanos(missing) }
+    }
+}
+
+/// One caller's limits, and how much of them is used. Made once for all of the caller's requests.
+pub struct Limiter {
+    requests: Option<Bucket>,
+    items: Option<Bucket>,
+    operations_max: Option<usize>,
+    operations: AtomicUsize,
+}
+
+impl std::fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Limiter").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Limiter {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Limiter {}
+
+impl Limiter {
+    fn new(LimitOptions { rates, operations_max }: LimitOptions) -> Self {
+        let (requests, items) = (rates.requests.map(Bucket::new), rates.items.map(Bucket::new));
+        Self { requests, items, operations_max, operations: AtomicUsize::new(0) }
+    }
+
+    /// Counts a request.
+    pub fn take_request(&self) -> Result<(), Limited> {
+        self.requests.as_ref().map_or(Ok(()), |bucket| bucket.take_one(Excess::Requests))
+    }
+
+    /// Counts items, at least one, if there is room for any.
+    pub fn take_items(&self, items: usize) -> Result<(), Limited> {
+        let Some(bucket) = &self.items else { return Ok(()) };
+        bucket.take_one(Excess::Items)?;
+        self.owe_items(items.saturating_sub(1));
+        Ok(())
+    }
+
+    /// Counts items that nobody knew of before they were read.
+    pub fn owe_items(&self, items: usize) {
+        if let Some(bucket) = self.items.as_ref().filter(|_| items > 0) {
+            bucket.owe(items as u64);
+        }
+    }
+
+    /// Counts a list operation until what is returned is dropped.
+    pub fn begin(self: &Arc<Self>) -> Result<Option<AtWork>, Limited> {
+        let Some(max) = self.operations_max else { return Ok(None) };
+        let at_work = AtWork(Arc::clone(self));
+        if self.operations.fetch_add(1, Ordering::AcqRel) >= max {
+            return Err(Limited { excess: Excess::Operations, retry_after: Duration::ZERO });
+        }
+        Ok(Some(at_work))
+    }
+
+    /// What is left of requests and items.
+    pub fn left(&self) -> [Option<Left>; 2] {
+        [&self.requests, &self.items].map(|bucket| bucket.as_ref().map(Bucket::left))
+    }
+}
+
+/// A list operation that is at work.
+#[derive(Debug)]
+pub struct AtWork(Arc<Limiter>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.operations.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// In seconds, for those who count in whole ones: never too few.
+pub fn whole_secs(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bucket that fills so slowly that no test sees it.
+    fn slow(burst: u32) -> Option<Rate> {
+        Some(Rate::new(1, Some(burst)).unwrap())
+    }
+
+    fn limiter(requests: Option<Rate>, items: Option<Rate>, operations_max: Option<usize>) -> Arc<Limiter> {
+        let own = RateLimits { requests, items };
+        LimitOptions { rates: RateLimits::default(), operations_max }.limiter(own).unwrap()
+    }
+
+    #[test]
+    fn a_burst_is_let_through_and_no_more() {
+        let limiter = limiter(slow(5), None, None);
+        for left in (0..5).rev() {
+            assert_eq!(limiter.take_request(), Ok(()));
+            assert!(limiter.left()[0].unwrap().units.abs_diff(left) <= 1);
+        }
+        let refused = limiter.take_request().unwrap_err();
+        assert_eq!(refused.excess, Excess::Requests);
+        assert!(refused.retry_after <= Duration::from_secs(1) && refused.retry_after > Duration::ZERO);
+        assert_eq!(limiter.take_items(1_000_000), Ok(()), "items have no limit here");
+    }
+
+    #[test]
+    fn what_fits_no_burst_is_owed() {
+        let limiter = limiter(None, slow(10), None);
+        assert_eq!(limiter.take_items(1_000), Ok(()));
+        let refused = limiter.take_items(1).unwrap_err();
+        let waits = refused.retry_after.as_secs();
+        assert!((985..=991).contains(&waits), "{waits}");
+        assert_eq!(limiter.left()[1].unwrap().units, 0);
+        limiter.owe_items(usize::MAX);
+        assert!(limiter.take_items(1).is_err());
+    }
+
+    #[test]
+    fn a_bucket_fills_again() {
+        let limiter = limiter(Some(Rate::new(1_000, Some(1)).unwrap()), None, None);
+        assert_eq!(limiter.take_request(), Ok(()));
+        while limiter.take_request().is_err() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn only_so_many_operations_are_at_work_at_once() {
+        let limiter = limiter(None, None, Some(2));
+        let (first, _second) = (limiter.begin().unwrap(), limiter.begin().unwrap());
+        for _ in 0..3 {
+            assert_eq!(limiter.begin().unwrap_err().excess, Excess::Operations);
+        }
+        drop(first);
+        let third = limiter.begin();
+        assert!(third.is_ok() && limiter.begin().is_err());
+    }
+
+    #[test]
+    fn whoever_has_no_limit_has_no_limiter() {
+        assert!(LimitOptions::default().limiter(RateLimits::default()).is_none());
+        assert!(Limiters::new(LimitOptions::default()).of("jwt:alice").is_none());
+        let rates = RateLimits { requests: slow(1), items: None };
+        let limiters = Limiters::new(LimitOptions { rates, operations_max: None });
+        assert_eq!(limiters.of("jwt:alice").unwrap().take_request(), Ok(()));
+        assert!(limiters.of("jwt:alice").unwrap().take_request().is_err(), "it is the same one");
+        assert_eq!(limiters.of("jwt:bob").unwrap().take_request(), Ok(()));
+    }
+}
