@@ -77,6 +77,13 @@ pub async fn pages_go_both_ways_and_outlive_a_reload(page: Rc<Page>) {
     page.holds(&format!("{first} === '50'")).await;
     page.back().await;
     page.holds(&format!("{first} === '100'")).await;
+    page.open(&api.url(LIST)).await;
+    page.choose("Order", "oldest first").await;
+    page.holds(&format!("{first} === '129'")).await;
+    page.click("button", "Newer").await;
+    page.holds(&format!("{first} === '79'")).await;
+    page.click("button", "Older").await;
+    page.holds(&format!("{first} === '129'")).await;
     // Between two times, by hand and by the picture.
     page.open(&api.url(LIST)).await;
     page.sees("130 items over").await;

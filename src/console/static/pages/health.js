@@ -59,8 +59,8 @@ function Verdict({ health }) {
     </section>`;
 }
 
-const READS = new Set(["get_items", "batch_get_items", "count_items", "contains_items"]);
-const isList = ({ operation }) => /_items/.test(operation);
+const READS = new Set(["get_items", "count_items", "contains_items", "batch_get"]);
+const isList = ({ operation }) => /_items$|^batch_/.test(operation);
 const isRead = (labels) => isList(labels) && READS.has(labels.operation);
 const isWrite = (labels) => isList(labels) && !READS.has(labels.operation);
 const isControl = ({ operation }) => !isList({ operation }) && !["livez", "readyz", "metrics", "openapi", "none", "get_me"].includes(operation);

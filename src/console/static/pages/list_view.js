@@ -46,8 +46,9 @@ export function ListView({ wanted, feature }) {
   const query = { ...bounds, limit };
   const all = overview.data?.items ?? [];
   const items = page.data?.items ?? [];
-  const older = () => go(withQuery({ token: page.data.next_page_token }), { state: { before: [...before, token ?? ""] } });
-  const newer = () => go(withQuery({ token: before.at(-1) }), { state: { before: before.slice(0, -1) } });
+  const isReversed = bounds.order === "oldest";
+  const on = () => go(withQuery({ token: page.data.next_page_token }), { state: { before: [...before, token ?? ""] } });
+  const back = () => go(withQuery({ token: before.at(-1) }), { state: { before: before.slice(0, -1) } });
   const pick = (from, to) => go(withQuery({
     min: rfc3339(BigInt(Math.floor(from)) * 1000000n), max: rfc3339(BigInt(Math.ceil(to)) * 1000000n), token: "",
   }));
@@ -87,15 +88,16 @@ export function ListView({ wanted, feature }) {
         : page.data && html`<${NoItems} wanted=${wanted} token=${token} refused=${refused} onAdd=${() => setOpen(["add"])}/>`}
       <div class="pager" role="group" aria-label="Pages of items">
         ${token && !before.length
-          ? html`<a class="button small" href=${withQuery({ token: "" })}>Newest</a>`
-          : html`<${Button} kind="small" icon="left" disabled=${!before.length} onClick=${newer}>Newer</${Button}>`}
+          ? html`<a class="button small" href=${withQuery({ token: "" })}>${isReversed ? "Oldest" : "Newest"}</a>`
+          : html`<${Button} kind="small" icon="left" disabled=${!before.length} onClick=${back}>
+              ${isReversed ? "Older" : "Newer"}</${Button}>`}
         ${hasOrder && html`
           <label class="order">Order <select class="input small" aria-label="Order" value=${wanted.order}
             onChange=${(event) => go(withQuery({ order: event.target.value, token: "" }), { replace: true })}>
             <option value="" selected=${!wanted.order}>newest first</option>
             <option value="oldest" selected=${wanted.order === "oldest"}>oldest first</option></select></label>`}
-        <${Button} kind="small" disabled=${!page.data?.next_page_token} onClick=${older}>
-          Older <${Icon} name="right"/></${Button}>
+        <${Button} kind="small" disabled=${!page.data?.next_page_token} onClick=${on}>
+          ${isReversed ? "Newer" : "Older"} <${Icon} name="right"/></${Button}>
       </div>
     </section>
     <${WhyMissing} key=${keys[0]} list=${list} feature=${feature} ttl=${ttl}/>
