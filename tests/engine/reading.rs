@@ -3,8 +3,9 @@
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
-use liststore::items::ItemStore;
+use liststore::domain::{Item, Order};
 use liststore::items::embedded::Fsync;
+use liststore::items::{ItemPage, ItemStore, Range};
 
 use crate::harness::{
     Change, Opened, START, carry_out, everything, item, list, newest, open, operation, runtime, small_options,
@@ -81,6 +82,32 @@ fn a_get_is_answered_between_the_turns_of_walks_that_came_before() {
             [Box::pin(walk()), Box::pin(walk()), Box::pin(walk()), Box::pin(get()), Box::pin(release())];
         let ended: Vec<_> = reads.into_iter().collect::<FuturesUnordered<_>>().collect().await;
         assert_eq!(ended[..2], ["release", "get"]);
+        opened.store.close().await.unwrap();
+    });
+}
+
+/// Pages from the oldest item are read in windows. What a page has no room for begins the next one, also where
+/// smaller items lie above it in the same window.
+#[test]
+fn a_large_item_between_small_ones_is_not_passed_over_from_the_oldest_on() {
+    const ITEMS: u64 = 2_000;
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        for n in (0..ITEMS).step_by(1_000) {
+            add(&opened, 1, n..n + 1_000, 50).await;
+        }
+        // The sixth from the end.
+        add(&opened, 1, ITEMS - 6..ITEMS - 5, 400).await;
+        opened.store.flush().unwrap();
+        let op = operation(START, TTL);
+        let oldest = |after| Range { order: Order::Oldest, after, value_bytes_max: 300, ..everything() };
+        let first = opened.session.get(&op, &list(1), &oldest(None)).await.unwrap();
+        let lengths = |page: &ItemPage| page.items.iter().map(|item| item.value.len()).collect::<Vec<_>>();
+        assert!(first.more);
+        let second = opened.session.get(&op, &list(1), &oldest(first.items.last().map(Item::key))).await.unwrap();
+        let both = [lengths(&first), lengths(&second)].concat();
+        assert_eq!(both[..7], [50, 50, 50, 50, 50, 50, 400][..], "{both:?}");
         opened.store.close().await.unwrap();
     });
 }

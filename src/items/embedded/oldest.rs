@@ -74,19 +74,22 @@ impl OldestPage {
         }
     }
 
-    /// Ends a window: its items follow those of the page. Whether the page has all that it can have.
+    /// Ends a window: its items follow those of the page, up to the first that the page has no room for. Whether
+    /// the page has all that it can have.
     fn end_window(&mut self) -> bool {
-        while let Some(item) = self.window.pop_back() {
+        while let Some(item) = self.window.pop_back()
+            && !self.page.more
+        {
             let value_bytes = self.page_bytes.saturating_add(item.value.len());
-            if self.is_full(value_bytes) {
-                self.page.more = true;
-                return true;
+            self.page.more = self.is_full(value_bytes);
+            if !self.page.more {
+                self.page_bytes = value_bytes;
+                self.page.items.push(item);
             }
-            self.page_bytes = value_bytes;
-            self.page.items.push(item);
         }
+        self.window.clear();
         self.window_bytes = 0;
-        false
+        self.page.more
     }
 }
 
