@@ -6,7 +6,6 @@ use std::process::Command;
 use serde_json::Value;
 use spdx::{Expression, ParseMode};
 
-
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What `cargo metadata` tells of the packages that are built for this machine.
