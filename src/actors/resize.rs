@@ -20,7 +20,7 @@ use crate::items::PermitCounts;
 /// How long new sessions may take to open.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long is waited for operations of the routing before, which have deadlines of their own. Beyond it
-/// actors without lists stay until the next change.
+/// actors without lists are stopped all the same, and what they had begun is cut off.
 const SETTLING_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is looked whether the pool is stopping.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
