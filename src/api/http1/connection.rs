@@ -250,10 +250,7 @@ where
 
     /// The body of a request that may be answered.
     async fn admitted_body(&mut self, head: &Head, path: &str) -> Result<RequestBody, End> {
-        let admitted = self.slot.is_none_or(|slot| {
-            slot.works();
-            slot.admit()
-        });
+        let admitted = self.slot.is_none_or(Slot::admit);
         if !admitted && self.handler.class(path) != Class::Health {
             return Ok(RequestBody::NotTaken(NO_SLOT));
         }

@@ -7,8 +7,9 @@
 //! whoever waits the longest in it ends. So whoever asks for health is answered, since what it asks
 //! comes with its connection, however many others connect and say nothing.
 //!
-//! All is decided under one lock, when a connection begins or ends. That one waits for a request is
-//! told without it, once a request.
+//! All is decided under one lock, when a connection begins or ends. That a member waits for a request,
+//! or has one, is told without it: whether it was sent away before its request came is decided by one
+//! exchange of its role, so that there are never more members than may be.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,14 +25,17 @@ pub(in crate::api) const EXTRA: usize = 256;
 /// How long a connection waits for a slot of the reserve.
 const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is in a slot. It changes under the lock only.
+/// What is in a slot. It changes under the lock only, but for members' turns of waiting and working.
 mod role {
     pub const NOBODY: u8 = 0;
-    pub const MEMBER: u8 = 1;
+    /// May ask for anything, and waits for a request.
+    pub const WAITING: u8 = 1;
+    /// May ask for anything, and has a request, or has just begun.
+    pub const WORKING: u8 = 2;
     /// In the reserve.
-    pub const SPARE: u8 = 2;
+    pub const SPARE: u8 = 3;
     /// Told to leave; its place is another's already.
-    pub const LEAVING: u8 = 3;
+    pub const LEAVING: u8 = 4;
 }
 
 /// Each in a cache line of its own: workers write to theirs with every request.
@@ -39,9 +43,17 @@ mod role {
 #[repr(align(64))]
 struct Cell {
     role: AtomicU8,
-    /// Since when it waits for a request, in milliseconds of the slots' own time; 0 while it does not.
+    /// Since when it waits for a request, in milliseconds of the slots' own time; 0 before it ever did,
+    /// and while one in the reserve does not.
     waits_since: AtomicU64,
     waker: AtomicWaker,
+}
+
+impl Cell {
+    /// Takes one role in place of another; false if it does not have that one.
+    fn takes(&self, from: u8, to: u8) -> bool {
+        self.role.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
 }
 
 #[derive(Debug)]
@@ -91,7 +103,7 @@ impl Slots {
             self.send_away(role::SPARE);
             return None;
         };
-        let role = if self.make_member(&mut state) { role::MEMBER } else { role::SPARE };
+        let role = if self.make_member(&mut state) { role::WORKING } else { role::SPARE };
         self.cells[cell].role.store(role, Ordering::Release);
         Some(Slot { slots: Arc::clone(self), cell })
     }
@@ -102,19 +114,24 @@ impl Slots {
         if has_room {
             state.members += 1;
         }
-        has_room || self.send_away(role::MEMBER)
+        has_room || self.send_away(role::WAITING)
     }
 
     /// Tells the one that has waited the longest to leave, of those in this role. Under the lock.
     fn send_away(&self, role: u8) -> bool {
-        let waiting = self.cells.iter().filter(|cell| cell.role.load(Ordering::Relaxed) == role).filter_map(|cell| {
-            let since = cell.waits_since.load(Ordering::Relaxed);
-            (since > 0).then_some((since, cell))
-        });
-        let Some((_, cell)) = waiting.min_by_key(|(since, _)| *since) else { return false };
-        cell.role.store(role::LEAVING, Ordering::Release);
-        cell.waker.wake();
-        true
+        loop {
+            let waiting = self.cells.iter().filter(|cell| cell.role.load(Ordering::Acquire) == role);
+            let waiting = waiting.filter_map(|cell| {
+                let since = cell.waits_since.load(Ordering::Relaxed);
+                (since > 0).then_some((since, cell))
+            });
+            let Some((_, cell)) = waiting.min_by_key(|(since, _)| *since) else { return false };
+            // Its request may have come meanwhile: then it stays.
+            if cell.takes(role, role::LEAVING) {
+                cell.waker.wake();
+                return true;
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,13 +157,9 @@ impl Slot {
         let cell = self.cell();
         let since = since.saturating_duration_since(self.slots.began).as_millis() as u64 + 1;
         cell.waker.register(context.waker());
-        cell.waits_since.store(since, Ordering::Release);
+        cell.waits_since.store(since, Ordering::Relaxed);
+        cell.takes(role::WORKING, role::WAITING);
         if self.is_leaving() { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    /// Says that the connection has a request, and must not be told to leave.
-    pub fn works(&self) {
-        self.cell().waits_since.store(0, Ordering::Relaxed);
     }
 
     /// Whether its place is another's, so that it must end.
@@ -162,16 +175,19 @@ impl Slot {
         self.cell().role.load(Ordering::Acquire)
     }
 
-    /// Whether its request may ask for anything. One in the reserve may if there is room by now, and so
-    /// may one whose request came as it was told to leave: it stays then.
+    /// Says that the connection has a request, and must not be told to leave. Returns whether that may
+    /// ask for anything. One in the reserve may if there is room by now, and so may one whose request
+    /// came as it was told to leave: it stays then.
     pub(super) fn admit(&self) -> bool {
-        if self.role() == role::MEMBER {
+        let cell = self.cell();
+        if cell.takes(role::WAITING, role::WORKING) || self.role() == role::WORKING {
             return true;
         }
+        cell.waits_since.store(0, Ordering::Relaxed);
         let mut state = self.slots.state();
         let admitted = self.slots.make_member(&mut state);
         if admitted {
-            self.cell().role.store(role::MEMBER, Ordering::Release);
+            cell.role.store(role::WORKING, Ordering::Release);
         }
         admitted
     }
@@ -181,7 +197,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let cell = self.cell();
         let mut state = self.slots.state();
-        if cell.role.swap(role::NOBODY, Ordering::AcqRel) == role::MEMBER {
+        if matches!(cell.role.swap(role::NOBODY, Ordering::AcqRel), role::WAITING | role::WORKING) {
             state.members -= 1;
         }
         cell.waits_since.store(0, Ordering::Relaxed);
@@ -194,6 +210,7 @@ impl Drop for Slot {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::task::Waker;
 
     use super::*;
@@ -209,12 +226,11 @@ mod tests {
         let [first, second, third] = [(); 3].map(|()| slots.try_enter().unwrap());
         assert!(waits(&first, 2) && waits(&second, 1) && waits(&third, 3));
         // It has a request by now.
-        second.works();
+        assert!(second.admit());
         let fourth = slots.try_enter().unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(|slot| slot.is_leaving()), [true, false, false, false]);
         assert!(!waits(&first, 4) && !fourth.is_spare());
         // Its place was taken when it was told to leave, not when it left.
-        first.works();
         let fifth = slots.try_enter().unwrap();
         assert!(third.is_leaving() && !fifth.is_spare());
         let sixth = slots.try_enter().unwrap();
@@ -243,6 +259,28 @@ mod tests {
         assert!(slots.try_enter().unwrap().is_spare());
         drop(busy);
         assert!(!slots.try_enter().unwrap().is_spare());
+    }
+
+    /// A request may come at the very moment in which its connection is sent away for a new one. Once
+    /// both were let in: health could not be told then, since others had all the room.
+    #[test]
+    fn a_request_and_a_new_connection_never_share_a_place() {
+        const ROUNDS: usize = 20_000;
+        let slots = Slots::new(1);
+        for _ in 0..ROUNDS {
+            let first = slots.try_enter().unwrap();
+            assert!(waits(&first, 1));
+            let together = Barrier::new(2);
+            let (admitted, second) = std::thread::scope(|threads| {
+                let entering = threads.spawn(|| {
+                    together.wait();
+                    slots.try_enter().unwrap()
+                });
+                together.wait();
+                (first.admit(), entering.join().unwrap())
+            });
+            assert!(!(admitted && second.admit()));
+        }
     }
 
     #[tokio::test]
