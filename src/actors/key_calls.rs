@@ -1,25 +1,18 @@
-//! Calls about API keys and the audit trail, and the telling of their uses.
+//! Calls about API keys and the audit trail.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use actix::{Handler, Message, ResponseFuture};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 
-use super::MetadataHandle;
-use super::metadata_actor::{Desk, MetadataActor};
-use super::metadata_handle::Effect;
+use super::metadata_actor::MetadataActor;
+use super::metadata_handle::{Effect, MetadataHandle};
+use super::metadata_state::MetadataState;
 use crate::access::KeyRing;
 use crate::domain::{ApiKey, Author, Limit, Revision};
 use crate::metadata::keys::{AuditEntry, AuditFilter, KeyChange};
 use crate::metadata::{ChangeContext, MetadataError, Page};
-
-/// How often the store is told of uses. Each key's uses are told to the hour, so that most rounds have
-/// nothing to tell.
-const TELL_INTERVAL: Duration = Duration::from_secs(60);
-/// How long a stopping server goes on telling.
-const LAST_TELL_TIME_MAX: Duration = Duration::from_secs(1);
 
 impl MetadataHandle {
     /// All keys in memory: what requests are verified by.
@@ -67,17 +60,17 @@ impl Handler<ChangeKey> for MetadataActor {
     type Result = ResponseFuture<Result<ApiKey, MetadataError>>;
 
     fn handle(&mut self, ChangeKey { change, by, deadline, permit }: ChangeKey, _: &mut Self::Context) -> Self::Result {
-        let desk = Rc::clone(&self.desk);
+        let state = Rc::clone(&self.state);
         Box::pin(async move {
             let _permit = permit;
-            let result = desk.change_key(change, by, deadline).await;
-            desk.note(&result);
+            let result = state.change_key(change, by, deadline).await;
+            state.note(&result);
             result
         })
     }
 }
 
-impl Desk {
+impl MetadataState {
     async fn change_key(&self, change: KeyChange, by: Author, deadline: Instant) -> Result<ApiKey, MetadataError> {
         let _changing = self.alone(deadline).await?;
         let key = self.store.change_key(change, ChangeContext { by, at: self.clock.now() }).await?;
@@ -85,30 +78,5 @@ impl Desk {
         // The count of revisions has gone on, which the catalog follows by reading.
         self.refresher.read_news();
         Ok(key)
-    }
-}
-
-/// Tells the store when keys were last used, for as long as the actor lives.
-pub(super) async fn tell_uses(desk: Rc<Desk>) {
-    loop {
-        sleep(TELL_INTERVAL).await;
-        tell(&desk).await;
-    }
-}
-
-/// The last of it: what cannot be told in a moment is lost, and no more than that.
-pub(super) async fn tell_last_uses(desk: &Desk) {
-    let _ = timeout(LAST_TELL_TIME_MAX, tell(desk)).await;
-}
-
-async fn tell(desk: &Desk) {
-    let uses = desk.ring.untold_uses();
-    if uses.is_empty() {
-        return;
-    }
-    match desk.store.note_uses(&uses).await {
-        Ok(()) => desk.ring.note_told(&uses),
-        // The next round tells them.
-        Err(error) => tracing::debug!(%error, "uses of keys cannot be noted"),
     }
 }

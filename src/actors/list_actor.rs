@@ -10,7 +10,7 @@ use std::sync::Arc;
 use actix::{Actor, Context, Handler, ResponseFuture};
 use tokio::time::Instant;
 
-use super::ListError;
+use super::list_error::ListError;
 use super::messages::{Add, AddOutcome, Contains, Count, Envelope, Get, Remove, RemoveAll};
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, TimestampUnit, Value};

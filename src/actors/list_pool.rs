@@ -17,18 +17,20 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
+use super::list_error::ListError;
 use super::messages::{Add, AddOutcome, Contains, Count, Envelope, Get, Remove, RemoveAll};
+use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
-use super::resize::{Resizer, Resizing};
-use super::routing::{Held, Permit, Routing, Seat};
-use super::slot::Slot;
-pub use super::slot::SlotState;
+use super::pool_size::{PoolView, Resize, Resizing};
+use super::pool_state::PoolState;
+use super::resize::Resizer;
+use super::routing::{Routing, Seat};
+use super::slot::{Slot, SlotState};
 use super::staff::Staff;
-use crate::access::{Limited, Limiter};
-use crate::domain::{Clock, Invalid, ListKey, Timestamp, Ttl, Value};
+use crate::access::Limiter;
+use crate::domain::{Clock, ListKey, Timestamp, Ttl, Value};
 use crate::items::{
-    self, Bounds, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, Removal, StateToken, StoreError,
-    Validity,
+    self, Bounds, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, Removal, StateToken, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -41,56 +43,6 @@ pub struct PoolOptions {
     pub permit_wait: Duration,
 }
 
-/// Why a list operation, or a change of the pool, did not succeed.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum ListError {
-    /// All permits of the list's actor stayed taken. Nothing was done.
-    #[error("too many operations in flight on this part of the lists")]
-    Overloaded,
-    /// The server is stopping and takes no more operations. Nothing was done.
-    #[error("the server is stopping")]
-    Draining,
-    /// The list's actor has no session at present. Nothing was done.
-    #[error("no item-store session: {reason}")]
-    NoSession { reason: String },
-    /// A new actor could not open its session. The pool is as it was.
-    #[error("the pool keeps its size: {reason}")]
-    NotResized { reason: String },
-    #[error("the deadline passed")]
-    DeadlineExceeded { outcome_unknown: bool },
-    /// One item of an add can be stored nowhere. Nothing was done.
-    #[error("{invalid}")]
-    ItemRefused { index: usize, invalid: Invalid },
-    /// The caller has as many operations at work as they may. Nothing was done.
-    #[error(transparent)]
-    Limited(#[from] Limited),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The operation panicked.
-    #[error("the operation failed")]
-    Panicked { outcome_unknown: bool },
-}
-
-pub(super) struct Inner {
-    pub routing: ArcSwap<Routing>,
-    pub staff: Staff,
-    pub store: Arc<dyn ItemStore>,
-    clock: Arc<dyn Clock>,
-    permit_wait: Duration,
-    metrics: PoolMetrics,
-    /// Operations that wait for a permit of an actor.
-    waiting: AtomicUsize,
-    held: Arc<Held>,
-    draining: AtomicBool,
-    pub resizing: Resizing,
-}
-
-impl Inner {
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
-    }
-}
-
 /// Whether an operation that was cut off may have changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
@@ -101,8 +53,8 @@ enum Effect {
 /// The pool of list actors. Cheap to clone; all clones are the same pool.
 #[derive(Clone)]
 pub struct ListPool {
-    pub(super) inner: Arc<Inner>,
-    pub(super) resizer: Resizer,
+    inner: Arc<PoolState>,
+    resizer: Resizer,
     /// What bounds the operations that come by way of this handle.
     limiter: Option<Arc<Limiter>>,
 }
@@ -120,7 +72,7 @@ impl ListPool {
         let metrics = PoolMetrics::register(registry)?;
         let staff = Staff::new(Arc::clone(&store), Arc::clone(&clock));
         let slots = (0..options.actors.max(1)).map(|_| staff.hire()).collect();
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(PoolState {
             routing: ArcSwap::from_pointee(Routing::first(slots, options.permits_per_actor)),
             staff,
             store,
@@ -146,6 +98,23 @@ impl ListPool {
         self.inner.routing.load().seats().iter().map(|seat| seat.slot.state()).collect()
     }
 
+    /// Its size, and what it is doing.
+    pub fn view(&self) -> PoolView {
+        let inner = &*self.inner;
+        PoolView {
+            size: inner.size(),
+            permits: self.permits(),
+            states: self.states(),
+            resizing_to: inner.resizing.announced(),
+        }
+    }
+
+    /// Changes the pool's size, and returns when it has that size. A change goes on when its caller has left, and
+    /// ends with the process: the settings say what a pool begins with.
+    pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
+        self.resizer.resize(resize, deadline).await
+    }
+
     /// Which writes the item store does not take at present, and why, if it does not take all.
     pub fn read_only(&self) -> Option<String> {
         self.inner.store.read_only()
@@ -158,7 +127,7 @@ impl ListPool {
 
     /// Brings what is read rather than counted up to date: before metrics are shown.
     pub fn refresh_metrics(&self) {
-        let Inner { staff, held, metrics, .. } = &*self.inner;
+        let PoolState { staff, held, metrics, .. } = &*self.inner;
         let (permits, refused_by_store) = self.permits_and_refusals();
         let (states, restarts) = (self.states(), staff.restarts());
         metrics.refresh(&Found { permits, refused_by_store, held_nanos: held.nanos(), states, restarts });
@@ -170,7 +139,7 @@ impl ListPool {
     }
 
     fn permits_and_refusals(&self) -> (PermitCounts, u64) {
-        let Inner { routing, store, waiting, .. } = &*self.inner;
+        let PoolState { routing, store, waiting, .. } = &*self.inner;
         store.permits().unwrap_or_else(|| {
             let routing = routing.load();
             let bound = routing.seats().len() * routing.permits_per_actor();

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::ListError;
-use super::routing::Permit;
+use super::list_error::ListError;
+use super::permit::Permit;
 use crate::domain::{ListKey, Timestamp, TimestampUnit, Ttl, Value};
 use crate::items::{self, Bounds, ItemPage, Range, Removal};
 

@@ -12,7 +12,8 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::metadata_actor::{Apply, Close, Desk, MetadataActor, Read};
+use super::metadata_actor::{Apply, Close, MetadataActor, Read};
+use super::metadata_state::MetadataState;
 use super::refresher::{RefreshOptions, Refresher};
 use super::slot::{Slot, SlotState};
 use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
@@ -62,7 +63,7 @@ pub struct MetadataHandle {
     permits: Arc<Semaphore>,
     catalog: Catalog,
     pub(super) ring: KeyRing,
-    trouble: Arc<ArcSwapOption<String>>,
+    unavailable: Arc<ArcSwapOption<String>>,
     refresher: Arc<Refresher>,
     stored: Option<Arc<StoredCatalog>>,
     pub(super) options: MetadataOptions,
@@ -78,7 +79,7 @@ struct Parts {
     catalog: Catalog,
     ring: KeyRing,
     clock: Arc<dyn Clock>,
-    trouble: Arc<ArcSwapOption<String>>,
+    unavailable: Arc<ArcSwapOption<String>>,
     refresher: Arc<Refresher>,
     stored: Option<Arc<StoredCatalog>>,
 }
@@ -86,13 +87,23 @@ struct Parts {
 async fn open_actor(arbiter: &Arbiter, parts: Parts) -> Result<Addr<MetadataActor>, String> {
     let (ready, started) = oneshot::channel();
     arbiter.spawn(async move {
-        let Parts { store, catalog, ring, clock, trouble, refresher, stored } = parts;
+        let Parts { store, catalog, ring, clock, unavailable, refresher, stored } = parts;
         let (refresh_failed, changing) = (Cell::new(false), Mutex::new(()));
-        let troubled_since = Cell::new(None);
-        let desk =
-            Desk { store, catalog, ring, clock, trouble, troubled_since, refresh_failed, changing, refresher, stored };
+        let unavailable_since = Cell::new(None);
+        let state = MetadataState {
+            store,
+            catalog,
+            ring,
+            clock,
+            unavailable,
+            unavailable_since,
+            refresh_failed,
+            changing,
+            refresher,
+            stored,
+        };
         // Fails only if the caller is gone, and then nobody needs the actor.
-        let _ = ready.send(MetadataActor { desk: Rc::new(desk) }.start());
+        let _ = ready.send(MetadataActor { state: Rc::new(state) }.start());
     });
     started.await.map_err(|_| "the metadata actor did not start".to_owned())
 }
@@ -105,14 +116,14 @@ impl MetadataHandle {
         clock: Arc<dyn Clock>,
         options: MetadataOptions,
     ) -> Result<Self, MetadataError> {
-        let (catalog, ring, trouble) = (Catalog::default(), KeyRing::default(), Arc::new(ArcSwapOption::empty()));
+        let (catalog, ring, unavailable) = (Catalog::default(), KeyRing::default(), Arc::new(ArcSwapOption::empty()));
         let (refresher, stored) = (Refresher::new(options.refresh), options.stored.clone().map(StoredCatalog::new));
         let parts = Parts {
             store: Arc::clone(&store),
             catalog: catalog.clone(),
             ring: ring.clone(),
             clock: Arc::clone(&clock),
-            trouble: Arc::clone(&trouble),
+            unavailable: Arc::clone(&unavailable),
             refresher: Arc::clone(&refresher),
             stored: stored.clone(),
         };
@@ -131,7 +142,7 @@ impl MetadataHandle {
         started.await.map_err(|_| broken("the metadata actor did not start"))?;
         let keeper = Arc::new(std::sync::Mutex::new(Some(keeper)));
         let permits = Arc::new(Semaphore::new(options.permits));
-        Ok(Self { slot, permits, catalog, ring, trouble, refresher, stored, options, keeper, store, clock })
+        Ok(Self { slot, permits, catalog, ring, unavailable, refresher, stored, options, keeper, store, clock })
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -139,10 +150,10 @@ impl MetadataHandle {
     }
 
     /// Why the metadata store could not be used when it was last tried, if it could not.
-    pub fn trouble(&self) -> Option<Arc<String>> {
+    pub fn unavailable_reason(&self) -> Option<Arc<String>> {
         match self.slot.state() {
             SlotState::Replacing | SlotState::Failed(_) => Some(Arc::new(RESTARTING.to_owned())),
-            SlotState::Starting | SlotState::Live | SlotState::Stopped => self.trouble.load_full(),
+            SlotState::Starting | SlotState::Live | SlotState::Stopped => self.unavailable.load_full(),
         }
     }
 

@@ -4,12 +4,18 @@
 //! [`MetadataHandle`], which bound what is in flight and answer within a deadline.
 
 mod key_calls;
+mod key_uses;
 mod list_actor;
-pub mod list_pool;
+mod list_error;
+mod list_pool;
 mod messages;
 mod metadata_actor;
-pub mod metadata_handle;
+mod metadata_handle;
+mod metadata_state;
+mod permit;
 mod pool_metrics;
+mod pool_size;
+mod pool_state;
 mod refresher;
 mod resize;
 mod routing;
@@ -18,10 +24,12 @@ mod staff;
 mod stored_catalog;
 mod turns;
 
-pub use list_pool::{ListError, ListPool, PoolOptions, SlotState};
+pub use list_error::ListError;
+pub use list_pool::{ListPool, PoolOptions};
 pub use messages::AddOutcome;
 pub use metadata_handle::{MetadataHandle, MetadataOptions, ResolveError};
+pub use pool_size::{PoolSize, PoolView, Resize};
 pub use refresher::RefreshOptions;
-pub use resize::{PoolSize, PoolView, Resize};
+pub use slot::SlotState;
 pub use stored_catalog::StoredCatalogOptions;
 pub use turns::TurnTaking;

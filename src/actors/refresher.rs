@@ -4,15 +4,13 @@
 //! One task on the metadata actor's arbiter reads, one reading at a time. Reading holds up neither
 //! list operations nor changes, and changes do not hold up reading.
 
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::metadata_actor::Desk;
-use crate::metadata::{MetadataError, News};
+use crate::metadata::{MetadataError, MetadataStore, News};
 
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 /// After each reading, so that a storm of changes elsewhere is read in batches.
@@ -39,7 +37,7 @@ pub struct RefreshOptions {
 struct Reading {
     began: Instant,
     /// Why it failed, if it did.
-    trouble: Option<String>,
+    failure: Option<String>,
 }
 
 /// What is wanted of the refresher, and how often it may be asked.
@@ -84,8 +82,9 @@ impl Refresher {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads whatever is to be read, for as long as the actor lives.
-    pub async fn run(self: Arc<Self>, desk: Rc<Desk>) {
+    /// Has whatever is to be read read by `refresh`, which is told whether that is everything, for as long as the
+    /// actor lives.
+    pub async fn run(self: Arc<Self>, refresh: impl AsyncFn(bool) -> Result<(), MetadataError>) {
         let mut delay = RETRY_DELAY_MIN;
         // What one before it, which died, was about to read.
         self.requests().everything = true;
@@ -97,9 +96,9 @@ impl Refresher {
                 requests.began = Some(began);
                 (began, std::mem::take(&mut requests.everything))
             };
-            let result = desk.refresh(everything).await;
-            let trouble = result.as_ref().err().map(MetadataError::reason);
-            self.last.send_replace(Some(Reading { began, trouble }));
+            let result = refresh(everything).await;
+            let failure = result.as_ref().err().map(MetadataError::reason);
+            self.last.send_replace(Some(Reading { began, failure }));
             match result {
                 Ok(()) => {
                     delay = RETRY_DELAY_MIN;
@@ -117,9 +116,9 @@ impl Refresher {
     }
 
     /// Passes the store's news on, for as long as the actor lives.
-    pub async fn follow_news(self: Arc<Self>, desk: Rc<Desk>) {
+    pub async fn follow_news(self: Arc<Self>, store: Arc<dyn MetadataStore>) {
         loop {
-            match desk.store.news().await {
+            match store.news().await {
                 News::Changed => self.wake.notify_one(),
                 News::Missed => self.read_everything(),
             }
@@ -193,7 +192,7 @@ impl Refresher {
 async fn since(last: &mut watch::Receiver<Option<Reading>>, began_min: Instant) -> Result<(), String> {
     let wanted = |reading: &Option<Reading>| reading.as_ref().is_some_and(|reading| reading.began >= began_min);
     match last.wait_for(wanted).await {
-        Ok(reading) => match reading.as_ref().and_then(|reading| reading.trouble.clone()) {
+        Ok(reading) => match reading.as_ref().and_then(|reading| reading.failure.clone()) {
             Some(reason) => Err(reason),
             None => Ok(()),
         },

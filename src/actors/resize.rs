@@ -7,15 +7,17 @@
 //!    one has ended (see `routing`); all others go on.
 //! 3. Once the last operation of the routing before has ended, actors that have no lists any more are stopped.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::{MutexGuard, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::list_pool::{Inner, ListError, ListPool};
-use super::slot::SlotState;
-use crate::items::PermitCounts;
+use super::list_actor::ListActor;
+use super::list_error::ListError;
+use super::pool_size::{PoolSize, Resize};
+use super::pool_state::PoolState;
+use super::slot::{Slot, SlotState};
 
 /// How long new sessions may take to open.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,54 +28,6 @@ const SETTLING_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Changes that wait for the one at work.
 const WAITING_MAX: usize = 8;
-
-/// How large a pool is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolSize {
-    /// List actors, each with one session.
-    pub actors: usize,
-    /// Operations in flight in one actor or, where the store bounds its own work, requests of one session.
-    pub permits_per_actor: usize,
-}
-
-/// What of its size is to change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resize {
-    pub actors: Option<usize>,
-    pub permits_per_actor: Option<usize>,
-}
-
-/// A pool at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolView {
-    pub size: PoolSize,
-    pub permits: PermitCounts,
-    pub states: Vec<SlotState>,
-    /// The size that it is being brought to.
-    pub resizing_to: Option<PoolSize>,
-}
-
-/// Who is changing the pool, and to what.
-#[derive(Default)]
-pub(super) struct Resizing {
-    turn: tokio::sync::Mutex<()>,
-    to: Mutex<Option<PoolSize>>,
-}
-
-impl Resizing {
-    /// Keeps everybody else from changing the pool.
-    pub async fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().await
-    }
-
-    fn announce(&self, to: Option<PoolSize>) {
-        *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to;
-    }
-
-    fn announced(&self) -> Option<PoolSize> {
-        *self.to.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 struct Call {
     resize: Resize,
@@ -86,7 +40,7 @@ pub(super) struct Resizer(mpsc::Sender<Call>);
 
 impl Resizer {
     /// Must be called on the system's own arbiter. Ends with the pool.
-    pub fn start(pool: &Arc<Inner>) -> Self {
+    pub fn start(pool: &Arc<PoolState>) -> Self {
         let (calls, mut called) = mpsc::channel::<Call>(WAITING_MAX);
         let pool = Arc::downgrade(pool);
         actix::spawn(async move {
@@ -99,24 +53,11 @@ impl Resizer {
         });
         Self(calls)
     }
-}
 
-impl ListPool {
-    pub fn view(&self) -> PoolView {
-        let inner = &*self.inner;
-        PoolView {
-            size: inner.size(),
-            permits: self.permits(),
-            states: self.states(),
-            resizing_to: inner.resizing.announced(),
-        }
-    }
-
-    /// Changes the pool's size, and returns when it has that size. A change goes on when its caller has left, and
-    /// ends with the process: the settings say what a pool begins with.
+    /// Asks for a change, and returns when it is made.
     pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
         let (reply, replied) = oneshot::channel();
-        match timeout_at(deadline, self.resizer.0.send(Call { resize, reply })).await {
+        match timeout_at(deadline, self.0.send(Call { resize, reply })).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ListError::Draining),
             Err(_) => return Err(ListError::DeadlineExceeded { outcome_unknown: false }),
@@ -129,15 +70,7 @@ impl ListPool {
     }
 }
 
-impl Inner {
-    fn size(&self) -> PoolSize {
-        let routing = self.routing.load();
-        PoolSize {
-            actors: routing.seats().len(),
-            permits_per_actor: self.store.permits_per_session().unwrap_or_else(|| routing.permits_per_actor()),
-        }
-    }
-
+impl PoolState {
     async fn resize(&self, resize: Resize) -> Result<(), ListError> {
         let _turn = self.resizing.turn().await;
         if self.is_draining() {
@@ -195,11 +128,7 @@ impl Inner {
     }
 
     /// Waits until a new actor lives.
-    async fn live(
-        &self,
-        slot: &super::slot::Slot<super::list_actor::ListActor>,
-        until: Instant,
-    ) -> Result<(), ListError> {
+    async fn live(&self, slot: &Slot<ListActor>, until: Instant) -> Result<(), ListError> {
         loop {
             let look = until.min(Instant::now() + LOOK_INTERVAL);
             if timeout_at(look, slot.live()).await.is_ok() {

@@ -6,14 +6,12 @@
 //! with it, and the operations of a list that has moved wait until the routing before has ended.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::slot::Slot;
-use crate::access::AtWork;
 use crate::domain::Token;
 
 /// A list actor's place in a routing, with the permits for operations in it.
@@ -42,41 +40,6 @@ impl Before {
     /// A channel without its sender.
     fn is_over(&self) -> bool {
         self.ended.has_changed().is_err()
-    }
-}
-
-/// What an operation holds until the store has finished with it: its place among those of its actor, and
-/// its part in the routing.
-#[derive(Debug)]
-pub(super) struct Permit {
-    _place: OwnedSemaphorePermit,
-    /// Counted among what its caller has at work, where that is bounded.
-    _share: Option<AtWork>,
-    _routing: Arc<Routing>,
-    taken_at: Instant,
-    held: Arc<Held>,
-}
-
-/// For how long permits were held, in nanoseconds, of those that were given back.
-#[derive(Debug, Default)]
-pub(super) struct Held(AtomicU64);
-
-impl Held {
-    pub fn nanos(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Permit {
-    pub fn new(place: OwnedSemaphorePermit, share: Option<AtWork>, routing: Arc<Routing>, held: Arc<Held>) -> Self {
-        Self { _place: place, _share: share, _routing: routing, taken_at: Instant::now(), held }
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let nanos = u64::try_from(self.taken_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.held.0.fetch_add(nanos, Ordering::Relaxed);
     }
 }
 
@@ -155,6 +118,7 @@ impl std::fmt::Debug for Routing {
 mod tests {
     use std::time::Duration;
 
+    use super::super::permit::Permit;
     use super::*;
 
     fn slots(count: usize) -> Vec<Arc<Slot<ListActor>>> {
@@ -177,7 +141,7 @@ mod tests {
         let (moved, stays) = (tokens().find(is_moved).unwrap(), tokens().find(|token| !is_moved(token)).unwrap());
         let seat = first.seat_of(stays);
         let place = Arc::clone(&seat.permits).try_acquire_owned().unwrap();
-        let begun = Permit::new(place, None, Arc::clone(&first), Arc::default());
+        let begun = Permit::new(place, None, first.clone(), Arc::default());
         assert_eq!(first.in_use(), 1);
         drop(first);
         assert!(second.settled(stays, soon()).await);

@@ -90,7 +90,7 @@ impl StoredCatalog {
     }
 
     /// Writes the catalog whenever it has changed, for as long as the actor lives.
-    pub async fn keep(self: Arc<Self>, catalog: Catalog, ring: KeyRing) {
+    pub async fn save_changes(self: Arc<Self>, catalog: Catalog, ring: KeyRing) {
         let mut written: Option<(Revision, Timestamp)> = None;
         let mut fails = false;
         loop {

@@ -97,7 +97,7 @@ fn catalog(metadata: &MetadataHandle) -> (Check, Option<String>) {
 
 /// Without it list operations go on, so its absence alone takes no server out of service.
 fn metadata_store(metadata: &MetadataHandle) -> (Check, Option<String>) {
-    match metadata.trouble() {
+    match metadata.unavailable_reason() {
         Some(reason) => (Check::Warn, Some(format!("the metadata store is away: {reason}"))),
         None => (Check::Pass, None),
     }

@@ -156,9 +156,9 @@ async fn a_full_reading_that_failed_is_made_good_by_a_full_one() {
     store.be_unreadable(true);
     store.tell(News::Missed).await;
     until("it was tried again and again", || store.full_readings() >= 3).await;
-    assert_eq!(handle.trouble().as_deref().map(String::as_str), Some("unreadable"));
+    assert_eq!(handle.unavailable_reason().as_deref().map(String::as_str), Some("unreadable"));
     store.be_unreadable(false);
-    until("it can be read again", || handle.trouble().is_none()).await;
+    until("it can be read again", || handle.unavailable_reason().is_none()).await;
     assert_eq!(store.readings_of_changes(), 0);
     handle.stop(Duration::from_secs(60)).await;
 }
@@ -169,9 +169,9 @@ async fn a_call_that_succeeds_does_not_hide_that_the_catalog_is_behind() {
     let handle = started(&store).await;
     store.be_unreadable(true);
     store.tell(News::Changed).await;
-    until("the trouble shows", || handle.trouble().is_some()).await;
+    until("the trouble shows", || handle.unavailable_reason().is_some()).await;
     assert_eq!(handle.feature(id("seen")).await.unwrap(), None);
-    assert!(handle.trouble().is_some());
+    assert!(handle.unavailable_reason().is_some());
     handle.stop(Duration::from_secs(60)).await;
 }
 
@@ -293,7 +293,8 @@ async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
         let created = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
         assert!(created.is_err_and(|error| error.outcome_unknown()));
         if unreadable_at_first {
-            until("that it is behind shows", || handle.trouble().is_some_and(|why| *why == "unreadable")).await;
+            until("that it is behind shows", || handle.unavailable_reason().is_some_and(|why| *why == "unreadable"))
+                .await;
             assert!(!knows(&handle, "seen"));
             doubt.unreadable.store(false, SeqCst);
         }
@@ -307,7 +308,7 @@ async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
         assert!(deleted.is_err_and(|error| error.outcome_unknown()));
         doubt.unreadable.store(false, SeqCst);
         until("the deletion is known", || !knows(&handle, "seen")).await;
-        until("no trouble is left", || handle.trouble().is_none()).await;
+        until("no trouble is left", || handle.unavailable_reason().is_none()).await;
         handle.stop(Duration::from_secs(60)).await;
     }
 }
@@ -336,7 +337,7 @@ async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
     store.panic_in_news();
     until("a fresh actor was started", || handle.restarts() == 1).await;
     store.create_elsewhere(new_feature("first")).await;
-    until("it can be told again", || handle.trouble().is_none()).await;
+    until("it can be told again", || handle.unavailable_reason().is_none()).await;
     store.tell(News::Changed).await;
     until("the change is known", || knows(&handle, "first")).await;
 
@@ -345,7 +346,7 @@ async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
     store.tell(News::Missed).await;
     until("a fresh actor was started again", || handle.restarts() == 2).await;
     until("what was about to be read is read", || knows(&handle, "second")).await;
-    until("no trouble is left", || handle.trouble().is_none()).await;
+    until("no trouble is left", || handle.unavailable_reason().is_none()).await;
     handle.apply(Change::CreateFeature(new_feature("third")), Author::anonymous()).await.unwrap();
     assert!(knows(&handle, "third"));
     handle.stop(Duration::from_secs(5)).await;
@@ -399,11 +400,11 @@ async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
     let second = started_kept(&store, dir.path(), age_max).await;
     until("what was kept stands in", || knows(&second, "seen")).await;
     assert!(second.catalog().snapshot().unwrap().is_stored());
-    assert!(second.trouble().is_some() && second.stored_as_of().is_some());
+    assert!(second.unavailable_reason().is_some() && second.stored_as_of().is_some());
     assert!(matches!(resolve(&second, "later").await, Err(ResolveError::Unavailable { .. })), "it may be there");
     store.be_unreadable(false);
     until("the store is read", || !second.catalog().snapshot().unwrap().is_stored()).await;
-    assert!(knows(&second, "later") && knows(&second, "seen") && second.trouble().is_none());
+    assert!(knows(&second, "later") && knows(&second, "seen") && second.unavailable_reason().is_none());
     second.stop(Duration::from_secs(5)).await;
 }
 

@@ -36,7 +36,7 @@ fn definitions_follow_a_promoted_standby() {
 
         primary.kill();
         until("it says what is wrong with each server", || {
-            let reason = node.handle.trouble();
+            let reason = node.handle.unavailable_reason();
             reason.is_some_and(|reason| reason.contains("is a standby") && reason.contains("refused"))
         })
         .await;
@@ -47,7 +47,7 @@ fn definitions_follow_a_promoted_standby() {
         while let Err(error) = node.create("after", 60).await {
             assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(20), "{error}");
         }
-        until("no trouble is left", || node.handle.trouble().is_none()).await;
+        until("no trouble is left", || node.handle.unavailable_reason().is_none()).await;
         assert_eq!(node.resolve("seen").await, Ok(60));
         assert_eq!(node.resolve("nowhere").await, Err(ResolveError::FeatureNotFound));
         until("the other hears of changes", || other.known_ttl("after") == Some(60)).await;

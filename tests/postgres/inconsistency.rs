@@ -81,11 +81,11 @@ fn a_broken_row_keeps_the_catalog_as_it_is() {
         database.execute(UNCONSTRAINED).await;
         database.execute("UPDATE list_feature SET value_type = 'colour'").await;
         database.cut_connections().await;
-        let told = || node.handle.trouble().is_some_and(|reason| reason.contains("list_feature.value_type"));
+        let told = || node.handle.unavailable_reason().is_some_and(|reason| reason.contains("list_feature.value_type"));
         until("it says what is wrong", told).await;
         assert_eq!(node.known_ttl("seen"), Some(60));
         database.execute("UPDATE list_feature SET value_type = 'string'").await;
-        until("it has recovered", || node.handle.trouble().is_none()).await;
+        until("it has recovered", || node.handle.unavailable_reason().is_none()).await;
         node.stop().await;
     });
 }

@@ -39,12 +39,12 @@ async fn assert_away(node: &Node, known: &str) {
         node.resolve(known).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     }
-    assert!(node.handle.trouble().is_some());
+    assert!(node.handle.unavailable_reason().is_some());
 }
 
 async fn assert_back(node: &Node, name: &str) {
     let began = Instant::now();
-    until("no trouble is left", || node.handle.trouble().is_none()).await;
+    until("no trouble is left", || node.handle.unavailable_reason().is_none()).await;
     while let Err(error) = node.create(name, 60).await {
         assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(60), "{error}");
     }
@@ -91,7 +91,7 @@ fn a_server_starts_without_postgres_and_is_ready_when_that_appears() {
         server.stop();
         let node = Node::start_without_database(&database.url, POLL_INTERVAL).await;
         until("it says why it is not ready", || {
-            node.handle.trouble().is_some_and(|reason| reason.contains("connection refused"))
+            node.handle.unavailable_reason().is_some_and(|reason| reason.contains("connection refused"))
         })
         .await;
         assert!(node.handle.catalog().snapshot().is_none());
@@ -133,7 +133,7 @@ fn a_postgres_that_hangs_is_given_up_in_time_and_found_again() {
         assert_back(&node, "back").await;
 
         proxy.hang();
-        until("it notices by itself", || node.handle.trouble().is_some()).await;
+        until("it notices by itself", || node.handle.unavailable_reason().is_some()).await;
         direct.set_ttl("seen", 61).await.unwrap();
         // The old connections never answer again.
         proxy.go_on_with_new();

@@ -75,7 +75,7 @@ fn behind_a_pooler_in_transaction_mode_everything_works_and_news_come_by_polling
         let direct = Node::start(&database.url).await;
         direct.create("polled", 60).await.unwrap();
         until("it has polled", || node.known_ttl("polled") == Some(60)).await;
-        assert!(node.handle.trouble().is_none());
+        assert!(node.handle.unavailable_reason().is_none());
 
         // Nothing of ours is left in the sessions that others use next.
         let options = PgConnectOptions::from_str(&pooler.url).unwrap().extra_float_digits(None);

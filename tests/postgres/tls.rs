@@ -74,11 +74,13 @@ fn certificates_are_verified_and_may_be_replaced_while_a_server_runs() {
         }
         database.cut_connections().await;
         until("it refuses the certificate", || {
-            node.handle.trouble().is_some_and(|reason| reason.contains("is by no authority that is believed"))
+            node.handle
+                .unavailable_reason()
+                .is_some_and(|reason| reason.contains("is by no authority that is believed"))
         })
         .await;
         fs::copy(second.path().join("ca.pem"), &authority).unwrap();
-        until("no trouble is left", || node.handle.trouble().is_none()).await;
+        until("no trouble is left", || node.handle.unavailable_reason().is_none()).await;
         node.create("after", 60).await.unwrap();
         node.stop().await;
     });

@@ -1,0 +1,35 @@
+//! Why a list operation, or a change of the pool, fails.
+
+use crate::access::Limited;
+use crate::domain::Invalid;
+use crate::items::StoreError;
+
+/// Why a list operation, or a change of the pool, did not succeed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ListError {
+    /// All permits of the list's actor stayed taken. Nothing was done.
+    #[error("too many operations in flight on this part of the lists")]
+    Overloaded,
+    /// The server is stopping and takes no more operations. Nothing was done.
+    #[error("the server is stopping")]
+    Draining,
+    /// The list's actor has no session at present. Nothing was done.
+    #[error("no item-store session: {reason}")]
+    NoSession { reason: String },
+    /// A new actor could not open its session. The pool is as it was.
+    #[error("the pool keeps its size: {reason}")]
+    NotResized { reason: String },
+    #[error("the deadline passed")]
+    DeadlineExceeded { outcome_unknown: bool },
+    /// One item of an add can be stored nowhere. Nothing was done.
+    #[error("{invalid}")]
+    ItemRefused { index: usize, invalid: Invalid },
+    /// The caller has as many operations at work as they may. Nothing was done.
+    #[error(transparent)]
+    Limited(#[from] Limited),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operation panicked.
+    #[error("the operation failed")]
+    Panicked { outcome_unknown: bool },
+}

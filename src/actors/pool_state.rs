@@ -1,0 +1,44 @@
+//! What a list pool consists of: its actors, the way to them, and what is counted of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::permit::Held;
+use super::pool_metrics::PoolMetrics;
+use super::pool_size::{PoolSize, Resizing};
+use super::routing::Routing;
+use super::staff::Staff;
+use crate::domain::Clock;
+use crate::items::ItemStore;
+
+/// What all handles of a pool share.
+pub(super) struct PoolState {
+    pub routing: ArcSwap<Routing>,
+    pub staff: Staff,
+    pub store: Arc<dyn ItemStore>,
+    pub clock: Arc<dyn Clock>,
+    pub permit_wait: Duration,
+    pub metrics: PoolMetrics,
+    /// Operations that wait for a permit of an actor.
+    pub waiting: AtomicUsize,
+    pub held: Arc<Held>,
+    pub draining: AtomicBool,
+    pub resizing: Resizing,
+}
+
+impl PoolState {
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    pub fn size(&self) -> PoolSize {
+        let routing = self.routing.load();
+        PoolSize {
+            actors: routing.seats().len(),
+            permits_per_actor: self.store.permits_per_session().unwrap_or_else(|| routing.permits_per_actor()),
+        }
+    }
+}
