@@ -11,10 +11,10 @@ use actix::{Actor, Context, Handler, ResponseFuture};
 use tokio::time::Instant;
 
 use super::list_error::ListError;
-use super::messages::{Add, AddOutcome, Contains, Count, Envelope, Get, Remove, RemoveAll};
+use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Remove, RemoveAll};
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, TimestampUnit, Value};
-use crate::items::{self, Done, ItemPage, ItemSession, Operation};
+use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -149,5 +149,20 @@ impl Handler<RemoveAll> for ListActor {
 
     fn handle(&mut self, RemoveAll { envelope }: RemoveAll, _: &mut Self::Context) -> Self::Result {
         self.run(envelope, async move |session, op, list| Ok(session.remove_all(&op, list).await?))
+    }
+}
+
+impl Handler<Entities> for ListActor {
+    type Result = ResponseFuture<Result<EntityPage, ListError>>;
+
+    fn handle(&mut self, message: Entities, _: &mut Self::Context) -> Self::Result {
+        let Entities { feature_key, ttl, from, limit, deadline, permit } = message;
+        let session = Rc::clone(&self.session);
+        let op = Operation { now: self.clock.now(), ttl, deadline };
+        Box::pin(async move {
+            let _permit = permit;
+            in_time(deadline)?;
+            Ok(session.entities(&op, &feature_key, from.as_ref(), limit).await?)
+        })
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::list_error::ListError;
-use super::messages::{Add, AddOutcome, Contains, Count, Envelope, Get, Remove, RemoveAll};
+use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Remove, RemoveAll};
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
 use super::pool_size::{PoolView, Resize, Resizing};
@@ -28,9 +28,10 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, ListKey, Timestamp, Ttl, Value};
+use crate::domain::{Clock, FeatureKey, ListKey, Timestamp, Token, Ttl, Value};
 use crate::items::{
-    self, Bounds, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, Removal, StateToken, Validity,
+    self, Bounds, EntityPage, EntityPlace, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, Removal,
+    StateToken, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -195,7 +196,7 @@ impl ListPool {
         items: Vec<(Timestamp, Value)>,
         deadline: Instant,
     ) -> Result<AddOutcome, ListError> {
-        let (slot, address, permit) = self.enter(&list, deadline).await?;
+        let (slot, address, permit) = self.enter(list.token(), deadline).await?;
         let (reply, replied) = oneshot::channel();
         address.do_send(Add { envelope: Envelope { list, ttl, deadline, permit }, items, reply });
         match timeout_at(deadline, replied).await {
@@ -242,6 +243,22 @@ impl ListPool {
         self.send(list, ttl, deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
     }
 
+    /// The entities that have lists of a feature version with visible items, from a place on.
+    pub async fn entities(
+        &self,
+        feature_key: FeatureKey,
+        ttl: Ttl,
+        from: Option<EntityPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<EntityPage, ListError> {
+        // Each part of a walk is another actor's.
+        let hash = from.as_ref().map_or(0, |from| from.hash);
+        let token = Token::of_bytes(&[feature_key.as_str().as_bytes(), &hash.to_be_bytes()].concat());
+        let message = |permit| Entities { feature_key, ttl, from, limit, deadline, permit };
+        self.deliver(token, deadline, Effect::Read, message).await
+    }
+
     async fn send<M, T>(
         &self,
         list: ListKey,
@@ -256,8 +273,25 @@ impl ListPool {
         ListActor: Handler<M>,
         <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
     {
-        let (slot, address, permit) = self.enter(&list, deadline).await?;
-        match timeout_at(deadline, address.send(message(Envelope { list, ttl, deadline, permit }))).await {
+        let message = |list, permit| message(Envelope { list, ttl, deadline, permit });
+        self.deliver(list.token(), deadline, effect, |permit| message(list, permit)).await
+    }
+
+    async fn deliver<M, T>(
+        &self,
+        token: Token,
+        deadline: Instant,
+        effect: Effect,
+        message: impl FnOnce(Permit) -> M,
+    ) -> Result<T, ListError>
+    where
+        M: Message<Result = Result<T, ListError>> + Send + 'static,
+        T: Send + 'static,
+        ListActor: Handler<M>,
+        <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
+    {
+        let (slot, address, permit) = self.enter(token, deadline).await?;
+        match timeout_at(deadline, address.send(message(permit))).await {
             Ok(Ok(result)) => result,
             Ok(Err(MailboxError::Closed | MailboxError::Timeout)) => {
                 // The operation's future panicked; the actor itself may live on.
@@ -268,17 +302,17 @@ impl ListPool {
         }
     }
 
-    /// Finds the list's actor, and takes a permit of it.
+    /// Finds the actor of a token, and takes a permit of it.
     async fn enter(
         &self,
-        list: &ListKey,
+        token: Token,
         deadline: Instant,
     ) -> Result<(Arc<Slot<ListActor>>, Arc<Addr<ListActor>>, Permit), ListError> {
         let routing = self.inner.routing.load_full();
-        if !routing.settled(list.token(), deadline).await {
+        if !routing.settled(token, deadline).await {
             return Err(ListError::DeadlineExceeded { outcome_unknown: false });
         }
-        let seat = routing.seat_of(list.token());
+        let seat = routing.seat_of(token);
         // Beside the permit, and for as long.
         let share = self.limiter.as_ref().map_or(Ok(None), Limiter::begin)?;
         let place = self.place(seat, deadline).await?;

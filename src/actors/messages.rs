@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::permit::Permit;
-use crate::domain::{ListKey, Timestamp, TimestampUnit, Ttl, Value};
-use crate::items::{self, Bounds, ItemPage, Range, Removal};
+use crate::domain::{FeatureKey, ListKey, Timestamp, TimestampUnit, Ttl, Value};
+use crate::items::{self, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
 /// What every list operation carries.
 #[derive(Debug)]
@@ -64,6 +64,18 @@ pub(super) struct Remove {
 #[rtype(result = "Result<(), ListError>")]
 pub(super) struct RemoveAll {
     pub envelope: Envelope,
+}
+
+/// About a feature version, and no list of it: any actor will do.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<EntityPage, ListError>")]
+pub(super) struct Entities {
+    pub feature_key: FeatureKey,
+    pub ttl: Ttl,
+    pub from: Option<EntityPlace>,
+    pub limit: usize,
+    pub deadline: Instant,
+    pub permit: Permit,
 }
 
 /// What became of the items of one add: together as many as were sent.

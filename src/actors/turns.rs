@@ -19,9 +19,10 @@ use bytes::Bytes;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{ListKey, NewItem, Timestamp};
+use crate::domain::{FeatureKey, ListKey, NewItem, Timestamp};
 use crate::items::{
-    Bounds, Count, Done, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns, StoreError, ToAwait,
+    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns,
+    StoreError, ToAwait,
 };
 
 /// A session whose removals take turns.
@@ -163,6 +164,16 @@ impl ItemSession for TurnTaking {
         self.session.remove_all(op, list).await
     }
 
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.session.entities(op, feature_key, from, limit).await
+    }
+
     fn removal_turns(&self) -> RemovalTurns {
         self.session.removal_turns()
     }
@@ -173,7 +184,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, VersionLabel};
+    use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, Generation, VersionLabel};
     use crate::items::memory::MemoryStore;
 
     fn list(entity_id: &str) -> ListKey {

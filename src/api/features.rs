@@ -4,10 +4,10 @@ use super::call::{Call, HandlerResult};
 use super::headers::if_match;
 use super::problem::Problem;
 use super::query::count;
-use crate::domain::{EntityType, FeatureId, Limit};
+use crate::domain::{EntityType, FeatureId, Limit, VersionLabel};
 use crate::metadata::{self, FeatureFilter, NewFeature};
 use crate::service::{Operation, queries};
-use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE};
+use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, VERSION};
 use crate::wire::{FeatureInput, FeaturePatch};
 
 pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
@@ -66,6 +66,15 @@ pub(super) async fn get_history(call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let page_size = limit(page_size.as_deref())?;
     call.execute(&caller, Operation::GetHistory { id: call.feature_id()?, page_size, page_token }).await
+}
+
+pub(super) async fn list_entities(call: Call<'_>) -> HandlerResult {
+    let [version, page_size, page_token] = call.query(&queries::LIST_ENTITIES)?;
+    let caller = call.caller()?;
+    let page_size = limit(page_size.as_deref())?;
+    let version = VersionLabel::new(version.as_deref().unwrap_or_default())
+        .map_err(|invalid| Problem::from(invalid).at(VERSION.name))?;
+    call.execute(&caller, Operation::ListEntities { id: call.feature_id()?, version, page_size, page_token }).await
 }
 
 pub(super) fn limit(page_size: Option<&str>) -> Result<Limit, Problem> {

@@ -43,6 +43,10 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             let results = values.iter().map(|(value, newest)| contained(value_type, value, *newest));
             json(response, &wire::Contained { results: results.collect::<Result<_, _>>()? })
         }
+        Reply::Entities { entities, next_page_token } => {
+            let entities = entities.iter().map(ToString::to_string).collect();
+            json(response, &wire::EntityPage { entities, next_page_token: text(next_page_token) })
+        }
         Reply::AllRemoved => Ok(response.finish()),
         Reply::Features { features, next_page_token } => {
             let features = features.iter().map(wire::Feature::from).collect();

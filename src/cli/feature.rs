@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::{self, Author, FeatureArguments, ServerOptions};
+use super::{block_on, entities};
 use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Response, Retries, read};
 use crate::domain::{Description, EntityType, Limit, Owner, Ttl, ValueType};
@@ -41,6 +41,7 @@ enum Command {
     Update(Update),
     Delete(Delete),
     History(History),
+    Entities(entities::Arguments),
 }
 
 /// Create a list feature with its default version
@@ -182,6 +183,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Update(arguments) => update(arguments).await,
             Command::Delete(arguments) => delete(arguments).await,
             Command::History(arguments) => history(arguments).await,
+            Command::Entities(arguments) => entities::run(arguments).await,
         }
     })
 }

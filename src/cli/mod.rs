@@ -11,6 +11,7 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod entities;
 mod failure;
 mod feature;
 mod import;

@@ -59,7 +59,14 @@ pub struct Response {
 /// version does not know.
 #[derive(Debug, Deserialize)]
 pub struct RawPage {
-    #[serde(alias = "items", alias = "features", alias = "history", alias = "keys", alias = "changes")]
+    #[serde(
+        alias = "items",
+        alias = "features",
+        alias = "history",
+        alias = "keys",
+        alias = "changes",
+        alias = "entities"
+    )]
     pub entries: Vec<Box<RawValue>>,
     pub next_page_token: Option<String>,
 }

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use md5::{Digest, Md5};
 
 use super::{
-    EntityType, FeatureId, FeatureName, Invalid, ItemKey, KeyId, KeyName, ListKey, Order, Revision, Timestamp,
-    ValueDigest,
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Invalid, ItemKey, KeyId, KeyName, ListKey, Order,
+    Revision, Timestamp, ValueDigest,
 };
 
 /// How many entries a page may have, from 1 to a maximum.
@@ -159,6 +159,31 @@ impl ItemWalk<'_> {
     }
 }
 
+/// A walk over the entities that have lists of a feature version.
+#[derive(Debug, Clone, Copy)]
+pub struct EntityWalk<'a>(pub &'a FeatureKey);
+
+impl EntityWalk<'_> {
+    /// The token of the page that begins at a hash, behind an entity of it if there is one.
+    pub fn token_at(&self, hash: u64, after: Option<&EntityId>) -> PageToken {
+        let after = after.map_or("", EntityId::as_str);
+        self.bound(|binding| PageToken::seal(&[&hash.to_be_bytes(), after.as_bytes()].concat(), binding))
+    }
+
+    /// Where the page of this token begins.
+    pub fn resume(&self, token: &str) -> Result<(u64, Option<EntityId>), Invalid> {
+        let payload = self.bound(|binding| PageToken::open(token, binding))?;
+        let (hash, after) = payload.split_first_chunk::<8>().ok_or_else(damaged_token)?;
+        let after = std::str::from_utf8(after).map_err(|_| damaged_token())?;
+        let after = if after.is_empty() { None } else { Some(EntityId::new(after).map_err(|_| damaged_token())?) };
+        Ok((u64::from_be_bytes(*hash), after))
+    }
+
+    fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
+        with(&[b"entities", self.0.as_str().as_bytes()])
+    }
+}
+
 fn damaged_token() -> Invalid {
     Invalid::page_token("not a page token of this listing")
 }
@@ -267,7 +292,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{Code, EntityId, FeatureKey, Generation, VersionLabel};
+    use crate::domain::{Code, Generation, VersionLabel};
 
     fn list(entity: &str) -> ListKey {
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };

@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Bounds, Count, Done, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait};
-use crate::domain::{Item, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
+use super::{
+    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
+    StoreError, ToAwait,
+};
+use crate::domain::{FeatureKey, Item, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
 
 #[derive(Debug, Clone)]
 struct Row {
@@ -142,5 +145,26 @@ impl ItemSession for MemoryStore {
         op.begin()?;
         self.lists().remove(list);
         Ok(())
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let place = |list: &ListKey| (list.token().as_i64().cast_unsigned(), Some(list.entity_id.clone()));
+        let is_due = |list: &ListKey| from.is_none_or(|from| place(list) > (from.hash, from.after.clone()));
+        let has_items = |rows: &List| rows.iter().any(|(key, row)| is_visible(op, key.timestamp, row));
+        let found =
+            lists.iter().filter(|(list, rows)| list.feature_key == *feature_key && is_due(list) && has_items(rows));
+        let mut places: Vec<_> = found.map(|(list, _)| place(list)).collect();
+        places.sort_unstable();
+        let last = limit.checked_sub(1).and_then(|last| places.get(last)).filter(|_| places.len() > limit);
+        let next = last.map(|(hash, after)| EntityPlace { hash: *hash, after: after.clone() });
+        Ok(EntityPage { entities: places.into_iter().take(limit).filter_map(|(_, entity)| entity).collect(), next })
     }
 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{ListKey, NewItem, Timestamp, Ttl};
+use crate::domain::{FeatureKey, ListKey, NewItem, Timestamp, Ttl};
 
 pub mod cql;
 pub mod embedded;
@@ -24,7 +24,7 @@ pub mod memory;
 mod request;
 
 pub use error::StoreError;
-pub use request::{Bounds, Count, ItemPage, Range, Removal};
+pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
 /// What every list operation is told about the moment and the feature.
 #[derive(Debug, Clone, Copy)]
@@ -238,6 +238,21 @@ pub trait ItemSession {
 
     /// Remove All List Items: removes every item that was there when the operation began.
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
+
+    /// The entities that have lists of a feature version with visible items, from a place on: at most `limit`,
+    /// which is at least 1, each once, in an order that stays. What one call does and holds in memory is
+    /// bounded, however many other lists there are: so a part may have few entities, or none, and not be
+    /// the last.
+    ///
+    /// A list that has visible items during the whole of a walk is met by it. One that is filled or emptied
+    /// meanwhile may be.
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError>;
 
     /// What [`ItemSession::remove`] must be kept apart from.
     fn removal_turns(&self) -> RemovalTurns {

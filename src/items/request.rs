@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::domain::{Item, ItemKey, Order, Timestamp};
+use crate::domain::{EntityId, Item, ItemKey, Order, Timestamp};
 
 /// Moments between which items are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +65,24 @@ pub struct Count {
     pub items: u64,
     /// Whether there are no more than that.
     pub exact: bool,
+}
+
+/// A place in the walk over the lists of a feature version, which are in the order of a hash of the store's, and
+/// then of their entity IDs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityPlace {
+    /// Lists of smaller hashes are behind it.
+    pub hash: u64,
+    /// So are those of this hash up to this entity; none of them if there is none.
+    pub after: Option<EntityId>,
+}
+
+/// A part of that walk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntityPage {
+    pub entities: Vec<EntityId>,
+    /// Where the walk goes on. `None` at its end.
+    pub next: Option<EntityPlace>,
 }
 
 /// Which items are to go.

@@ -219,6 +219,16 @@ impl<R: PageRenderer> Service<R> {
     /// Finds the feature version that a list belongs to.
     pub(super) async fn resolve(&self, list: &ListName<'_>, deadline: Instant) -> Result<CatalogVersion, ServiceError> {
         let ListName { entity_type, feature, version, .. } = *list;
+        self.resolve_version(entity_type, feature, version, deadline).await
+    }
+
+    pub(super) async fn resolve_version(
+        &self,
+        entity_type: &str,
+        feature: &str,
+        version: &str,
+        deadline: Instant,
+    ) -> Result<CatalogVersion, ServiceError> {
         if let Ok(found) = self.metadata.catalog().version(entity_type, feature, version) {
             return Ok(found);
         }

@@ -24,6 +24,7 @@
 
 mod batch;
 mod descriptor;
+mod entities;
 mod error;
 mod features;
 mod keys;
@@ -165,6 +166,9 @@ impl<R: PageRenderer> Service<R> {
                 self.contains_items(caller, list, within, values).await
             }
             Operation::RemoveAllItems { list } => self.remove_all_items(caller, list).await,
+            Operation::ListEntities { id, version, page_size, page_token } => {
+                Box::pin(self.list_entities(caller, id, version, page_size, page_token)).await
+            }
             // On the heap, so that they take no room in the tasks of all connections.
             Operation::BatchGet(requests) => Box::pin(self.batch_get(caller, requests)).await,
             Operation::BatchAdd(requests) => Box::pin(self.batch_add(caller, requests)).await,

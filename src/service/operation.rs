@@ -31,6 +31,7 @@ pub enum OperationId {
     RemoveItems,
     CountItems,
     ContainsItems,
+    ListEntities,
     BatchGet,
     BatchAdd,
     ListFeatures,
@@ -140,6 +141,12 @@ pub enum Operation<'r> {
         /// As JSON.
         values: Vec<&'r str>,
     },
+    ListEntities {
+        id: FeatureId,
+        version: VersionLabel,
+        page_size: Limit,
+        page_token: Option<Cow<'r, str>>,
+    },
     RemoveAllItems {
         list: ListName<'r>,
     },
@@ -216,6 +223,7 @@ impl Operation<'_> {
             Self::RemoveItems { .. } => OperationId::RemoveItems,
             Self::CountItems { .. } => OperationId::CountItems,
             Self::ContainsItems { .. } => OperationId::ContainsItems,
+            Self::ListEntities { .. } => OperationId::ListEntities,
             Self::RemoveAllItems { .. } => OperationId::RemoveAllItems,
             Self::BatchGet(_) => OperationId::BatchGet,
             Self::BatchAdd(_) => OperationId::BatchAdd,
@@ -262,6 +270,7 @@ impl Operation<'_> {
             | Self::UpdateFeature { id, .. }
             | Self::DeleteFeature { id, .. }
             | Self::GetHistory { id, .. }
+            | Self::ListEntities { id, .. }
             | Self::CreateVersion { id, .. }
             | Self::GetVersion { id, .. }
             | Self::UpdateVersion { id, .. }
@@ -295,6 +304,10 @@ pub enum Reply {
         values: Vec<(Bytes, Option<Timestamp>)>,
     },
     AllRemoved,
+    Entities {
+        entities: Vec<EntityId>,
+        next_page_token: Option<PageToken>,
+    },
     /// What came of each request, in their order.
     EachPage(Vec<Result<RenderedPage, ServiceError>>),
     EachAdded(Vec<Result<AddOutcome, ServiceError>>),

@@ -91,6 +91,17 @@ pub struct Counted {
     pub exact: bool,
 }
 
+/// A page of the entities that have lists of a feature version.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"entities": ["u-123", "u-17"]}))]
+pub struct EntityPage {
+    #[schema(value_type = Vec<texts::EntityId>)]
+    pub entities: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    pub next_page_token: Option<String>,
+}
+
 /// A list feature with all its versions, the default one first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Feature {

@@ -9,10 +9,11 @@ use std::thread::ThreadId;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use liststore::domain::{Clock, ListKey, NewItem, Timestamp};
+use liststore::domain::{Clock, FeatureKey, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Bounds, Count, Done, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait,
+    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
+    StoreError, ToAwait,
 };
 use tokio::sync::watch;
 
@@ -215,5 +216,15 @@ impl ItemSession for FaultySession {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.faults.meet(list).await;
         self.inner.remove_all(op, list).await
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.inner.entities(op, feature_key, from, limit).await
     }
 }

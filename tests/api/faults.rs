@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::app::Stores;
-use liststore::domain::{ApiKey, Feature, FeatureId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock, Timestamp};
+use liststore::domain::{
+    ApiKey, Feature, FeatureId, FeatureKey, KeyId, Limit, ListKey, NewItem, Revision, SystemClock, Timestamp,
+};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Bounds, Count, Done, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait,
+    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
+    StoreError, ToAwait,
 };
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
@@ -159,6 +162,17 @@ impl ItemSession for FaultySession {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.faults.meet().await?;
         self.inner.remove_all(op, list).await
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.faults.meet().await?;
+        self.inner.entities(op, feature_key, from, limit).await
     }
 }
 

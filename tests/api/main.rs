@@ -13,6 +13,7 @@ mod client;
 mod conditions;
 mod connections;
 mod contract;
+mod entities;
 mod failures;
 mod faults;
 mod features;

@@ -73,6 +73,24 @@ fn features_live_from_creation_to_history() {
 }
 
 #[test]
+fn entities_are_shown_in_all_three_forms() {
+    let server = Server::start();
+    server.feature("seen", "string");
+    for n in 0..3 {
+        server.ok(&["list", "add", "customer", "seen", &format!("u-{n}"), "--value", "a"]);
+    }
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    let table = server.ok(&["feature", "entities", "customer", "seen"]);
+    assert_eq!(lines(&table), ["u-0", "u-1", "u-2"].map(str::to_owned).into());
+    let rows = server.ok(&["feature", "entities", "customer", "seen", "-o", "ndjson"]);
+    assert_eq!(lines(&rows.replace('"', "")), lines(&table));
+    let all = json(&server.ok(&["feature", "entities", "customer", "seen", "-o", "json"]));
+    assert_eq!(all["entities"].as_array().unwrap().len(), 3);
+    assert_eq!(server.ok(&["feature", "entities", "customer", "seen", "--limit", "2"]).lines().count(), 2);
+    assert!(server.run(&["feature", "entities", "customer", "no"]).failed(1).contains("feature_not_found"));
+}
+
+#[test]
 fn features_are_listed_in_all_three_forms() {
     let server = Server::start();
     assert_eq!(server.ok(&["feature", "list", "-o", "json"]), "{\"features\":[]}\n");

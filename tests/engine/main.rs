@@ -5,6 +5,7 @@ mod ahead;
 mod backups;
 mod crashes;
 mod damage;
+mod entities;
 mod faults;
 mod harness;
 mod heads;

@@ -28,6 +28,7 @@ mod connect;
 mod contains;
 mod datacenter;
 mod dialect;
+mod entities;
 mod error;
 mod found;
 mod gate;

@@ -35,9 +35,11 @@ use super::store::Shared;
 use super::view::Contact;
 use super::watch::{Seen, Watch};
 use super::write_clock::WriteClock;
-use super::{add, connect, contains, get, lookout, remove, statements};
-use crate::domain::{ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
-use crate::items::{Bounds, Count, Done, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait};
+use super::{add, connect, contains, entities, get, lookout, remove, statements};
+use crate::domain::{FeatureKey, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
+use crate::items::{
+    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait,
+};
 
 /// How often a session's reads look at write timestamps.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -352,6 +354,18 @@ impl ItemSession for CqlSession {
             self.core.watch.index_is(Some(reason.clone()));
         }
         removed
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.core.admit()?;
+        let (op, feature_key, from) = (*op, feature_key.clone(), from.cloned());
+        self.read(|core| async move { entities::entities(&core, &op, &feature_key, from.as_ref(), limit).await }).await
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {

@@ -21,18 +21,20 @@ use super::options::{Consistency, CqlOptions};
 pub enum Statement {
     Get,
     Find,
+    Entities,
     Add,
     Delete,
     Clear,
 }
 
 impl Statement {
-    pub const ALL: [Self; 5] = [Self::Get, Self::Find, Self::Add, Self::Delete, Self::Clear];
+    pub const ALL: [Self; 6] = [Self::Get, Self::Find, Self::Entities, Self::Add, Self::Delete, Self::Clear];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::Find => "find",
+            Self::Entities => "entities",
             Self::Add => "add",
             Self::Delete => "delete",
             Self::Clear => "clear",
@@ -74,6 +76,11 @@ pub struct Texts {
     pub find_keys: String,
     /// The items of a slice, with their write timestamps.
     pub find_between: String,
+    /// Which partitions there are from a token on, in the order of tokens.
+    ///
+    /// ScyllaDB: "The SELECT statement" with DISTINCT, and "The TOKEN function" (select.html). Cassandra: the same
+    /// (cql/dml.html).
+    pub entities: String,
     /// One row of an add. TTL in seconds and timestamp in microseconds, both of the statement.
     ///
     /// ScyllaDB: "INSERT" and "Update parameters" (cql/dml/insert.html); "Expiring data with Time
@@ -131,6 +138,10 @@ impl Texts {
             find: format!("{found} AND value = ?{select_within}"),
             find_keys: format!("{found} AND item_key IN ?{select_within}"),
             find_between: format!("{found} AND {between}{select_within}"),
+            entities: format!(
+                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? LIMIT \
+                 ?{select_within}"
+            ),
             add_one: (dialect == Dialect::Scylla).then(|| format!("{add}{and_within}")),
             add,
             clear: delete.clone(),
@@ -144,9 +155,9 @@ impl Texts {
 impl Texts {
     /// All of them.
     pub fn all(self) -> Vec<String> {
-        let Self { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, .. } = self;
+        let Self { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities, .. } = self;
         let Self { add, add_one, delete, delete_between, clear, .. } = self;
-        let others = [get, get_with_writetime, get_oldest, keys, find, find_keys, find_between];
+        let others = [get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities];
         others.into_iter().chain([add, delete, delete_between, clear]).chain(add_one).collect()
     }
 }
@@ -172,6 +183,7 @@ pub struct Prepared {
     pub keys: PreparedStatement,
     pub find_keys: PreparedStatement,
     pub find_between: PreparedStatement,
+    pub entities: PreparedStatement,
     pub add: PreparedStatement,
     pub add_one: Option<PreparedStatement>,
     pub delete: PreparedStatement,
@@ -195,6 +207,7 @@ impl Prepared {
             keys: prepare(session, &texts.keys, read).await?,
             find_keys: prepare(session, &texts.find_keys, read).await?,
             find_between: prepare(session, &texts.find_between, read).await?,
+            entities: prepare(session, &texts.entities, read).await?,
             add: prepare(session, &texts.add, write).await?,
             add_one,
             delete: prepare(session, &texts.delete, write).await?,
@@ -256,6 +269,11 @@ mod tests {
             "INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TTL ? \
              AND TIMESTAMP ?"
         );
+        assert_eq!(
+            texts.entities,
+            "SELECT DISTINCT feature_key, entity_id FROM \"Lists\".list_items WHERE token(feature_key, entity_id) >= ? \
+             LIMIT ?"
+        );
         assert_eq!(texts.add_one, None);
         let slice = "WHERE feature_key = ? AND entity_id = ? AND item_key >= ? AND item_key < ?";
         let oldest = format!("SELECT item_key, value FROM \"Lists\".list_items {slice} ORDER BY item_key ASC LIMIT ?");
@@ -286,6 +304,7 @@ mod tests {
         assert_eq!(texts.find, plain.find + " USING TIMEOUT ?");
         assert_eq!(texts.find_keys, plain.find_keys + " USING TIMEOUT ?");
         assert_eq!(texts.find_between, plain.find_between + " USING TIMEOUT ?");
+        assert_eq!(texts.entities, plain.entities + " USING TIMEOUT ?");
         assert_eq!(texts.get_oldest, plain.get_oldest + " USING TIMEOUT ?");
         assert_eq!(texts.keys, plain.keys + " USING TIMEOUT ?");
         assert_eq!(texts.add, plain.add, "in a batch it would have no effect");

@@ -26,6 +26,11 @@ impl ListId {
         Self { hash: hash.of_bytes(bytes), bytes: bytes.into() }
     }
 
+    /// Comes before all lists of a hash. No list is this one.
+    pub fn before(hash: u64) -> Self {
+        Self { hash, bytes: Arc::default() }
+    }
+
     pub fn hash(&self) -> u64 {
         self.hash
     }

@@ -18,6 +18,7 @@ mod compaction;
 mod directory;
 mod disk;
 mod engine;
+mod entities;
 mod error;
 mod file;
 mod flush;

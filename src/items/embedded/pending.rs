@@ -177,6 +177,16 @@ impl Pending {
         Some(Snapshot { cleared: pending.cleared, rows: wanted.map(|run| run.row.clone()).collect() })
     }
 
+    /// In how many parts [`Pending::visit`] shows the lists.
+    pub const PARTS: usize = SHARDS;
+
+    /// Shows the lists of one part, in no order. Holds up changes to them: to be quick about.
+    pub fn visit(&self, part: usize, visit: impl FnMut(&ListId)) {
+        if let Some(shard) = self.shards.get(part) {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).keys().for_each(visit);
+        }
+    }
+
     /// The lists of which all older sources are hidden.
     pub fn cleared(&self) -> Vec<ListId> {
         let of_shard = |shard: &Mutex<HashMap<ListId, PendingList>>| {

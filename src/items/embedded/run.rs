@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::vec;
 
 use super::error::ReadError;
-use super::file::{self, Climbed, DataFile, ListCursor};
+use super::file::{self, Climbed, DataFile, ListCursor, Scan};
 use super::list_id::ListId;
 use super::manifest::{NamedFile, NamedRun};
 use super::merge::Source;
+use super::options::ListHash;
 use super::row::RowCursor;
 use super::seek::{Floor, Start};
 use crate::domain::{ItemKey, ValueDigest};
@@ -133,6 +134,16 @@ impl Run {
         let begin = self.files.partition_point(|file| first_hash(file) < list.hash()).saturating_sub(1);
         let end = self.files.partition_point(|file| first_hash(file) <= list.hash());
         self.files.get(begin..end).unwrap_or_default()
+    }
+
+    /// Goes through its lists one after the other, those behind a place.
+    pub fn scan_behind(&self, place: &ListId, hash: ListHash) -> Result<Scan, ReadError> {
+        let behind = Trim { list: place.clone(), item: None };
+        let behind = self.trim.iter().cloned().fold(behind, Trim::later);
+        let first_hash = |file: &RunFile| file.file.index.hash(0).unwrap_or(0);
+        let passed = self.files.partition_point(|file| first_hash(file) < behind.list.hash()).saturating_sub(1);
+        let files = self.files.iter().skip(passed).map(|file| file.file.clone()).collect();
+        Scan::new(files, Some(&behind), hash)
     }
 
     /// Stands on the first item of a list that is wanted. `None` if the run holds nothing of it.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::engine::Engine;
+use super::entities::EntityRead;
 use super::error::ReadError;
 use super::heads;
 use super::list_id::{BorrowedListId, ListId};
@@ -21,10 +22,10 @@ use super::removal::{Found, RemovalSearch};
 use super::row;
 use super::seek::Start;
 use super::tables::{InMemory, View};
-use crate::domain::{ListKey, NewItem, Order, Timestamp};
+use crate::domain::{FeatureKey, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
-    Bounds, Count, Done, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns, StateToken, StoreError,
-    ToAwait,
+    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns,
+    StateToken, StoreError, ToAwait,
 };
 
 /// Bytes of a list in memory that are read on the arbiter itself.
@@ -236,6 +237,19 @@ impl ItemSession for EmbeddedSession {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
         self.write(op, Part::Removals, self.list_id(list), Change::Clear, 0).await
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        op.begin()?;
+        let (view, hash) = (self.engine.tables.view(), self.engine.options.list_hash);
+        let mut read = EntityRead::new(view, op, hash, feature_key, from, limit);
+        self.read(op, false, move || read.turn().transpose()).await
     }
 
     fn removal_turns(&self) -> RemovalTurns {

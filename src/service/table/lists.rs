@@ -6,7 +6,8 @@ use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm};
 use crate::wire::{
-    AddItemsInput, Added, Contained, ContainsInput, Counted, ErrorCode, ItemPage, RemoveItemsInput, Removed, Type,
+    AddItemsInput, Added, Contained, ContainsInput, Counted, EntityPage, ErrorCode, ItemPage, RemoveItemsInput,
+    Removed, Type,
 };
 
 const ETAG: (&str, &str) = ("ETag", "The page's entity tag.");
@@ -19,7 +20,7 @@ const PAGE: ReplyForm = ReplyForm {
 const UNCHANGED: ReplyForm =
     ReplyForm { status: 304, description: "The page is one that the caller has.", content: None, headers: &[ETAG] };
 
-pub const ROWS: [Descriptor; 6] = [
+pub const ROWS: [Descriptor; 7] = [
     Descriptor {
         id: OperationId::GetItems,
         name: "get_items",
@@ -130,5 +131,24 @@ pub const ROWS: [Descriptor; 6] = [
         replies: &[json(200, "An answer for each value.", Type::of::<Contained>())],
         // A browser's page of another site is not told from one that writes.
         errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
+    },
+    Descriptor {
+        id: OperationId::ListEntities,
+        name: "list_entities",
+        summary: "List the entities of a feature version",
+        description: "The IDs of the entities whose lists of the feature version have visible items, each once, in the \
+                      order of a hash of theirs, which stays the same. A page may have fewer entities than `page_size`, \
+                      or none, and not be the last: trust the token, not the count. An entity whose list is filled or \
+                      emptied during a walk may be in it or not.",
+        group: Group::Lists,
+        permission: Permission::ListsRead,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/features/{entity_type}/{name}/entities",
+        query: &queries::LIST_ENTITIES,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "A page of entity IDs.", Type::of::<EntityPage>())],
+        errors: &[ANY, LIST, &[ErrorCode::InvalidPageToken]],
     },
 ];

@@ -7,6 +7,7 @@ use liststore::items::ItemStore;
 
 pub mod adds;
 pub mod durability;
+pub mod entities;
 pub mod expiry;
 pub mod lists;
 pub mod looking;
@@ -134,6 +135,11 @@ macro_rules! item_store_suite {
                 contains_tells_the_newest_visible_item_of_each_value,
                 contains_finds_few_values_deep_in_a_long_list,
                 counts_are_exact_up_to_their_bound,
+            }
+            entities {
+                every_entity_is_met_once_in_an_order_that_stays,
+                entities_of_whom_nothing_can_be_seen_are_not_met,
+                a_walk_meets_whoever_stays_while_others_come_and_go,
             }
             lists {
                 lists_that_look_alike_are_apart,

@@ -1,0 +1,152 @@
+//! Which entities have lists of a feature version: a walk over the partitions of the table in the order of their
+//! tokens, in bounded parts. What expired or was removed may still have a partition, and a shorter TTL
+//! hides items: so each list of the feature version is asked whether anything of it can be seen.
+
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use scylla::response::PagingState;
+use tokio::time::Instant;
+
+use super::error::damaged_row;
+use super::get;
+use super::session::Core;
+use super::statements::Statement;
+use crate::domain::{EntityId, FeatureKey, ListKey, Token};
+use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
+
+/// Partitions that one part looks at, of whatever feature.
+const PARTITIONS_MIN: usize = 500;
+const PARTITIONS_MAX: usize = 2_000;
+/// Lists that are asked at once whether they have items.
+const LOOKS_MAX: usize = 8;
+
+/// One part of the walk.
+pub async fn entities(
+    core: &Arc<Core>,
+    op: &Operation,
+    feature_key: &FeatureKey,
+    from: Option<&EntityPlace>,
+    limit: usize,
+) -> Result<EntityPage, StoreError> {
+    // A part that cannot be looked at as a whole in time is a shorter one.
+    let half_time = Instant::now() + op.deadline.saturating_duration_since(Instant::now()) / 2;
+    let from = from.cloned().unwrap_or(EntityPlace { hash: 0, after: None });
+    let rows_max = (2 * limit).clamp(PARTITIONS_MIN, PARTITIONS_MAX);
+    let partitions = partitions(core, op, token_of(from.hash), rows_max).await?;
+    // Where the next part begins: lists of one token may have been cut off in their middle.
+    let cut = partitions.last().filter(|_| partitions.len() == rows_max).map(|partition| partition.0);
+    let is_whole =
+        |token: i64| cut.is_none_or(|cut| token < cut) || Some(token) == partitions.first().map(|first| first.0);
+    let mut lists: Vec<(u64, EntityId)> = Vec::new();
+    for (token, key, entity) in &partitions {
+        let is_ours = key == feature_key.as_str() && is_whole(*token);
+        // What another program wrote may be no entity's.
+        if let Some(entity) = is_ours.then(|| EntityId::new(entity).ok()).flatten() {
+            let list = (hash_of(*token), entity);
+            if (list.0, Some(&list.1)) > (from.hash, from.after.as_ref()) {
+                lists.push(list);
+            }
+        }
+    }
+    lists.sort_unstable();
+    let mut page = EntityPage::default();
+    let mut looked_at = 0;
+    for some in lists.chunks(LOOKS_MAX) {
+        if page.entities.len() >= limit || (looked_at > 0 && Instant::now() >= half_time) {
+            break;
+        }
+        let some = &some[..some.len().min(limit - page.entities.len())];
+        let visible = some.iter().map(|(_, entity)| has_items(core, op, feature_key, entity));
+        let visible = try_join_all(visible).await?;
+        page.entities.extend(some.iter().zip(visible).filter(|(_, visible)| *visible).map(|((_, id), _)| id.clone()));
+        looked_at += some.len();
+        if some.len() < LOOKS_MAX {
+            break;
+        }
+    }
+    page.next = match lists.get(..looked_at) {
+        Some([.., (hash, entity)]) if looked_at < lists.len() => {
+            Some(EntityPlace { hash: *hash, after: Some(entity.clone()) })
+        }
+        _ => cut.map(|cut| EntityPlace { hash: hash_of(cut), after: None }),
+    };
+    Ok(page)
+}
+
+/// The token, feature key and entity ID of partitions from a token on.
+async fn partitions(
+    core: &Arc<Core>,
+    op: &Operation,
+    from: i64,
+    rows_max: usize,
+) -> Result<Vec<(i64, String, String)>, StoreError> {
+    let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
+    let permit = core.permit(op.deadline).await?;
+    let ((result, _), _permit) = core
+        .attempts
+        .run(core.request(Statement::Entities, op), permit, |route| {
+            let mut statement = core.prepared.entities.clone();
+            statement.set_page_size(limit);
+            statement.set_load_balancing_policy(Some(route));
+            let bound = match core.prepared.within(op.deadline) {
+                None => statement.bind(&(from, limit)),
+                Some(timeout) => statement.bind(&(from, limit, timeout)),
+            };
+            get::read(Arc::clone(core), bound, PagingState::start())
+        })
+        .await?;
+    let result = result.into_rows_result().map_err(|_| damaged_row())?;
+    let rows = result.rows::<(&str, &str)>().map_err(|_| damaged_row())?;
+    rows.map(|row| {
+        let (key, entity) = row.map_err(|_| damaged_row())?;
+        Ok((partition_token(key, entity), key.to_owned(), entity.to_owned()))
+    })
+    .collect()
+}
+
+async fn has_items(
+    core: &Arc<Core>,
+    op: &Operation,
+    feature_key: &FeatureKey,
+    entity: &EntityId,
+) -> Result<bool, StoreError> {
+    let list = ListKey::new(feature_key.clone(), entity.clone());
+    Ok(get::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
+}
+
+/// The token of a partition key of two components: each with its length in front and a zero behind (Cassandra's
+/// `CompositeType`).
+fn partition_token(feature_key: &str, entity_id: &str) -> i64 {
+    let mut bytes = Vec::with_capacity(feature_key.len() + entity_id.len() + 6);
+    for part in [feature_key, entity_id] {
+        bytes.extend_from_slice(&(part.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(part.as_bytes());
+        bytes.push(0);
+    }
+    Token::of_bytes(&bytes).as_i64()
+}
+
+/// Tokens have a sign; places are in the order of their numbers.
+const SIGN: u64 = 1 << 63;
+
+fn hash_of(token: i64) -> u64 {
+    token.cast_unsigned() ^ SIGN
+}
+
+fn token_of(hash: u64) -> i64 {
+    (hash ^ SIGN).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_in_the_order_of_tokens() {
+        let tokens = [i64::MIN, -2, -1, 0, 1, i64::MAX];
+        assert!(tokens.map(hash_of).is_sorted());
+        assert_eq!(tokens.map(|token| token_of(hash_of(token))), tokens);
+        assert_eq!(token_of(0), i64::MIN, "where a walk begins");
+    }
+}

@@ -1,0 +1,238 @@
+//! Which entities have lists of a feature version: a walk over all lists, in their order, part by part and turn by
+//! turn. Each part looks at the store anew, so that a walk holds nothing between its parts, and flushes and
+//! merges in between change nothing of what it meets.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::error::ReadError;
+use super::file::{PARTITIONS, Scan, partition_of};
+use super::list_id::ListId;
+use super::look::Counter;
+use super::merge::Merge;
+use super::options::ListHash;
+use super::page::{self, Collect, Next};
+use super::pending::Pending;
+use super::read::Turn;
+use super::seek::Start;
+use super::tables::View;
+use crate::domain::{EntityId, FeatureKey};
+use crate::items::{Bounds, EntityPage, EntityPlace, Operation};
+
+/// Lists that one part looks at, of whatever feature.
+const LISTS_MAX: usize = 10_000;
+/// Pending lists that one part takes along.
+const PENDING_MAX: usize = 2_000;
+
+/// One part of the walk.
+pub struct EntityRead {
+    view: Arc<View>,
+    op: Operation,
+    hash: ListHash,
+    /// What the bytes of the feature version's lists begin with.
+    prefix: Vec<u8>,
+    limit: usize,
+    /// The last list that was looked at.
+    place: ListId,
+    looked_at: usize,
+    entities: Vec<EntityId>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// So many parts of the pending lists were looked at.
+    Begun(usize, Nearest),
+    Lists(Lists),
+    /// Whether anything of the list can be seen.
+    Looking(Lists, Merge<'static>, Counter),
+}
+
+impl EntityRead {
+    pub fn new(
+        view: Arc<View>,
+        op: &Operation,
+        hash: ListHash,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Self {
+        let prefix = [feature_key.as_str().as_bytes(), b"\0"].concat();
+        let place = match from {
+            Some(EntityPlace { after: Some(entity), .. }) => {
+                ListId::from_bytes(&[&prefix, entity.as_str().as_bytes()].concat(), hash)
+            }
+            from => ListId::before(from.map_or(0, |from| from.hash)),
+        };
+        let (looked_at, entities, stage) = (0, Vec::new(), Stage::Begun(0, Nearest::default()));
+        Self { view, op: *op, hash, prefix, limit, place, looked_at, entities, stage }
+    }
+
+    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    pub fn turn(&mut self) -> Result<Option<EntityPage>, ReadError> {
+        let mut turn = Turn::new();
+        loop {
+            if !turn.goes_on(&[]) {
+                return Ok(None);
+            }
+            // Only an error, after which there are no more turns, leaves this behind.
+            self.stage = match std::mem::replace(&mut self.stage, Stage::Begun(0, Nearest::default())) {
+                Stage::Begun(part, mut nearest) if part < Pending::PARTS => {
+                    for pending in [Some(&self.view.active), self.view.frozen.as_ref()].into_iter().flatten() {
+                        pending.visit(part, |list| {
+                            if *list > self.place && list.bytes().starts_with(&self.prefix) {
+                                nearest.offer(list);
+                            }
+                        });
+                    }
+                    turn.opened(Pending::PARTS / 2);
+                    Stage::Begun(part + 1, nearest)
+                }
+                Stage::Begun(_, nearest) => {
+                    let partition = partition_of(self.place.hash());
+                    Stage::Lists(Lists::open(&self.view, partition, &self.place, self.hash, nearest, &mut turn)?)
+                }
+                Stage::Lists(lists) if self.entities.len() >= self.limit || lists.ends_at(&self.place) => {
+                    let place = EntityPlace { hash: self.place.hash(), after: self.entity_of(&self.place) };
+                    return Ok(Some(self.page(Some(place))));
+                }
+                Stage::Lists(mut lists) => {
+                    let Some(list) = lists.next(&self.view, &self.place, self.hash, &mut turn)? else {
+                        return Ok(Some(self.page(None)));
+                    };
+                    // Not in the middle of the lists of one hash: a place tells nothing of other features' entities.
+                    if self.looked_at >= LISTS_MAX && list.hash() > self.place.hash() {
+                        return Ok(Some(self.page(Some(EntityPlace { hash: list.hash(), after: None }))));
+                    }
+                    turn.opened(1);
+                    self.looked_at += 1;
+                    let ours = list.bytes().starts_with(&self.prefix);
+                    lists.pass(&list)?;
+                    self.place = list;
+                    if ours {
+                        let in_memory = self.view.in_memory(&self.place, u64::MAX);
+                        let merge = self.view.merge(&self.place, &Start::NEWEST, &in_memory)?;
+                        turn.opened(merge.sources());
+                        Stage::Looking(lists, merge, Counter::new(&self.op, &Bounds::ALL, 1))
+                    } else {
+                        Stage::Lists(lists)
+                    }
+                }
+                Stage::Looking(lists, mut merge, mut counter) => {
+                    if page::collect_from(&mut merge, &mut counter, &mut turn)? == Next::Wanted {
+                        self.stage = Stage::Looking(lists, merge, counter);
+                        return Ok(None);
+                    }
+                    if counter.finish().items > 0 {
+                        self.entities.extend(self.entity_of(&self.place));
+                    }
+                    Stage::Lists(lists)
+                }
+            };
+        }
+    }
+
+    fn entity_of(&self, list: &ListId) -> Option<EntityId> {
+        let entity = list.bytes().strip_prefix(self.prefix.as_slice())?;
+        EntityId::new(std::str::from_utf8(entity).ok()?).ok()
+    }
+
+    fn page(&mut self, next: Option<EntityPlace>) -> EntityPage {
+        EntityPage { entities: std::mem::take(&mut self.entities), next }
+    }
+}
+
+/// The first ones of the lists that it is offered.
+#[derive(Default)]
+struct Nearest {
+    /// The last one on top.
+    lists: BinaryHeap<ListId>,
+    left_out: bool,
+}
+
+impl Nearest {
+    fn offer(&mut self, list: &ListId) {
+        if self.lists.len() < PENDING_MAX {
+            self.lists.push(list.clone());
+            return;
+        }
+        self.left_out = true;
+        if let Some(mut last) = self.lists.peek_mut()
+            && list < &*last
+        {
+            *last = list.clone();
+        }
+    }
+}
+
+/// The lists that there are behind a place.
+struct Lists {
+    /// Those that are pending, the first one last.
+    pending: Vec<ListId>,
+    /// Behind this one, pending lists were left out.
+    known_to: Option<ListId>,
+    /// The files of this partition.
+    partition: usize,
+    scans: Vec<Scan>,
+}
+
+impl Lists {
+    fn open(
+        view: &View,
+        partition: usize,
+        place: &ListId,
+        hash: ListHash,
+        Nearest { lists, left_out }: Nearest,
+        turn: &mut Turn,
+    ) -> Result<Self, ReadError> {
+        let mut pending = lists.into_sorted_vec();
+        pending.dedup();
+        let known_to = pending.last().cloned().filter(|_| left_out);
+        pending.reverse();
+        let mut lists = Self { pending, known_to, partition, scans: Vec::new() };
+        lists.scan(view, place, hash, turn)?;
+        Ok(lists)
+    }
+
+    fn scan(&mut self, view: &View, place: &ListId, hash: ListHash, turn: &mut Turn) -> Result<(), ReadError> {
+        let runs = view.files.partition(self.partition);
+        self.scans = runs.iter().map(|run| run.scan_behind(place, hash)).collect::<Result<_, _>>()?;
+        turn.opened(runs.len());
+        Ok(())
+    }
+
+    /// Whether a place, which is a list of the feature version, is where the part has to end.
+    fn ends_at(&self, place: &ListId) -> bool {
+        self.known_to.as_ref() == Some(place)
+    }
+
+    /// The next list, of whatever feature.
+    fn next(
+        &mut self,
+        view: &View,
+        place: &ListId,
+        hash: ListHash,
+        turn: &mut Turn,
+    ) -> Result<Option<ListId>, ReadError> {
+        loop {
+            let pending = self.pending.last();
+            let here = pending.filter(|list| partition_of(list.hash()) == self.partition);
+            if let Some(next) = self.scans.iter().filter_map(Scan::list).chain(here).min() {
+                return Ok(Some(next.clone()));
+            }
+            if self.partition + 1 >= PARTITIONS {
+                return Ok(None);
+            }
+            self.partition += 1;
+            self.scan(view, place, hash, turn)?;
+        }
+    }
+
+    /// Goes on behind a list.
+    fn pass(&mut self, list: &ListId) -> Result<(), ReadError> {
+        for scan in self.scans.iter_mut().filter(|scan| scan.list() == Some(list)) {
+            scan.skip_list()?;
+        }
+        self.pending.pop_if(|pending| pending == list);
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! Which entities have lists of a feature version.
+
+use super::operation::Reply;
+use super::{Caller, PageRenderer, Service, ServiceError};
+use crate::domain::page::EntityWalk;
+use crate::domain::{FeatureId, Limit, VersionLabel};
+use crate::items::{EntityPage, EntityPlace};
+
+impl<R: PageRenderer> Service<R> {
+    pub(super) async fn list_entities(
+        &self,
+        caller: &Caller,
+        id: FeatureId,
+        version: VersionLabel,
+        page_size: Limit,
+        page_token: Option<impl AsRef<str>>,
+    ) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
+        let deadline = self.deadline(caller);
+        let found = self.resolve_version(id.entity_type.as_str(), id.name.as_str(), version.as_str(), deadline).await?;
+        let walk = EntityWalk(&found.feature_key);
+        let from = page_token
+            .map(|token| walk.resume(token.as_ref()))
+            .transpose()
+            .map_err(ServiceError::invalid("page_token"))?
+            .map(|(hash, after)| EntityPlace { hash, after });
+        let lists = self.lists_of(caller);
+        let EntityPage { entities, next } =
+            lists.entities(found.feature_key.clone(), found.ttl, from, page_size.get(), deadline).await?;
+        caller.owe_items(entities.len().saturating_sub(1));
+        let next_page_token = next.map(|next| walk.token_at(next.hash, next.after.as_ref()));
+        Ok(Reply::Entities { entities, next_page_token })
+    }
+}
