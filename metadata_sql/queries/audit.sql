@@ -1,5 +1,5 @@
--- A page of the audit trail of definitions and API keys, newest first, before the revision $1: of changes
--- by or on behalf of $2, of what $3 names (entity_type.name, or key: and a name), of the action $4, from
+-- A page of the audit trail of definitions, API keys and erasures, newest first, before the revision $1: of changes
+-- by or on behalf of $2, of what $3 names (entity_type.name, key: and a name, or what was erased), of the action $4, from
 -- $5 to $6, each of these or null; at most $7 entries.
 SELECT
     revision AS "revision!",
@@ -12,21 +12,34 @@ SELECT
     version AS "version?",
     key_id AS "key_id?",
     before AS "before?",
-    after AS "after?"
+    after AS "after?",
+    erasure AS "erasure?"
 FROM (
     SELECT
         revision, changed_at_ns, changed_by, on_behalf_of, action, entity_type, name, version,
-        NULL::text AS key_id, before, after
+        NULL::text AS key_id, before, after, NULL::jsonb AS erasure
     FROM list_feature_history
     UNION ALL
     SELECT
         revision, changed_at_ns, changed_by, on_behalf_of, action, NULL, key_name, NULL,
-        key_id, before, after
+        key_id, before, after, NULL
     FROM api_key_history
+    UNION ALL
+    SELECT
+        revision, changed_at_ns, changed_by, on_behalf_of, action, NULL, target, NULL,
+        NULL, NULL, NULL, record
+    FROM erasure_history
 ) AS entry
 WHERE revision < $1
     AND ($2::text IS NULL OR changed_by = $2 OR on_behalf_of = $2)
-    AND ($3::text IS NULL OR $3 = CASE WHEN key_id IS NULL THEN entity_type || '.' || name ELSE 'key:' || name END)
+    AND (
+        $3::text IS NULL
+        OR $3 = CASE
+            WHEN erasure IS NOT NULL THEN name
+            WHEN key_id IS NOT NULL THEN 'key:' || name
+            ELSE entity_type || '.' || name
+        END
+    )
     AND ($4::text IS NULL OR action = $4)
     AND ($5::bigint IS NULL OR changed_at_ns >= $5)
     AND ($6::bigint IS NULL OR changed_at_ns <= $6)

@@ -24,6 +24,7 @@ impl Grant {
             Resource::Feature { entity_type, feature } => {
                 self.scopes.iter().any(|scope| scope.matches(entity_type, feature))
             }
+            Resource::EntityType(entity_type) => self.scopes.iter().any(|scope| scope.takes_in_all_of(entity_type)),
             Resource::SomeFeatures => true,
             // What is limited to some features has nothing to do with what concerns all of them.
             Resource::Whole => self.scopes.iter().any(Scope::is_all),
@@ -133,6 +134,22 @@ mod tests {
         assert_eq!(identity.reach(Permission::ListsWrite, of("other")), Reach::Elsewhere);
         assert_eq!(identity.reach(Permission::ListsRead, of("other")), Reach::Granted);
         assert_eq!(identity.reach(Permission::KeysWrite, Resource::Whole), Reach::Nowhere);
+    }
+
+    #[test]
+    fn an_entity_type_is_whole_where_all_its_features_are() {
+        for (scope, taken) in [
+            ("*", true),
+            ("user.*", true),
+            ("us*.*", true),
+            ("user.s*", false),
+            ("*.seen", false),
+            ("customer.*", false),
+        ] {
+            let identity = Identity::new("key:", "a", vec![grant(Role::Writer, scope)], true);
+            let reach = identity.reach(Permission::ListsWrite, Resource::EntityType("user"));
+            assert_eq!(reach == Reach::Granted, taken, "{scope}");
+        }
     }
 
     #[test]

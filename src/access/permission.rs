@@ -25,6 +25,8 @@ pub enum Permission {
 pub enum Resource<'r> {
     /// A feature, its versions, its history or its lists.
     Feature { entity_type: &'r str, feature: &'r str },
+    /// All features of an entity type, those to come and those that were deleted too.
+    EntityType(&'r str),
     /// Features that are looked at one by one later: those that a listing is to show, or one that only
     /// the request's body names.
     SomeFeatures,

@@ -90,24 +90,24 @@ impl Handler<Apply> for MetadataActor {
     }
 }
 
-/// A reading that is begun, and carried through, on the actor's arbiter.
-type Reading<T> = dyn FnOnce(Arc<dyn MetadataStore>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send;
+/// Work with the store that is begun, and carried through, on the actor's arbiter.
+type Working<T> = dyn FnOnce(Arc<dyn MetadataStore>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send;
 
-/// Asks the actor to read from the store.
-pub(super) struct Read<T> {
-    pub work: Box<Reading<T>>,
+/// Asks the actor to do something with the store.
+pub(super) struct Work<T> {
+    pub work: Box<Working<T>>,
     /// Given back when the work is done, not when the caller leaves.
     pub permit: OwnedSemaphorePermit,
 }
 
-impl<T: Send + 'static> Message for Read<T> {
+impl<T: Send + 'static> Message for Work<T> {
     type Result = Result<T, MetadataError>;
 }
 
-impl<T: Send + 'static> Handler<Read<T>> for MetadataActor {
+impl<T: Send + 'static> Handler<Work<T>> for MetadataActor {
     type Result = ResponseFuture<Result<T, MetadataError>>;
 
-    fn handle(&mut self, Read { work, permit }: Read<T>, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, Work { work, permit }: Work<T>, _: &mut Self::Context) -> Self::Result {
         let state = Rc::clone(&self.state);
         Box::pin(async move {
             let _permit = permit;

@@ -12,15 +12,19 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::metadata_actor::{Apply, Close, MetadataActor, Read};
+use super::metadata_actor::{Apply, Close, MetadataActor, Work};
 use super::metadata_state::MetadataState;
 use super::refresher::{RefreshOptions, Refresher};
 use super::slot::{Slot, SlotState};
 use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
 use crate::access::KeyRing;
-use crate::domain::{Author, Clock, Feature, FeatureId, Limit, Revision, Timestamp};
+use crate::domain::{Author, Clock, EntityType, Feature, FeatureId, Limit, Revision, Timestamp};
 use crate::metadata::catalog::{CatalogVersion, Missing};
-use crate::metadata::{Applied, Catalog, Change, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page};
+use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
+use crate::metadata::{
+    Applied, Catalog, Change, ChangeContext, FeatureFilter, HistoryEntry, LastGeneration, MetadataError, MetadataStore,
+    Page,
+};
 
 const RESTARTING: &str = "the metadata actor died: a fresh one is being started";
 /// How long stopping waits for the actor's keeper.
@@ -229,16 +233,39 @@ impl MetadataHandle {
         self.read(async move |store| store.history(&id, before, page_size).await).await
     }
 
+    /// Every version that a feature of an entity type has or ever had, as the store has them now.
+    pub async fn generations(&self, entity_type: EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
+        self.read(async move |store| store.generations(&entity_type).await).await
+    }
+
+    /// Notes in the audit trail what was erased.
+    pub async fn note_erasure(&self, erasure: Erasure, by: Author) -> Result<ErasureEntry, MetadataError> {
+        let context = ChangeContext { by, at: self.clock.now() };
+        let entry = self.work(Effect::Change, async move |store| store.note_erasure(erasure, context).await).await?;
+        // The count of revisions has gone on, which the catalog follows by reading.
+        self.refresher.read_news();
+        Ok(entry)
+    }
+
     /// Reads from the store, on the actor's arbiter.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
-        let read = |permit| Read::<T> {
+        self.work(Effect::Nothing, work).await
+    }
+
+    /// Does with the store, on the actor's arbiter, what publishes nothing.
+    async fn work<T: Send + 'static>(
+        &self,
+        effect: Effect,
+        work: impl AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
+    ) -> Result<T, MetadataError> {
+        let message = |permit| Work::<T> {
             work: Box::new(|store: Arc<dyn MetadataStore>| Box::pin(async move { work(&*store).await })),
             permit,
         };
-        self.send(Effect::Nothing, read).await
+        self.send(effect, message).await
     }
 
     pub(super) async fn send<M, T>(

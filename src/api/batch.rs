@@ -23,7 +23,8 @@ pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
             request;
         let (limit, min_timestamp, max_timestamp) = (*limit, *min_timestamp, *max_timestamp);
         let list = ListName { entity_type, feature, version, entity_id: entity_id.clone() };
-        GetItems { list, min_timestamp, max_timestamp, order: Order::Newest, limit, page_token: page_token.as_deref() }
+        let (as_of, order, page_token) = (None, Order::Newest, page_token.as_deref());
+        GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token }
     });
     call.execute(&caller, Operation::BatchGet(requests.collect())).await
 }
@@ -89,7 +90,7 @@ pub(super) fn added(
 }
 
 /// Why one request did not succeed. It is logged as one that came alone would be.
-fn failed(call: &Call<'_>, index: usize, error: ServiceError) -> RequestFailed {
+pub(super) fn failed(call: &Call<'_>, index: usize, error: ServiceError) -> RequestFailed {
     let problem = Problem::from(error);
     let problem = if problem.field.is_some() { problem.within(&format!("requests[{index}]")) } else { problem };
     // A read has no outcome to be unsure of, whatever its store says.

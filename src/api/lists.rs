@@ -9,12 +9,13 @@ use super::query::count;
 use crate::domain::{Limit, Order, Timestamp};
 use crate::items::Bounds;
 use crate::service::{AddItems, GetItems, Operation, queries};
-use crate::wire::parameters::{COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, Parameter};
+use crate::wire::parameters::{AS_OF, COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, Parameter};
 use crate::wire::{AddItemsInput, ContainsInput, RemoveItemsInput, check_bounds};
 
 pub(super) async fn get_items(call: Call<'_>) -> HandlerResult {
-    let [version, min_timestamp, max_timestamp, order, limit, page_token] = call.query(&queries::GET_ITEMS)?;
+    let [version, min_timestamp, max_timestamp, as_of, order, limit, page_token] = call.query(&queries::GET_ITEMS)?;
     let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
+    let as_of = timestamp(&AS_OF, as_of.as_deref())?;
     let order = order.map(|text| Order::parse(&text)).transpose().map_err(|e| Problem::from(e).at(ORDER.name))?;
     let limit = match limit {
         Some(text) => Limit::of_items(count(LIMIT.name, &text)?).map_err(|e| Problem::from(e).at(LIMIT.name))?,
@@ -23,7 +24,7 @@ pub(super) async fn get_items(call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let list = call.list(call.entity_id()?, version.as_deref());
     let (order, page_token) = (order.unwrap_or_default(), page_token.as_deref());
-    let request = GetItems { list, min_timestamp, max_timestamp, order, limit, page_token };
+    let request = GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token };
     call.execute(&caller, Operation::GetItems(request)).await
 }
 

@@ -36,6 +36,7 @@ mod call;
 mod certificate;
 mod compression;
 mod console;
+mod erasure;
 mod features;
 mod headers;
 mod health;

@@ -118,7 +118,8 @@ mod tests {
 
     fn rendered(values: &[&'static [u8]], more: bool, bytes_max: usize) -> Result<serde_json::Value, ServiceError> {
         let list = list();
-        let walk = ItemWalk { list: &list, min_timestamp: None, max_timestamp: None, order: Order::Newest };
+        let walk =
+            ItemWalk { list: &list, min_timestamp: None, max_timestamp: None, as_of: None, order: Order::Newest };
         let items = values
             .iter()
             .enumerate()

@@ -9,7 +9,7 @@ use super::call::{Call, HandlerResult};
 use super::headers::{etag, has_already};
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
-use super::{batch, lines, pool};
+use super::{batch, erasure, lines, pool};
 use crate::access::Principal;
 use crate::actors::AddOutcome;
 use crate::domain::{PageToken, Scope, Timestamp, ValueType};
@@ -38,6 +38,7 @@ pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         }
         Reply::EachPage(pages) => batch::pages(call, response, pages),
         Reply::EachAdded(outcomes) => batch::added(call, response, outcomes),
+        Reply::Erased(receipt) => erasure::receipt(call, response, receipt),
         Reply::Counted(Count { items, exact }) => json(response, &wire::Counted { count: items, exact }),
         Reply::Contained { value_type, values } => {
             let results = values.iter().map(|(value, newest)| contained(value_type, value, *newest));

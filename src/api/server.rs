@@ -14,8 +14,8 @@ use super::problem::{ErrorCode, Problem};
 use super::request::{Peer, Request};
 use super::routes::{Found, find};
 use super::{
-    ApiState, admission, backups, batch, compression, console, features, health, keys, lists, openapi, origin, pool,
-    versions,
+    ApiState, admission, backups, batch, compression, console, erasure, features, health, keys, lists, openapi, origin,
+    pool, versions,
 };
 use crate::access::Principal;
 use crate::service::{Descriptor, Group, OperationId};
@@ -159,6 +159,7 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::ListAudit => keys::list_audit(call).await,
         OperationId::GetPool => pool::get_pool(call).await,
         OperationId::ResizePool => pool::resize_pool(call).await,
+        OperationId::EraseEntity => erasure::erase_entity(call).await,
         OperationId::CreateBackup => backups::create_backup(call).await,
         OperationId::Livez => health::livez(call),
         OperationId::Readyz => health::readyz(call),

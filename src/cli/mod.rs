@@ -12,6 +12,7 @@ mod check;
 mod completions;
 mod config;
 mod entities;
+mod entity;
 mod failure;
 mod feature;
 mod import;
@@ -58,6 +59,7 @@ enum Command {
     Feature(feature::Arguments),
     Version(version::Arguments),
     List(list::Arguments),
+    Entity(entity::Arguments),
     Key(Box<key::Arguments>),
     Audit(audit::Arguments),
     Pool(pool::Arguments),
@@ -94,6 +96,7 @@ impl Command {
             Self::Feature(arguments) => feature::run(arguments),
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),
+            Self::Entity(arguments) => entity::run(arguments),
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
             Self::Pool(arguments) => pool::run(arguments),

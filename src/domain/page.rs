@@ -120,6 +120,8 @@ pub struct ItemWalk<'a> {
     pub list: &'a ListKey,
     pub min_timestamp: Option<Timestamp>,
     pub max_timestamp: Option<Timestamp>,
+    /// The moment that the list is looked at as of, if that is not the present.
+    pub as_of: Option<Timestamp>,
     pub order: Order,
 }
 
@@ -149,13 +151,13 @@ impl ItemWalk<'_> {
             Order::Newest => b"items",
             Order::Oldest => b"items, oldest first",
         };
-        with(&[
-            walk,
-            self.list.feature_key.as_str().as_bytes(),
-            self.list.entity_id.as_str().as_bytes(),
-            &bytes(self.min_timestamp),
-            &bytes(self.max_timestamp),
-        ])
+        let (list, min, max) = (self.list, bytes(self.min_timestamp), bytes(self.max_timestamp));
+        let (feature, entity) = (list.feature_key.as_str().as_bytes(), list.entity_id.as_str().as_bytes());
+        // Tokens from before a list could be looked at as of a moment are those of walks in the present.
+        match self.as_of {
+            None => with(&[walk, feature, entity, &min, &max]),
+            Some(_) => with(&[walk, feature, entity, &min, &max, &bytes(self.as_of)]),
+        }
     }
 }
 
@@ -302,7 +304,7 @@ mod tests {
 
     fn walk(list: &ListKey, min: Option<u64>) -> ItemWalk<'_> {
         let min_timestamp = min.map(|nanos| Timestamp::from_nanos(nanos).unwrap());
-        ItemWalk { list, min_timestamp, max_timestamp: None, order: Order::Newest }
+        ItemWalk { list, min_timestamp, max_timestamp: None, as_of: None, order: Order::Newest }
     }
 
     fn key() -> ItemKey {
@@ -334,6 +336,12 @@ mod tests {
         let swapped = ItemWalk { min_timestamp: None, max_timestamp: Some(Timestamp::MIN), ..walk(&here, None) };
         assert!(swapped.resume(token.as_str()).is_err());
         let reversed = ItemWalk { order: Order::Oldest, ..walk(&here, None) };
+        let back_then = |at| ItemWalk { as_of: Some(at), ..walk(&here, None) };
+        assert!(back_then(Timestamp::MIN).resume(token.as_str()).is_err());
+        let of_then = back_then(Timestamp::MIN).token_after(key());
+        assert_eq!(back_then(Timestamp::MIN).resume(of_then.as_str()), Ok(key()));
+        assert!(back_then(Timestamp::MAX).resume(of_then.as_str()).is_err());
+        assert!(walk(&here, None).resume(of_then.as_str()).is_err());
         assert!(reversed.resume(token.as_str()).is_err());
         let token = reversed.token_after(key());
         assert_eq!(reversed.resume(token.as_str()), Ok(key()));

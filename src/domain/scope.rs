@@ -114,6 +114,11 @@ impl Scope {
         self.entity_type.matches(entity_type) && self.feature.matches(feature)
     }
 
+    /// Whether it takes in all features of an entity type, those to come too.
+    pub fn takes_in_all_of(&self, entity_type: &str) -> bool {
+        self.entity_type.matches(entity_type) && self.feature.is_any()
+    }
+
     /// Whether it is no limit.
     pub fn is_all(&self) -> bool {
         self.entity_type.is_any() && self.feature.is_any()

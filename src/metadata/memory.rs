@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::change::Transition;
 use super::keys::change::KeyTransition;
+use super::keys::erasures::ErasureEntry;
 use super::keys::{AuditEntry, AuditFilter};
 use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
@@ -30,6 +31,11 @@ impl Journal for MemoryJournal {
 
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
         self.audit.push(AuditEntry::Key(transition.entry.clone()));
+        Ok(())
+    }
+
+    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
+        self.audit.push(AuditEntry::Erasure(entry.clone()));
         Ok(())
     }
 

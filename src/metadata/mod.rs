@@ -246,6 +246,14 @@ pub struct Changes {
     pub features: Vec<(FeatureId, Option<Feature>)>,
 }
 
+/// How often a version of a feature has been created so far.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LastGeneration {
+    pub id: FeatureId,
+    pub version: VersionLabel,
+    pub generation: Generation,
+}
+
 /// What a shared store knows of changes that were made elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
@@ -313,6 +321,10 @@ pub trait MetadataStore: AccessStore {
     fn is_past(&self, _id: &FeatureId, _version: &VersionLabel, _generation: Generation) -> bool {
         false
     }
+
+    /// Every version that a feature of an entity type has or ever had, with its last generation: the lists of
+    /// all generations up to it may still hold items. In the order of features, then of labels.
+    async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError>;
 
     /// Writes a copy of the store into a directory, which is on this machine. A store that is opened
     /// there has all that was acknowledged before the call. Blocks for as long as it takes.

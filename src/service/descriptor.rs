@@ -159,13 +159,15 @@ impl Descriptor {
             Segment::Variable(name) => Some(name),
             Segment::Fixed(_) => None,
         });
-        match self.permission {
-            _ if names.next() == Some("entity_type") => {
+        match (self.permission, names.next(), names.next()) {
+            (_, Some("entity_type"), Some("feature" | "name")) => {
                 Resource::Feature { entity_type: variables[0], feature: variables[1] }
             }
-            Permission::ListsRead | Permission::ListsWrite | Permission::FeaturesRead | Permission::FeaturesWrite => {
-                Resource::SomeFeatures
-            }
+            (_, Some("entity_type"), _) => Resource::EntityType(variables[0]),
+            (
+                Permission::ListsRead | Permission::ListsWrite | Permission::FeaturesRead | Permission::FeaturesWrite,
+                ..,
+            ) => Resource::SomeFeatures,
             _ => Resource::Whole,
         }
     }

@@ -11,11 +11,13 @@ use super::{Caller, Service, ServiceError};
 use crate::actors::ResolveError;
 use crate::domain::page::ItemWalk;
 use crate::domain::{
-    EntityType, FeatureId, FeatureName, ItemKey, Limit, ListKey, Order, Timestamp, Ttl, Value, ValueType, VersionLabel,
+    EntityType, FeatureId, FeatureName, Invalid, ItemKey, Limit, ListKey, Order, Timestamp, Ttl, Value, ValueType,
+    VersionLabel,
 };
 use crate::items::{Bounds, ItemPage, Range, Removal, Validity};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
+use crate::wire::parameters::AS_OF;
 use crate::wire::{ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput};
 
 /// A page that is to be read, of a feature version that is known.
@@ -27,13 +29,14 @@ pub(super) struct PageRead {
     value_type: ValueType,
     min_timestamp: Option<Timestamp>,
     max_timestamp: Option<Timestamp>,
+    as_of: Option<Timestamp>,
     order: Order,
     after: Option<ItemKey>,
 }
 
 impl PageRead {
     pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
-        let GetItems { list, min_timestamp, max_timestamp, order, limit, page_token } = request;
+        let GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token } = request;
         let CatalogVersion { feature_key, value_type, ttl } = found;
         let mut read = Self {
             list: ListKey::new(feature_key, list.entity_id.clone()),
@@ -42,6 +45,7 @@ impl PageRead {
             value_type,
             min_timestamp: *min_timestamp,
             max_timestamp: *max_timestamp,
+            as_of: *as_of,
             order: *order,
             after: None,
         };
@@ -52,20 +56,23 @@ impl PageRead {
     }
 
     fn walk(&self) -> ItemWalk<'_> {
-        let Self { list, min_timestamp, max_timestamp, order, .. } = self;
-        ItemWalk { list, min_timestamp: *min_timestamp, max_timestamp: *max_timestamp, order: *order }
+        let Self { list, min_timestamp, max_timestamp, as_of, order, .. } = self;
+        let (min_timestamp, max_timestamp) = (*min_timestamp, *max_timestamp);
+        ItemWalk { list, min_timestamp, max_timestamp, as_of: *as_of, order: *order }
     }
 
     /// A page's token is bound to the order, and to the bounds as they were given: where any are, it is
     /// another one.
     fn is_first_page(&self) -> bool {
-        let is_unbounded = self.min_timestamp.is_none() && self.max_timestamp.is_none();
+        let is_unbounded = self.min_timestamp.is_none() && self.max_timestamp.is_none() && self.as_of.is_none();
         is_unbounded && self.after.is_none() && self.order == Order::Newest
     }
 
     /// What to ask a store for, so that the rendered page has about `bytes_max` at most.
     pub fn range(&self, bytes_max: usize) -> Range {
-        let Bounds { min_timestamp, max_timestamp } = Bounds::of(self.min_timestamp, self.max_timestamp);
+        // What is visible now and had happened by then was visible then: a TTL that hides nothing now hid nothing.
+        let latest = self.max_timestamp.into_iter().chain(self.as_of).min();
+        let Bounds { min_timestamp, max_timestamp } = Bounds::of(self.min_timestamp, latest);
         Range {
             min_timestamp,
             max_timestamp,
@@ -96,6 +103,10 @@ impl<R: PageRenderer> Service<R> {
     pub(super) async fn get_items(&self, caller: &Caller, request: GetItems<'_>) -> Result<Reply, ServiceError> {
         caller.take_items(1)?;
         let deadline = self.deadline(caller);
+        if request.as_of.is_some_and(|moment| moment > self.clock.now()) {
+            let future = Invalid::argument("nobody knows yet what the list will be: give a moment that has passed");
+            return Err(ServiceError::Invalid { field: AS_OF.name, invalid: future });
+        }
         let found = self.resolve(&request.list, deadline).await?;
         let read = PageRead::new(found, &request)?;
         if let Some(page) = self.kept_page(&read) {

@@ -25,12 +25,14 @@
 mod batch;
 mod descriptor;
 mod entities;
+mod erase;
 mod error;
 mod features;
 mod keys;
 mod lists;
 mod operation;
 mod page_cache;
+mod receipt;
 mod table;
 
 use std::borrow::Cow;
@@ -55,6 +57,7 @@ pub use error::ServiceError;
 pub use lists::PageRenderer;
 pub use operation::{AddItems, CreateKey, GetItems, ListName, Operation, OperationId, Reply, RotateKey};
 pub use page_cache::RenderedPage;
+pub use receipt::{ErasedList, Receipt};
 pub use table::{OPERATIONS, queries};
 
 #[derive(Debug, Clone, Copy)]
@@ -172,6 +175,9 @@ impl<R: PageRenderer> Service<R> {
             // On the heap, so that they take no room in the tasks of all connections.
             Operation::BatchGet(requests) => Box::pin(self.batch_get(caller, requests)).await,
             Operation::BatchAdd(requests) => Box::pin(self.batch_add(caller, requests)).await,
+            Operation::EraseEntity { entity_type, entity_id } => {
+                Box::pin(self.erase_entity(caller, entity_type, entity_id)).await
+            }
             Operation::ListFeatures { filter, page_size, page_token } => {
                 self.list_features(caller, filter, page_size, page_token).await
             }

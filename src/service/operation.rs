@@ -8,14 +8,15 @@ use bytes::Bytes;
 use super::descriptor::Descriptor;
 use super::error::ServiceError;
 use super::page_cache::RenderedPage;
+use super::receipt::Receipt;
 use super::table::OPERATIONS;
 use crate::access::token::Secret;
 use crate::access::{Principal, Resource};
 use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::backup::Backup;
 use crate::domain::{
-    ApiKey, EntityId, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, Order, PageToken, RateLimits, Role,
-    Scope, Timestamp, Ttl, ValueType, VersionLabel,
+    ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, Order, PageToken,
+    RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::items::{Bounds, Count};
 use crate::metadata::keys::{AuditEntry, AuditFilter};
@@ -34,6 +35,7 @@ pub enum OperationId {
     ListEntities,
     BatchGet,
     BatchAdd,
+    EraseEntity,
     ListFeatures,
     CreateFeature,
     GetFeature,
@@ -86,6 +88,8 @@ pub struct GetItems<'r> {
     pub list: ListName<'r>,
     pub min_timestamp: Option<Timestamp>,
     pub max_timestamp: Option<Timestamp>,
+    /// The moment as of which the list is looked at. None for the present.
+    pub as_of: Option<Timestamp>,
     pub order: Order,
     pub limit: Limit,
     pub page_token: Option<&'r str>,
@@ -154,6 +158,11 @@ pub enum Operation<'r> {
     BatchGet(Vec<GetItems<'r>>),
     /// Adds to lists of any features, each of which is all or nothing by itself.
     BatchAdd(Vec<AddItems<'r>>),
+    /// Removes all lists of an entity.
+    EraseEntity {
+        entity_type: EntityType,
+        entity_id: EntityId,
+    },
     ListFeatures {
         filter: FeatureFilter,
         page_size: Limit,
@@ -227,6 +236,7 @@ impl Operation<'_> {
             Self::RemoveAllItems { .. } => OperationId::RemoveAllItems,
             Self::BatchGet(_) => OperationId::BatchGet,
             Self::BatchAdd(_) => OperationId::BatchAdd,
+            Self::EraseEntity { .. } => OperationId::EraseEntity,
             Self::ListFeatures { .. } => OperationId::ListFeatures,
             Self::CreateFeature(_) => OperationId::CreateFeature,
             Self::GetFeature(_) => OperationId::GetFeature,
@@ -275,6 +285,7 @@ impl Operation<'_> {
             | Self::GetVersion { id, .. }
             | Self::UpdateVersion { id, .. }
             | Self::DeleteVersion { id, .. } => of(id),
+            Self::EraseEntity { entity_type, .. } => Resource::EntityType(entity_type.as_str()),
             Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } => Resource::SomeFeatures,
             Self::GetMe
             | Self::CreateKey(_)
@@ -311,6 +322,7 @@ pub enum Reply {
     /// What came of each request, in their order.
     EachPage(Vec<Result<RenderedPage, ServiceError>>),
     EachAdded(Vec<Result<AddOutcome, ServiceError>>),
+    Erased(Receipt),
     Features {
         features: Vec<Feature>,
         next_page_token: Option<PageToken>,

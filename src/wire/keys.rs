@@ -232,7 +232,7 @@ pub struct KeyPage {
     pub next_page_token: Option<String>,
 }
 
-/// A change of a definition or a key.
+/// A change of a definition or a key, or an erasure.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Audited {
     #[schema(value_type = texts::Timestamp, inline)]
@@ -244,7 +244,7 @@ pub struct Audited {
     #[schema(value_type = String, required = false)]
     pub on_behalf_of: Option<String>,
     pub action: String,
-    /// `user.story_presented`, or `key:feed`.
+    /// `user.story_presented`, `key:feed`, or `entity:user/u-123`.
     pub target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Label, inline, required = false)]

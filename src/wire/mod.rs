@@ -9,6 +9,7 @@
 mod add_body;
 mod batch;
 mod batch_body;
+mod erasure;
 mod error_code;
 mod keys;
 mod lists;
@@ -32,6 +33,7 @@ pub use batch::{
     AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
     BatchGetResults, GetRequest, PageResult, RequestFailed,
 };
+pub use erasure::{EntityErased, ErasedList};
 pub use error_code::{ErrorCode, Row};
 pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind};
 pub use lists::{

@@ -63,6 +63,13 @@ pub const MIN_TIMESTAMP: Parameter =
 pub const MAX_TIMESTAMP: Parameter =
     Parameter::new("max_timestamp", "Inclusive: RFC 3339, or nanoseconds since the Unix epoch.", TimestampText::schema)
         .with_example("2024-08-30T00:00:00Z");
+pub const AS_OF: Parameter = Parameter::new(
+    "as_of",
+    "The list as a get at this moment would have shown it, as far as that is known still: items up to this moment that \
+     have neither expired nor been removed since. RFC 3339, or nanoseconds since the Unix epoch; not in the future.",
+    TimestampText::schema,
+)
+.with_example("2024-08-30T00:00:00Z");
 pub const LIMIT: Parameter =
     Parameter::new("limit", "At most so many items; 100 if left out. May change during a walk.", || {
         whole_number(Limit::ITEMS_MAX)

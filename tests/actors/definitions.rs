@@ -14,6 +14,7 @@ use liststore::domain::{
 };
 use liststore::metadata::change::Transition;
 use liststore::metadata::keys::change::KeyTransition;
+use liststore::metadata::keys::erasures::ErasureEntry;
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange};
 use liststore::metadata::local::{Journal, LocalStore, State};
 use liststore::metadata::memory::MemoryJournal;
@@ -251,6 +252,10 @@ impl Journal for DoubtfulJournal {
 
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
         self.kept.append_key(transition)
+    }
+
+    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
+        self.kept.append_erasure(entry)
     }
 
     fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {

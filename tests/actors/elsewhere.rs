@@ -6,13 +6,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use liststore::domain::{ApiKey, Author, Feature, FeatureId, KeyId, Limit, Revision, Timestamp};
+use liststore::domain::{ApiKey, Author, EntityType, Feature, FeatureId, KeyId, Limit, Revision, Timestamp};
+use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
     AccessStore, Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry,
-    MetadataError, MetadataStore, NewFeature, News, Page,
+    LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
 };
 use tokio::sync::{Mutex as Turns, Notify, watch};
 
@@ -125,6 +126,10 @@ impl AccessStore for SharedStore {
         self.inner.note_uses(uses).await
     }
 
+    async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
+        self.inner.note_erasure(erasure, context).await
+    }
+
     async fn audit(
         &self,
         filter: &AuditFilter,
@@ -194,6 +199,10 @@ impl MetadataStore for SharedStore {
         let revision = self.inner.definitions().await?.revision;
         // What was told before is told again: a change that is known already changes nothing.
         Ok(Some(Changes { revision, features: self.changed.lock().unwrap().clone() }))
+    }
+
+    async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
+        self.inner.generations(entity_type).await
     }
 
     fn backup(&self, dir: &Path) -> Result<(), MetadataError> {

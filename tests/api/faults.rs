@@ -8,18 +8,20 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::app::Stores;
 use liststore::domain::{
-    ApiKey, Feature, FeatureId, FeatureKey, KeyId, Limit, ListKey, NewItem, Revision, SystemClock, Timestamp,
+    ApiKey, EntityType, Feature, FeatureId, FeatureKey, KeyId, Limit, ListKey, NewItem, Revision, SystemClock,
+    Timestamp,
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
     StoreError, ToAwait,
 };
+use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
-    AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, MetadataError,
-    MetadataStore, Page,
+    AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, LastGeneration,
+    MetadataError, MetadataStore, Page,
 };
 use prometheus::Registry;
 use tokio::sync::watch;
@@ -33,6 +35,10 @@ pub struct Faults {
     pub metadata: Mutex<Option<MetadataError>>,
     pub panics: AtomicBool,
     pub read_only: Mutex<Option<String>>,
+    /// Lists that are not to be cleared, as feature key and entity ID.
+    pub uncleared: Mutex<Vec<String>>,
+    /// Lists that were.
+    pub cleared: Mutex<Vec<String>>,
     sessions_refused: AtomicBool,
     stalled: watch::Sender<bool>,
 }
@@ -75,6 +81,8 @@ pub async fn faulty_from_the_start(
         metadata: Mutex::default(),
         panics: AtomicBool::new(false),
         read_only: Mutex::default(),
+        uncleared: Mutex::default(),
+        cleared: Mutex::default(),
         sessions_refused: AtomicBool::new(false),
         stalled: watch::Sender::new(false),
     });
@@ -161,6 +169,11 @@ impl ItemSession for FaultySession {
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.faults.meet().await?;
+        let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
+        if self.faults.uncleared.lock().unwrap().contains(&name) {
+            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
+        }
+        self.faults.cleared.lock().unwrap().push(name);
         self.inner.remove_all(op, list).await
     }
 
@@ -196,6 +209,11 @@ impl AccessStore for FaultyMetadata {
     async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
         self.faults.meet_metadata().await?;
         self.inner.note_uses(uses).await
+    }
+
+    async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.note_erasure(erasure, context).await
     }
 
     async fn audit(
@@ -244,6 +262,11 @@ impl MetadataStore for FaultyMetadata {
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
         self.faults.meet_metadata().await?;
         self.inner.definitions().await
+    }
+
+    async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.generations(entity_type).await
     }
 
     async fn close(&self) {}

@@ -1,5 +1,5 @@
 //! Looking at a list from its other end, and without its items: `order=oldest`, `items:count`,
-//! `items:contains`.
+//! `items:contains`, and as of a moment.
 
 use serde_json::{Value, json};
 
@@ -133,4 +133,61 @@ async fn what_is_no_question_for_values_is_refused() {
     api.post(&format!("{contains}?limit=1"), json!({"values": [1]})).await.refused("invalid_argument", "limit");
     let unknown = format!("{}:contains", items("unknown", "u"));
     api.post(&unknown, json!({"values": [1]})).await.refused("feature_not_found", "");
+}
+
+/// The model: what is there now, up to the moment.
+#[tokio::test]
+async fn a_list_is_shown_as_of_a_moment() {
+    let api = api().await;
+    let (list, start) = numbered(&api, 20).await;
+    for (moment, count) in [(start - 1, 0), (start, 3), (start + 3, 12), (start + 100, 20)] {
+        let mut expected: Vec<_> = (0..20_u64).filter(|n| start + n / 3 <= moment).collect();
+        assert_eq!(expected.len(), count);
+        for order in ["newest", "oldest"] {
+            let (mut walked, mut next) = (Vec::new(), String::new());
+            loop {
+                let page = api.get(&format!("{list}?as_of={moment}&order={order}&limit=4{next}")).await;
+                walked.extend(page.values().iter().map(|value| value.as_u64().unwrap()));
+                match token(&page.expect(200)) {
+                    Some(token) => next = format!("&page_token={token}"),
+                    None => break,
+                }
+            }
+            // Ties are in an order of their own.
+            let times: Vec<_> = walked.iter().map(|n| n / 3).collect();
+            assert!(if order == "newest" { times.is_sorted_by(|a, b| a >= b) } else { times.is_sorted() }, "{times:?}");
+            walked.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(walked, expected, "as of {moment}, {order}");
+        }
+    }
+    let both = |as_of: u64, min: u64, max: u64| format!("{list}?as_of={as_of}&min_timestamp={min}&max_timestamp={max}");
+    assert_eq!(api.values(&both(start + 2, start + 1, start + 5)).await.len(), 6);
+    assert_eq!(api.values(&both(start + 5, start + 1, start + 1)).await.len(), 3);
+    assert!(api.values(&both(start, start + 1, start + 5)).await.is_empty());
+    // What was removed since is gone, and what was added since with an earlier timestamp is there.
+    api.post(&format!("{list}:remove"), json!({"value": 0})).await.expect(200);
+    api.add(&list, &[(start, Value::from(100))]).await;
+    let mut values: Vec<_> =
+        api.values(&format!("{list}?as_of={start}")).await.iter().map(|value| value.as_u64().unwrap()).collect();
+    values.sort_unstable();
+    assert_eq!(values, [1, 2, 100]);
+}
+
+#[tokio::test]
+async fn a_moment_to_come_is_refused_and_a_token_holds_for_its_moment_only() {
+    let api = api().await;
+    let (list, start) = numbered(&api, 9).await;
+    let future = ago(0) + 3_600_000_000_000;
+    api.get(&format!("{list}?as_of={future}")).await.refused("invalid_argument", "as_of");
+    api.get(&format!("{list}?as_of=yesterday")).await.refused("invalid_timestamp", "as_of");
+    let page = api.get(&format!("{list}?as_of={}&limit=2", start + 2)).await.expect(200);
+    let of_then = token(&page).unwrap();
+    for other in [format!("as_of={}&page_token={of_then}", start + 3), format!("page_token={of_then}")] {
+        api.get(&format!("{list}?{other}")).await.refused("invalid_page_token", "page_token");
+    }
+    // It is no first page that others may be given, nor are they given one of those.
+    assert_eq!(api.values(&list).await.len(), 9);
+    assert_eq!(api.values(&format!("{list}?as_of={start}")).await.len(), 3);
+    assert_eq!(api.values(&list).await.len(), 9);
 }

@@ -14,6 +14,7 @@ mod conditions;
 mod connections;
 mod contract;
 mod entities;
+mod erasure;
 mod failures;
 mod faults;
 mod features;

@@ -43,6 +43,24 @@ fn the_first_key_is_made_over_the_socket_and_closes_the_server() {
     assert!(server.run(&["feature", "list", "--token-file", &cut]).failed(2).contains("no API key"));
 }
 
+#[test]
+fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
+    let server = Server::start();
+    server.feature("purchase", "string");
+    server.ok(&["list", "add", "customer", "purchase", "c-1", "book"]);
+    let refused = server.run(&["entity", "erase", "customer", "c-1"]).failed(2);
+    assert!(refused.contains("--yes"), "{refused}");
+    assert!(server.ok(&["list", "get", "customer", "purchase", "c-1"]).contains("book"));
+    let receipt = server.ok(&["entity", "erase", "customer", "c-1", "--yes"]);
+    assert!(receipt.contains("purchase") && receipt.contains("cleared"), "{receipt}");
+    assert_eq!(server.run(&["list", "get", "customer", "purchase", "c-1"]).out, "");
+    let document = server.ok(&["entity", "erase", "customer", "c-1", "--yes", "--output", "json", "--user", "alice"]);
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((&document["complete"], &document["erased_by"]), (&true.into(), &"alice".into()));
+    let trail = server.ok(&["audit"]);
+    assert!(trail.contains("erase_entity") && trail.contains("entity:customer/c-1"), "{trail}");
+}
+
 /// Started anew, a server is as closed as it was.
 #[test]
 fn a_server_with_keys_does_not_say_that_it_is_open() {

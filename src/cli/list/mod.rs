@@ -15,7 +15,7 @@ use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Retries, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, Order, SystemClock, Timestamp, ValueType};
 use crate::service::OperationId;
-use crate::wire::parameters::{LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
+use crate::wire::parameters::{AS_OF, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
 use crate::wire::{AddItemsInput, Added, Feature, Item, ItemInput};
 
 const EXAMPLES: &str = "\
@@ -104,12 +104,16 @@ Examples:
   liststore list get user story_presented u-123
   liststore list get user story_presented u-123 --min-timestamp 2024-08-01T00:00:00Z --limit 10
   liststore list get user story_presented u-123 --order oldest --limit 10
+  liststore list get user story_presented u-123 --as-of 2024-08-30T00:00:00Z
   liststore list get user story_presented u-123 --all --output ndjson")]
 struct Get {
     #[command(flatten)]
     list: ListArguments,
     #[command(flatten)]
     bounds: BoundsArguments,
+    /// The list as it was at this moment, without what has expired or was removed since
+    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    as_of: Option<Timestamp>,
     /// Which end of the list comes first: newest or oldest [default: newest]
     #[arg(long, value_parser = order)]
     order: Option<Order>,
@@ -198,6 +202,7 @@ async fn get(arguments: Get) -> Result<(), Failure> {
         let request = arguments
             .bounds
             .of(request)
+            .query(&AS_OF, arguments.as_of.map(Timestamp::as_nanos))
             .query(&ORDER, arguments.order.map(Order::as_str))
             .query(&LIMIT, arguments.limit)
             .query(&PAGE_TOKEN, page_token.take());

@@ -8,6 +8,7 @@ use redb::{
     WriteTransaction,
 };
 
+use super::erasures::{self, ERASURES};
 use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
@@ -38,6 +39,9 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
         copy_table(from, &to, keys::KEYS)?;
         copy_table(from, &to, keys::USES)?;
         copy_table(from, &to, keys::KEY_HISTORY)?;
+    }
+    if from.list_tables()?.any(|table| table.name() == ERASURES.name()) {
+        copy_table(from, &to, ERASURES)?;
     }
     Ok(to.commit()?)
 }
@@ -108,5 +112,6 @@ fn read_all_changes(database: &Database) -> Result<u64, JournalError> {
         records::read_entry(key, revision, record.value()).map_err(JournalError::Inconsistent)?;
         changes += 1;
     }
-    Ok(changes + keys::read_all_changes(&database.begin_read()?)?)
+    let transaction = database.begin_read()?;
+    Ok(changes + keys::read_all_changes(&transaction)? + erasures::read_all(&transaction)?)
 }

@@ -8,10 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
 
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opener, keys, records};
+use super::{JournalError, Opener, erasures, keys, records};
 use crate::domain::{Belonging, FeatureId, KeyId, Limit, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::keys::change::KeyTransition;
+use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
 use crate::metadata::keys::{AuditEntry, AuditFilter, record};
 use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
@@ -86,6 +87,14 @@ impl Journal for RedbJournal {
         let key = record::write(&transition.key).map_err(failed)?;
         let entry = record::write_entry(&transition.entry).map_err(failed)?;
         let written = keys::write(self.database()?, transition, &(key, entry));
+        self.conclude(written)
+    }
+
+    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
+        let reason = "an erasure has no JSON form";
+        let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
+        let text = write_erasure(entry).map_err(failed)?;
+        let written = erasures::write(self.database()?, entry.revision, &text);
         self.conclude(written)
     }
 

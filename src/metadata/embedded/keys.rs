@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 
+use super::erasures::{self, ERASURES};
 use super::tables::{Failure, HISTORY, META};
 use super::{JournalError, records};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
@@ -83,8 +84,13 @@ pub(super) fn read(transaction: &ReadTransaction) -> Result<Vec<ApiKey>, Journal
     Ok(keys)
 }
 
-/// A place of the audit trail: a feature by its key, or none for an API key.
-type Place = (u64, Option<String>);
+/// Where an entry of the audit trail stands.
+enum Place {
+    /// In the history of a feature, which has this key.
+    Feature(String),
+    Key,
+    Erasure,
+}
 
 pub(super) fn read_audit(
     database: &Database,
@@ -96,35 +102,45 @@ pub(super) fn read_audit(
     let history = transaction.open_table(HISTORY)?;
     let end = before.map_or(u64::MAX, |before| before.0);
     // The history of features is kept feature by feature.
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<(u64, Place)> = Vec::new();
     for row in history.iter()? {
         let (key, _) = row?;
         let (feature, revision) = key.value();
         if revision < end {
-            places.push((revision, Some(feature.to_owned())));
+            places.push((revision, Place::Feature(feature.to_owned())));
         }
     }
     let keys = if are_there(&transaction)? { Some(transaction.open_table(KEY_HISTORY)?) } else { None };
     if let Some(keys) = &keys {
         for row in keys.range(..end)? {
-            places.push((row?.0.value(), None));
+            places.push((row?.0.value(), Place::Key));
+        }
+    }
+    let erased = if erasures::are_there(&transaction)? { Some(transaction.open_table(ERASURES)?) } else { None };
+    if let Some(erased) = &erased {
+        for row in erased.range(..end)? {
+            places.push((row?.0.value(), Place::Erasure));
         }
     }
     places.sort_unstable_by_key(|(revision, _)| Reverse(*revision));
     let mut entries = Vec::new();
-    for (revision, feature) in places {
-        let entry = match (feature, &keys) {
-            (Some(key), _) => {
+    for (revision, place) in places {
+        let entry = match place {
+            Place::Feature(key) => {
                 let Some(text) = history.get((key.as_str(), revision))? else { continue };
                 let id = records::read_feature_id("history", &key).map_err(JournalError::Inconsistent)?;
                 let entry = records::read_entry(&key, revision, text.value()).map_err(JournalError::Inconsistent)?;
                 AuditEntry::Feature(id, entry)
             }
-            (None, Some(keys)) => {
-                let Some(text) = keys.get(revision)? else { continue };
+            Place::Key => {
+                let Some(text) = keys.as_ref().map(|keys| keys.get(revision)).transpose()?.flatten() else { continue };
                 AuditEntry::Key(read_entry(revision, text.value())?)
             }
-            (None, None) => continue,
+            Place::Erasure => {
+                let text = erased.as_ref().map(|erased| erased.get(revision)).transpose()?.flatten();
+                let Some(text) = text else { continue };
+                AuditEntry::Erasure(erasures::read_entry(revision, text.value())?)
+            }
         };
         if filter.matches(&entry) {
             if entries.len() == page_size.get() {

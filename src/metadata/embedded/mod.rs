@@ -4,6 +4,7 @@
 //! a change does: that is [`change`](super::change)'s.
 
 mod backup;
+mod erasures;
 mod journal;
 mod keys;
 mod overlay;

@@ -8,8 +8,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub mod change;
+pub mod erasures;
 pub mod record;
 
+use self::erasures::{Erasure, ErasureEntry};
 use super::{ChangeContext, HistoryEntry, MetadataError, Page};
 use crate::domain::{
     ApiKey, Author, FeatureId, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope, SecretHash, Timestamp,
@@ -90,6 +92,7 @@ pub struct KeyHistoryEntry {
 pub enum AuditEntry {
     Feature(FeatureId, HistoryEntry),
     Key(KeyHistoryEntry),
+    Erasure(ErasureEntry),
 }
 
 impl AuditEntry {
@@ -97,6 +100,7 @@ impl AuditEntry {
         match self {
             Self::Feature(_, entry) => entry.revision,
             Self::Key(entry) => entry.revision,
+            Self::Erasure(entry) => entry.revision,
         }
     }
 
@@ -104,6 +108,7 @@ impl AuditEntry {
         match self {
             Self::Feature(_, entry) => entry.at,
             Self::Key(entry) => entry.at,
+            Self::Erasure(entry) => entry.at,
         }
     }
 
@@ -111,6 +116,7 @@ impl AuditEntry {
         match self {
             Self::Feature(_, entry) => &entry.by,
             Self::Key(entry) => &entry.by,
+            Self::Erasure(entry) => &entry.by,
         }
     }
 
@@ -118,21 +124,23 @@ impl AuditEntry {
         match self {
             Self::Feature(_, entry) => entry.action.as_str(),
             Self::Key(entry) => entry.action.as_str(),
+            Self::Erasure(entry) => entry.erasure.action.as_str(),
         }
     }
 
-    /// What was changed: a feature as `user.seen`, a key as `key:feed`.
+    /// What was changed: a feature as `user.seen`, a key as `key:feed`, an entity as `entity:user/u-123`.
     pub fn target(&self) -> String {
         match self {
             Self::Feature(id, _) => id.to_string(),
             Self::Key(entry) => format!("key:{}", entry.name),
+            Self::Erasure(entry) => entry.erasure.target.clone(),
         }
     }
 
     pub fn version(&self) -> Option<&VersionLabel> {
         match self {
             Self::Feature(_, entry) => entry.version.as_ref(),
-            Self::Key(_) => None,
+            Self::Key(_) | Self::Erasure(_) => None,
         }
     }
 
@@ -142,6 +150,7 @@ impl AuditEntry {
             Self::Feature(_, HistoryEntry { before, after, .. }) | Self::Key(KeyHistoryEntry { before, after, .. }) => {
                 (before, after)
             }
+            Self::Erasure(entry) => (None, Some(entry.erasure.details)),
         }
     }
 }
@@ -185,7 +194,10 @@ pub trait AccessStore: Send + Sync + 'static {
     /// passed over, and so is a key that is not.
     async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError>;
 
-    /// The audit trail of definitions and keys, newest first, strictly before the revision `before`.
+    /// Notes what was erased, in the audit trail. It takes the next revision of the store.
+    async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError>;
+
+    /// The audit trail of definitions, keys and erasures, newest first, strictly before the revision `before`.
     async fn audit(
         &self,
         filter: &AuditFilter,

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{Inner, Journal, LocalStore};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::keys::change::{Decided, decide};
+use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
 use crate::metadata::keys::{AccessStore, AuditEntry, AuditFilter, KeyChange, Keys};
 use crate::metadata::{ChangeContext, MetadataError, Page};
 
@@ -47,6 +48,15 @@ impl<J: Journal> AccessStore for LocalStore<J> {
             }
         }
         Ok(())
+    }
+
+    async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
+        let mut inner = self.lock_mended()?;
+        let ChangeContext { by, at } = context;
+        let entry = ErasureEntry { revision: inner.state.next_revision(), at, by, erasure };
+        inner.journal.append_erasure(&entry)?;
+        inner.state.revision = entry.revision;
+        Ok(entry)
     }
 
     async fn audit(

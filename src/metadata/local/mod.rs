@@ -11,11 +11,15 @@ use async_trait::async_trait;
 
 use super::change::{self, Transition};
 use super::keys::change::KeyTransition;
+use super::keys::erasures::ErasureEntry;
 use super::keys::{AuditEntry, AuditFilter};
 use super::{
-    Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, MetadataError, MetadataStore, Page,
+    Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, LastGeneration, MetadataError,
+    MetadataStore, Page,
 };
-use crate::domain::{ApiKey, Feature, FeatureId, Generation, KeyId, Limit, Revision, Timestamp, VersionLabel};
+use crate::domain::{
+    ApiKey, EntityType, Feature, FeatureId, Generation, KeyId, Limit, Revision, Timestamp, VersionLabel,
+};
 
 mod keys;
 
@@ -26,6 +30,9 @@ pub trait Journal: Send + 'static {
 
     /// Keeps a change of a key, as [`Self::append`].
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError>;
+
+    /// Keeps an entry of the audit trail, as [`Self::append`].
+    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError>;
 
     /// Keeps when keys were last used.
     fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError>;
@@ -97,6 +104,20 @@ impl State {
         let present = self.features.get(id).and_then(|feature| feature.version(version));
         self.last_generation(id, version).is_some_and(|last| generation <= last)
             && present.is_none_or(|present| generation < present.generation)
+    }
+
+    /// As [`MetadataStore::generations`].
+    pub fn generations_of(&self, entity_type: &EntityType) -> Vec<LastGeneration> {
+        let of_type = self.generations.iter().filter(|((id, _), _)| id.entity_type == *entity_type);
+        let mut found: Vec<_> = of_type
+            .map(|((id, version), generation)| LastGeneration {
+                id: id.clone(),
+                version: version.clone(),
+                generation: *generation,
+            })
+            .collect();
+        found.sort();
+        found
     }
 
     pub fn next_revision(&self) -> Revision {
@@ -203,6 +224,10 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
 
     fn is_past(&self, id: &FeatureId, version: &VersionLabel, generation: Generation) -> bool {
         self.lock().state.is_past(id, version, generation)
+    }
+
+    async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
+        Ok(self.lock_mended()?.state.generations_of(entity_type))
     }
 
     fn backup(&self, dir: &Path) -> Result<(), MetadataError> {

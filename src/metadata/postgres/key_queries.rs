@@ -8,6 +8,7 @@ use super::queries::{one_more, page};
 use super::rows;
 use super::unnamed::Unnamed;
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
+use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
 use crate::metadata::keys::{AuditEntry, AuditFilter, KeyHistoryEntry};
 use crate::metadata::{MetadataError, Page};
 
@@ -60,9 +61,26 @@ pub(super) async fn note_key_uses(connection: &mut Connection, uses: &[(KeyId, T
     Ok(())
 }
 
-/// How many changes of keys there were after a revision.
-pub(super) async fn key_changes(connection: &mut Connection, since: Revision) -> Result<u64, Failure> {
-    let found = sqlx::query_file!("metadata_sql/queries/key_changes.sql", rows::number(since.0))
+pub(super) async fn add_erasure(connection: &mut Connection, entry: &ErasureEntry) -> Result<(), Failure> {
+    let ErasureEntry { revision, at, by, erasure: Erasure { action, target, .. } } = entry;
+    sqlx::query_file!(
+        "metadata_sql/queries/add_erasure.sql",
+        rows::number(revision.0),
+        rows::nanos(*at)?,
+        by.as_str(),
+        by.behalf(),
+        action.as_str(),
+        target.as_str(),
+        key_rows::erasure_record(entry)?,
+    )
+    .execute(Unnamed(connection))
+    .await?;
+    Ok(())
+}
+
+/// How many changes of anything but definitions there were after a revision.
+pub(super) async fn other_changes(connection: &mut Connection, since: Revision) -> Result<u64, Failure> {
+    let found = sqlx::query_file!("metadata_sql/queries/other_changes.sql", rows::number(since.0))
         .fetch_one(Unnamed(connection))
         .await?;
     Ok(found.changes.unsigned_abs())

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::rows::{self, HistoryRow, RowName};
 use crate::domain::{ApiKey, FeatureId, KeyId, KeyName};
 use crate::metadata::MetadataError;
+use crate::metadata::keys::erasures::{self, ErasureEntry};
 use crate::metadata::keys::record::{self, Broken};
 use crate::metadata::keys::{AuditEntry, KeyAction, KeyHistoryEntry};
 
@@ -19,7 +20,7 @@ pub(super) struct KeyRow {
     pub revision: i64,
 }
 
-/// An entry of either audit trail: of a key where it has a key's id.
+/// An entry of any audit trail: of a key where it has a key's id, of an erasure where it has its record.
 #[derive(Debug)]
 pub(super) struct AuditRow {
     pub revision: i64,
@@ -33,6 +34,7 @@ pub(super) struct AuditRow {
     pub key_id: Option<String>,
     pub before: Option<Json>,
     pub after: Option<Json>,
+    pub erasure: Option<Json>,
 }
 
 pub(super) fn key(row: KeyRow) -> Result<ApiKey, MetadataError> {
@@ -52,7 +54,23 @@ pub(super) fn record(key: &ApiKey) -> Result<Json, MetadataError> {
     text.map_err(|_| MetadataError::Internal { reason: "a key has no JSON form".to_owned(), outcome_unknown: false })
 }
 
+pub(super) fn erasure_record(entry: &ErasureEntry) -> Result<Json, MetadataError> {
+    let text = erasures::write(entry).and_then(|text| serde_json::from_str(&text));
+    let reason = "an erasure has no JSON form".to_owned();
+    text.map_err(|_| MetadataError::Internal { reason, outcome_unknown: false })
+}
+
+fn erasure_entry(revision: i64, record: &Json) -> Result<AuditEntry, MetadataError> {
+    let place = || revision.to_string();
+    let at = RowName { table: "erasure_history", key: &place };
+    let entry = erasures::read(at.revision("revision", revision)?, record.to_string().as_bytes());
+    entry.map(AuditEntry::Erasure).map_err(|Broken(part)| at.broken(part))
+}
+
 pub(super) fn audit_entry(row: AuditRow) -> Result<AuditEntry, MetadataError> {
+    if let Some(record) = &row.erasure {
+        return erasure_entry(row.revision, record);
+    }
     let Some(key_id) = &row.key_id else {
         let id: FeatureId = rows::changed_id(row.entity_type.as_deref().unwrap_or_default(), &row.name)?;
         let AuditRow { revision, changed_at_ns, changed_by, on_behalf_of, action, version, before, after, .. } = row;

@@ -11,6 +11,7 @@ use super::queries::{next_revision, notify, revision};
 use super::transaction::{self, Work, Worked};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::keys::change::{Decided, decide};
+use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
 use crate::metadata::keys::{AccessStore, AuditEntry, AuditFilter, KeyChange, Keys};
 use crate::metadata::{ChangeContext, MetadataError, Page};
 
@@ -37,6 +38,11 @@ impl AccessStore for PostgresStore {
             self.connections.conclude(lease, noted)
         };
         self.connections.within(CALL_TIME_MAX, write).await
+    }
+
+    async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
+        let work = ErasureWork { erasure, context };
+        transaction::carry_out(&self.connections, &self.collisions, &work).await
     }
 
     async fn audit(
@@ -86,6 +92,26 @@ impl Work for KeyWork {
                 Ok(Worked { outcome: transition.key, changed: true })
             }
         }
+    }
+}
+
+/// An entry of the audit trail of erasures.
+struct ErasureWork {
+    erasure: Erasure,
+    context: ChangeContext,
+}
+
+#[async_trait]
+impl Work for ErasureWork {
+    type Outcome = ErasureEntry;
+
+    async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<ErasureEntry>, Failure> {
+        let revision = next_revision(connection).await?;
+        let ChangeContext { by, at } = self.context.clone();
+        let outcome = ErasureEntry { revision, at, by, erasure: self.erasure.clone() };
+        queries::add_erasure(connection, &outcome).await?;
+        notify(connection, revision).await?;
+        Ok(Worked { outcome, changed: true })
     }
 }
 

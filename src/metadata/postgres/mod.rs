@@ -7,7 +7,7 @@
 //! | `connections` | the bounded set of connections, and the end of those that hang |
 //! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
-//! | `keys`, `key_queries`, `key_rows` | the same for API keys, and the audit trail of everything |
+//! | `keys`, `key_queries`, `key_rows` | the same for API keys and erasures, and the audit trail of everything |
 //! | `unnamed` | statements that leave nothing behind in a pooler's session |
 //! | `transaction` | one change in one transaction |
 //! | `listener` | hearing of other servers' changes |
@@ -52,10 +52,10 @@ use self::listener::Listener;
 use self::options::{BEGIN, BEGIN_LOAD, BEGIN_SNAPSHOT, CALL_TIME_MAX, LOAD_TIME_MAX};
 use self::transaction::{Outcome, Present};
 use super::{
-    Applied, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, MetadataError, MetadataStore,
-    News, Page, change,
+    Applied, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, LastGeneration, MetadataError,
+    MetadataStore, News, Page, change,
 };
-use crate::domain::{Feature, FeatureId, Limit, Revision};
+use crate::domain::{EntityType, Feature, FeatureId, Limit, Revision};
 
 /// More changed features than this are read as a whole reload.
 const CHANGES_MAX: usize = 2_000;
@@ -187,6 +187,15 @@ impl MetadataStore for PostgresStore {
         self.connections.within(CALL_TIME_MAX, read).await
     }
 
+    async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let found = read_generations(&mut lease, entity_type).await;
+            self.connections.conclude(lease, found)
+        };
+        self.connections.within(CALL_TIME_MAX, read).await
+    }
+
     async fn close(&self) {
         self.connections.close(CLOSE_TIME_MAX).await;
     }
@@ -226,6 +235,16 @@ async fn read_history(
     Ok(page)
 }
 
+async fn read_generations(
+    connection: &mut PgConnection,
+    entity_type: &EntityType,
+) -> Result<Vec<LastGeneration>, Failure> {
+    let mut transaction = connection.begin_with(BEGIN).await?;
+    let found = queries::generations(&mut transaction, entity_type).await?;
+    transaction.commit().await?;
+    Ok(found)
+}
+
 async fn read_definitions(connection: &mut PgConnection) -> Result<Definitions, Failure> {
     let mut snapshot = connection.begin_with(BEGIN_LOAD).await?;
     let revision = queries::revision(&mut snapshot).await?;
@@ -245,7 +264,7 @@ async fn read_changes(connection: &mut PgConnection, since: Revision) -> Result<
     let (ids, count) = queries::changes(&mut snapshot, since, CHANGES_MAX as i64).await?;
     // Every revision has one entry. If some are missing, or the revision went back since another
     // state was restored, then the history does not lead from there to here.
-    let count = count + key_queries::key_changes(&mut snapshot, since).await?;
+    let count = count + key_queries::other_changes(&mut snapshot, since).await?;
     let complete = revision.0.checked_sub(since.0) == Some(count) && ids.len() < CHANGES_MAX;
     let present = if complete { queries::changed_features(&mut snapshot, since).await? } else { Vec::new() };
     snapshot.commit().await?;

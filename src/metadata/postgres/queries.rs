@@ -8,8 +8,8 @@ use sqlx::PgConnection;
 use super::error::Failure;
 use super::rows::{self, FeatureRow, HistoryRow};
 use super::unnamed::Unnamed;
-use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Limit, Revision, VersionLabel};
-use crate::metadata::{FeatureFilter, HistoryEntry, MetadataError, Page};
+use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, Limit, Revision, VersionLabel};
+use crate::metadata::{FeatureFilter, HistoryEntry, LastGeneration, MetadataError, Page};
 
 type Connection = PgConnection;
 
@@ -95,6 +95,19 @@ pub(super) async fn last_generation(
     .fetch_optional(Unnamed(connection))
     .await?;
     Ok(found.map(|row| rows::last_generation(id, label, row.last_generation)).transpose()?)
+}
+
+/// In the order of names, then of labels.
+pub(super) async fn generations(
+    connection: &mut Connection,
+    entity_type: &EntityType,
+) -> Result<Vec<LastGeneration>, Failure> {
+    let found = sqlx::query_file!("metadata_sql/queries/generations.sql", entity_type.as_str())
+        .fetch_all(Unnamed(connection))
+        .await?;
+    let rows = found.iter().map(|row| rows::generation_of(entity_type, &row.name, &row.version, row.last_generation));
+    let generations: Result<_, MetadataError> = rows.collect();
+    Ok(generations?)
 }
 
 pub(super) async fn put_generation(

@@ -9,7 +9,7 @@ use crate::domain::{
     Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::keys::record::author;
-use crate::metadata::{Action, HistoryEntry, MetadataError};
+use crate::metadata::{Action, HistoryEntry, LastGeneration, MetadataError};
 
 const FEATURE: &str = "list_feature";
 const VERSION: &str = "list_feature_version";
@@ -151,6 +151,21 @@ fn generation(at: &RowName<'_>, column: &'static str, number: i64) -> Result<Gen
 pub(super) fn last_generation(id: &FeatureId, label: &VersionLabel, number: i64) -> Result<Generation, MetadataError> {
     let key = || format!("{id} \"{label}\"");
     generation(&RowName { table: "list_feature_generation", key: &key }, "last_generation", number)
+}
+
+pub(super) fn generation_of(
+    entity_type: &EntityType,
+    name: &str,
+    label: &str,
+    number: i64,
+) -> Result<LastGeneration, MetadataError> {
+    let key = || format!("{entity_type}.{name} \"{label}\"");
+    let at = RowName { table: "list_feature_generation", key: &key };
+    let name = at.valid("name", FeatureName::new(name))?;
+    let version = at.valid("version", VersionLabel::new(label))?;
+    let id = FeatureId { entity_type: entity_type.clone(), name };
+    let generation = last_generation(&id, &version, number)?;
+    Ok(LastGeneration { id, version, generation })
 }
 
 pub(super) fn present_revision(number: i64) -> Result<Revision, MetadataError> {

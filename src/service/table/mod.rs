@@ -5,6 +5,7 @@ use super::OperationId;
 use super::descriptor::Descriptor;
 
 mod batch;
+mod erasure;
 mod features;
 mod keys;
 mod lists;
@@ -12,7 +13,8 @@ mod parts;
 pub mod queries;
 mod server;
 
-const PARTS: [&[Descriptor]; 5] = [&lists::ROWS, &batch::ROWS, &features::ROWS, &keys::ROWS, &server::ROWS];
+const PARTS: [&[Descriptor]; 6] =
+    [&lists::ROWS, &batch::ROWS, &erasure::ROWS, &features::ROWS, &keys::ROWS, &server::ROWS];
 
 /// All operations, in the order of [`OperationId`].
 pub const OPERATIONS: [Descriptor; OperationId::COUNT] = {

@@ -1,13 +1,13 @@
 //! What operations take in their queries, in the order in which their functions get it.
 
 use crate::wire::parameters::{
-    AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, COUNT_MAX, ENTITY_TYPE, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER,
+    AS_OF, AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, COUNT_MAX, ENTITY_TYPE, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER,
     PAGE_SIZE, PAGE_TOKEN, Parameter, SINCE, TEXT, UNTIL, VERSION,
 };
 
 pub const NONE: [Parameter; 0] = [];
 pub const VERSION_ONLY: [Parameter; 1] = [VERSION];
-pub const GET_ITEMS: [Parameter; 6] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, ORDER, LIMIT, PAGE_TOKEN];
+pub const GET_ITEMS: [Parameter; 7] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, AS_OF, ORDER, LIMIT, PAGE_TOKEN];
 pub const WITHIN: [Parameter; 3] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP];
 pub const COUNT_ITEMS: [Parameter; 4] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, COUNT_MAX];
 pub const LIST_FEATURES: [Parameter; 4] = [ENTITY_TYPE, TEXT, PAGE_SIZE, PAGE_TOKEN];

@@ -1,10 +1,11 @@
 //! What a store that keeps its definitions has after it was closed and opened again.
 
-use liststore::domain::ValueType;
+use liststore::domain::{Revision, ValueType};
 use liststore::metadata::keys::{AuditFilter, KeyChange};
 use liststore::metadata::{Calls, NewFeature};
 
 use super::MetadataBackend;
+use super::erasures::erasure;
 use super::keys::{at, creation, key_id, told};
 use super::sample::*;
 
@@ -77,5 +78,16 @@ pub async fn keys_outlive_a_reopening(backend: &dyn MetadataBackend) {
     let again = store.keys(None).await.unwrap().unwrap();
     assert_eq!((again.revision, again.keys), (keys.revision, keys.keys));
     assert_eq!(told(&store, &AuditFilter::default()).await, trail);
+    store.close().await;
+}
+
+pub async fn erasures_outlive_a_reopening(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    store.note_erasure(erasure("user/u"), by("local")).await.unwrap();
+    store.close().await;
+    drop(store);
+    let store = backend.open().await;
+    assert_eq!(told(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u"]);
+    assert_eq!(create(&*store, &id("user", "seen")).await.revision, Revision(2));
     store.close().await;
 }

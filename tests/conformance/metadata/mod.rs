@@ -7,6 +7,7 @@ use liststore::metadata::MetadataStore;
 
 pub mod definitions;
 pub mod durability;
+pub mod erasures;
 pub mod features;
 pub mod generations;
 pub mod history;
@@ -45,6 +46,7 @@ macro_rules! metadata_store_suite {
                     a_reopened_store_has_everything,
                     generations_outlive_a_reopening,
                     keys_outlive_a_reopening,
+                    erasures_outlive_a_reopening,
                 }
             );
         }
@@ -56,6 +58,10 @@ macro_rules! metadata_store_suite {
                 names_and_changes_of_nothing_are_told,
                 uses_are_noted_and_never_go_back,
                 the_audit_trail_has_everything_in_one_order,
+            }
+            erasures {
+                every_generation_that_ever_was_is_told,
+                an_erasure_takes_a_revision_and_stands_in_the_audit_trail,
             }
             features {
                 a_feature_is_what_it_was_created_from,

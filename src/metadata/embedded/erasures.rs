@@ -1,0 +1,48 @@
+//! The audit trail of erasures, in a table of its own that the first of them makes. A server that does not
+//! know it leaves it alone.
+
+use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
+
+use super::JournalError;
+use super::tables::{Failure, META};
+use crate::domain::Revision;
+use crate::metadata::MetadataError;
+use crate::metadata::keys::erasures::{self, ErasureEntry};
+use crate::metadata::keys::record::Broken;
+
+/// Every erasure, by its revision.
+pub(super) const ERASURES: TableDefinition<u64, &str> = TableDefinition::new("erasures");
+
+/// Whether anything ever was erased.
+pub(super) fn are_there(transaction: &ReadTransaction) -> Result<bool, JournalError> {
+    Ok(transaction.list_tables()?.any(|table| table.name() == ERASURES.name()))
+}
+
+pub(super) fn write(database: &Database, revision: Revision, text: &str) -> Result<(), Failure> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    transaction.open_table(ERASURES)?.insert(revision.0, text)?;
+    transaction.open_table(META)?.insert("revision", revision.0)?;
+    transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
+}
+
+pub(super) fn read_entry(revision: u64, text: &str) -> Result<ErasureEntry, JournalError> {
+    erasures::read(Revision(revision), text.as_bytes()).map_err(|Broken(column)| {
+        let (table, key) = ("erasures", revision.to_string());
+        JournalError::Inconsistent(MetadataError::DatabaseInconsistency { table, column, key })
+    })
+}
+
+/// Reads every entry, and counts them.
+pub(super) fn read_all(transaction: &ReadTransaction) -> Result<u64, JournalError> {
+    if !are_there(transaction)? {
+        return Ok(0);
+    }
+    let mut entries = 0;
+    for row in transaction.open_table(ERASURES)?.iter()? {
+        let (revision, text) = row?;
+        read_entry(revision.value(), text.value())?;
+        entries += 1;
+    }
+    Ok(entries)
+}

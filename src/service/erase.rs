@@ -1,0 +1,82 @@
+//! Erases an entity: all of its lists, over all features, versions and generations that ever were.
+//!
+//! Which there are is asked of the metadata store itself, and not of the catalog: neither a feature that
+//! another server has just created may be passed over, nor one that was deleted and whose items have not
+//! expired yet.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::operation::Reply;
+use super::receipt::{ErasedList, Receipt};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use crate::actors::ListError;
+use crate::domain::{EntityId, EntityType, FeatureKey, Generation, ListKey, Ttl};
+use crate::metadata::LastGeneration;
+use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
+
+/// How long the caller waits at most: there may be thousands of lists.
+const ERASE_TIMEOUT: Duration = Duration::from_secs(50);
+/// Lists that are cleared at once: few enough that the call takes no actor's permits from all others.
+const CLEARED_AT_ONCE: usize = 16;
+/// Lists that the audit trail names as not cleared; of more it has the number.
+const NAMED_FAILURES_MAX: usize = 100;
+
+impl<R: PageRenderer> Service<R> {
+    pub(super) async fn erase_entity(
+        &self,
+        caller: &Caller,
+        entity_type: EntityType,
+        entity_id: EntityId,
+    ) -> Result<Reply, ServiceError> {
+        let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
+        let found = self.metadata.generations(entity_type.clone());
+        let found = within(caller, Changes::Nothing, found).await?;
+        let lists: Vec<_> = found.into_iter().flat_map(|last| self.lists_up_to(last)).collect();
+        caller.take_items(lists.len())?;
+        let clearing = lists.into_iter().map(|list| self.clear(caller, list, &entity_id, deadline));
+        let lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
+        let erasure = erasure(&entity_type, &entity_id, &lists);
+        let noted = self.metadata.note_erasure(erasure, caller.author());
+        let ErasureEntry { at, by, .. } = within(caller, Changes::Definitions, noted).await?;
+        Ok(Reply::Erased(Receipt { entity_type, entity_id, at, by, lists }))
+    }
+
+    /// The lists of all generations of a version, none of which is cleared yet.
+    fn lists_up_to(&self, last: LastGeneration) -> impl Iterator<Item = ErasedList> + use<R> {
+        let LastGeneration { id, version, generation } = last;
+        let names = (id.entity_type.as_str(), id.name.as_str(), version.as_str());
+        let present = self.metadata.catalog().version(names.0, names.1, names.2).map(|found| found.feature_key).ok();
+        std::iter::successors(Generation::new(1).ok(), |before| Some(before.next()))
+            .take_while(move |number| *number <= generation)
+            .map(move |generation| {
+                let is_present = present.as_ref() == Some(&FeatureKey::new(&id, &version, generation));
+                let (id, version) = (id.clone(), version.clone());
+                ErasedList { id, version, generation, is_present, outcome: Ok(()) }
+            })
+    }
+
+    async fn clear(&self, caller: &Caller, list: ErasedList, entity_id: &EntityId, deadline: Instant) -> ErasedList {
+        // Each has the time of a removal of its own, of what is left.
+        let deadline = deadline.min(Instant::now() + self.options.operation_timeout);
+        let key = ListKey::new(list.key(), entity_id.clone());
+        // Whatever its items' TTL is or was: all of them go.
+        let cleared = self.lists_of(caller).remove_all(key, Ttl::MAX, deadline).await;
+        ErasedList { outcome: cleared.map_err(ListError::into), ..list }
+    }
+}
+
+fn erasure(entity_type: &EntityType, entity_id: &EntityId, lists: &[ErasedList]) -> Erasure {
+    let failed: Vec<_> = lists.iter().filter(|list| list.outcome.is_err()).map(|list| list.key().to_string()).collect();
+    let (cleared, not_cleared) = (lists.len() - failed.len(), failed.len());
+    let named: Vec<_> = failed.into_iter().take(NAMED_FAILURES_MAX).collect();
+    Erasure {
+        action: ErasureAction::EraseEntity,
+        target: format!("entity:{entity_type}/{}", entity_id.as_str()),
+        details: json!({"lists_cleared": cleared, "lists_not_cleared": not_cleared, "not_cleared": named}),
+    }
+}

@@ -1,0 +1,120 @@
+//! Erasing an entity: all of its lists, whatever their features are now, and a receipt.
+
+use liststore::metadata::MetadataError;
+use serde_json::{Value, json};
+
+use super::client::{Api, ago, api, items};
+use super::faults::faulty;
+
+/// Each list of a receipt: feature, version, generation, whether it was deleted, whether it was cleared.
+fn lists(receipt: &Value) -> Vec<(String, String, u64, bool, bool)> {
+    let list = |list: &Value| {
+        let text = |name: &str| list[name].as_str().unwrap().to_owned();
+        let flag = |name: &str| list[name].as_bool().unwrap();
+        (text("feature"), text("version"), list["generation"].as_u64().unwrap(), flag("deleted"), flag("cleared"))
+    };
+    receipt["lists"].as_array().unwrap().iter().map(list).collect()
+}
+
+fn named(lists: &[(&str, &str, u64, bool, bool)]) -> Vec<(String, String, u64, bool, bool)> {
+    let own = |(feature, version, generation, deleted, cleared): &(&str, &str, u64, bool, bool)| {
+        ((*feature).to_owned(), (*version).to_owned(), *generation, *deleted, *cleared)
+    };
+    lists.iter().map(own).collect()
+}
+
+async fn erased(api: &Api) -> Vec<Value> {
+    let audit = api.get("/v1/audit?action=erase_entity").await.expect(200);
+    audit["changes"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn every_list_of_the_entity_goes_and_no_other() {
+    let api = api().await;
+    for feature in ["seen", "bought"] {
+        api.feature(feature, "string", "30d").await;
+    }
+    api.post("/v1/features/user/seen/versions", json!({"version": "v2"})).await.expect(201);
+    let odd = "u/1 é";
+    let kept = [items("seen", "other"), items("bought", "u")];
+    let gone = [items("seen", odd), items("bought", odd), format!("{}?version=v2", items("seen", odd))];
+    for list in kept.iter().chain(&gone) {
+        api.add(list, &[(ago(1), "a".into())]).await;
+    }
+    let path = "/v1/entities/user/u%2F1%20%C3%A9";
+    let receipt = api.delete(path).await.expect(200);
+    assert_eq!((&receipt["entity_id"], &receipt["erased_by"]), (&json!(odd), &json!("anonymous")));
+    assert_eq!(receipt["complete"], true);
+    let expected = [("bought", "", 1, false, true), ("seen", "", 1, false, true), ("seen", "v2", 1, false, true)];
+    assert_eq!(lists(&receipt), named(&expected));
+    for list in &gone {
+        assert!(api.values(list).await.is_empty(), "{list}");
+    }
+    for list in &kept {
+        assert_eq!(api.values(list).await, ["a"], "{list}");
+    }
+    // Safe to send again, and noted each time.
+    let again = api.delete(path).await.expect(200);
+    assert_eq!(lists(&again), named(&expected));
+    let entries = erased(&api).await;
+    assert_eq!(entries.len(), 2);
+    assert_eq!((&entries[0]["at"], &entries[0]["target"]), (&again["erased_at"], &json!("entity:user/u/1 é")));
+    assert_eq!(entries[0]["after"], json!({"lists_cleared": 3, "lists_not_cleared": 0, "not_cleared": []}));
+    // Of a type without a feature there is nothing, and that is told too.
+    assert_eq!(api.delete("/v1/entities/customer/u").await.expect(200)["lists"], json!([]));
+    api.delete("/v1/entities/user/..%00").await.refused("invalid_argument", "entity_id");
+    api.delete("/v1/entities/us%23er/u").await.refused("invalid_argument", "entity_type");
+}
+
+#[tokio::test]
+async fn what_is_left_of_deleted_features_goes_too() {
+    let (api, faults) = faulty(&[]).await;
+    for _ in 0..2 {
+        api.feature("seen", "string", "30d").await;
+        api.delete("/v1/features/user/seen").await.expect(200);
+    }
+    api.feature("seen", "string", "30d").await;
+    let receipt = api.delete("/v1/entities/user/u").await.expect(200);
+    let expected = [("seen", "", 1, true, true), ("seen", "", 2, true, true), ("seen", "", 3, false, true)];
+    assert_eq!(lists(&receipt), named(&expected));
+    let mut cleared = faults.cleared.lock().unwrap().clone();
+    cleared.sort();
+    assert_eq!(cleared, ["user#seen| u", "user#seen|~2 u", "user#seen|~3 u"]);
+}
+
+#[tokio::test]
+async fn what_could_not_be_cleared_is_told_list_by_list() {
+    let (api, faults) = faulty(&[]).await;
+    for feature in ["bought", "seen"] {
+        api.feature(feature, "string", "30d").await;
+        api.add(&items(feature, "u"), &[(ago(1), "a".into())]).await;
+    }
+    faults.uncleared.lock().unwrap().push("user#seen| u".to_owned());
+    let receipt = api.delete("/v1/entities/user/u").await.expect(200);
+    assert_eq!(receipt["complete"], false);
+    assert_eq!(lists(&receipt), named(&[("bought", "", 1, false, true), ("seen", "", 1, false, false)]));
+    let problem = &receipt["lists"][1]["problem"];
+    assert_eq!((&problem["code"], &problem["retryable"]), (&json!("store_unavailable"), &json!(true)));
+    assert!(!receipt.to_string().contains("SECRET"), "{receipt}");
+    let noted = &erased(&api).await[0]["after"];
+    assert_eq!(noted, &json!({"lists_cleared": 1, "lists_not_cleared": 1, "not_cleared": ["user#seen|"]}));
+    assert!(api.values(&items("bought", "u")).await.is_empty());
+    assert_eq!(api.values(&items("seen", "u")).await, ["a"]);
+
+    faults.uncleared.lock().unwrap().clear();
+    assert_eq!(api.delete("/v1/entities/user/u").await.expect(200)["complete"], true);
+    assert!(api.values(&items("seen", "u")).await.is_empty());
+}
+
+/// Which lists there are, only the metadata store knows for sure.
+#[tokio::test]
+async fn without_the_metadata_store_nothing_is_erased() {
+    let (api, faults) = faulty(&[]).await;
+    api.feature("seen", "string", "30d").await;
+    api.add(&items("seen", "u"), &[(ago(1), "a".into())]).await;
+    let away = MetadataError::Unavailable { reason: "away".to_owned(), outcome_unknown: false };
+    *faults.metadata.lock().unwrap() = Some(away);
+    let refused = api.delete("/v1/entities/user/u").await;
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("metadata_unavailable")));
+    assert_eq!(api.values(&items("seen", "u")).await, ["a"]);
+}
