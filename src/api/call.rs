@@ -1,4 +1,4 @@
-//! A call: one request with its operation found, and what is needed to read and answer it.
+//! A call: one request with its operation found, and what is needed to read it.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::body::RequestBody;
 use super::problem::Problem;
 use super::request::Client;
 use super::routes::Segments;
-use super::{ApiOptions, ApiState, headers, query, reply};
+use super::{ApiOptions, ApiState, headers, query};
 use crate::access::Principal;
 use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
-use crate::service::{Caller, Descriptor, ListName, Operation};
+use crate::service::{Caller, Descriptor, ListName};
 use crate::wire::parameters::{Parameter, USER};
 
 /// What a handler returns.
@@ -81,11 +81,5 @@ impl<'c> Call<'c> {
     /// The version that the path of a control-plane call names.
     pub fn version_label(&self) -> Result<VersionLabel, Problem> {
         VersionLabel::new(&self.segments[2]).map_err(|invalid| Problem::from(invalid).at("version"))
-    }
-
-    /// Has the operation carried out, and renders its reply.
-    pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> HandlerResult {
-        let reply = self.state.service.execute(caller, operation).await?;
-        reply::render(self, reply)
     }
 }

@@ -10,8 +10,8 @@ use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
 use tokio::time::Instant;
 
+use super::core::Core;
 use super::error::damaged_row;
-use super::session::Core;
 use super::statements::Statement;
 use super::ttl::row_ttl_secs;
 use crate::domain::{ADD_ITEMS_MAX, Invalid, ItemKey, ListKey, NewItem, ValueDigest};

@@ -1,27 +1,24 @@
-//! Connecting: the driver's session as this store wants it, and in plain words why it cannot be had.
+//! Connecting: the driver's session as this store wants it.
 //!
 //! A session is built on the runtime that is current, where the driver then runs its connections: on
 //! an actor's arbiter when an actor opens one.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::CertificateError;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::client::{PoolSize, SelfIdentity};
-use scylla::errors::{
-    BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionPoolError,
-    ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
-};
+use scylla::errors::{ConnectionPoolError, MetadataError, NewSessionError};
 use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
 
+use super::connection_errors::{unavailable, why_no_connection};
 use super::datacenter::{LocalDatacenter, NoDatacenter, NodeFilter};
 use super::options::CqlOptions;
 use super::reach::{self, Reached};
+use super::tls::Tls;
 use super::translate::Translations;
 use crate::items::StoreError;
 
@@ -37,9 +34,6 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(3);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long schema changes may take to reach all nodes that are up.
 const SCHEMA_AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The TLS configuration, read once from its files.
-pub type Tls = Arc<rustls::ClientConfig>;
 
 /// How much of the cluster a session waits for before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,10 +138,6 @@ pub fn plan(datacenter: &str, rack: Option<&str>) -> Arc<dyn LoadBalancingPolicy
     }
 }
 
-pub fn unavailable(reason: String) -> StoreError {
-    StoreError::Unavailable { reason, outcome_unknown: false }
-}
-
 fn why_no_session(error: &NewSessionError) -> String {
     match error {
         NewSessionError::FailedToResolveAnyHostname(names) => {
@@ -161,94 +151,3 @@ fn why_no_session(error: &NewSessionError) -> String {
         _ => "the driver opens no session".to_owned(),
     }
 }
-
-/// Why a node cannot be connected to any more: how connections are made is not what is wrong, as likely.
-pub fn why_no_more(error: &ConnectionError) -> String {
-    match why_no_connection(error) {
-        setup if setup == BROKEN_SETUP => {
-            "nodes take connections and close them at once: do they start or stop, or want \
-                                           another login or TLS than before?"
-                .to_owned()
-        }
-        other => other,
-    }
-}
-
-/// Why a node cannot be connected to, in words of our own: those of others may hold what is secret.
-pub fn why_no_connection(error: &ConnectionError) -> String {
-    match error {
-        ConnectionError::ConnectTimeout => {
-            "a node takes too long to connect to: is its machine on, and does a firewall drop what is sent to it?"
-                .to_owned()
-        }
-        ConnectionError::IoError(error) => why_io(error),
-        ConnectionError::BrokenConnection(error) => {
-            let closed = "a node closed its connections, or they were cut: was it stopped?";
-            why_broken(error).unwrap_or(closed).to_owned()
-        }
-        ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
-            ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
-                "the cluster refuses this login: check items.cql.username and items.cql.password".to_owned()
-            }
-            ConnectionSetupRequestErrorKind::MissingAuthentication => {
-                "the cluster asks for a login: set items.cql.username and items.cql.password".to_owned()
-            }
-            ConnectionSetupRequestErrorKind::BrokenConnection(error) => {
-                why_broken(error).unwrap_or(BROKEN_SETUP).to_owned()
-            }
-            ConnectionSetupRequestErrorKind::DbError(..) => "a node refuses the connection".to_owned(),
-            _ => NOT_CQL.to_owned(),
-        },
-        _ => "no connection to the cluster".to_owned(),
-    }
-}
-
-/// Why a connection ended, if its other end did not close it.
-fn why_broken(error: &BrokenConnectionError) -> Option<&'static str> {
-    match error.downcast_ref::<BrokenConnectionErrorKind>()? {
-        BrokenConnectionErrorKind::KeepaliveTimeout(_) | BrokenConnectionErrorKind::TooManyOrphanedStreamIds(_) => {
-            Some("a node takes connections and does not answer: is its process frozen, or the machine overloaded?")
-        }
-        _ => None,
-    }
-}
-
-pub const NOT_CQL: &str = "what listens there does not speak CQL version 4";
-pub const BROKEN_SETUP: &str = "a node closed the connection at once: if it wants TLS, set items.cql.tls.ca_file, and if it \
-                            wants a certificate of ours, items.cql.tls.cert_file and key_file";
-
-pub fn why_io(error: &io::Error) -> String {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match tls {
-        Some(rustls::Error::InvalidCertificate(why)) => {
-            format!("a node's certificate is not accepted: {}", why_no_certificate(why))
-        }
-        Some(rustls::Error::AlertReceived(alert)) => format!(
-            "a node refuses our side of TLS ({alert:?}): check items.cql.tls.cert_file and items.cql.tls.key_file"
-        ),
-        Some(_) => "a node does not speak TLS, or not ours".to_owned(),
-        None => format!("no connection to the cluster: {}", error.kind()),
-    }
-}
-
-fn why_no_certificate(why: &CertificateError) -> String {
-    match why {
-        CertificateError::UnknownIssuer => {
-            "the authority that signed it is not among those of items.cql.tls.ca_file".to_owned()
-        }
-        CertificateError::NotValidForName => NAMES_ANOTHER.to_owned(),
-        CertificateError::NotValidForNameContext { presented, .. } => {
-            format!("{NAMES_ANOTHER} (it names {})", presented.join(", "))
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "it has expired, or this machine's clock is wrong".to_owned()
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "it is not valid yet, or this machine's clock is wrong".to_owned()
-        }
-        other => format!("it cannot be checked against items.cql.tls.ca_file ({other:?})"),
-    }
-}
-
-const NAMES_ANOTHER: &str = "it names neither the node's address nor what was expected; set items.cql.tls.server_name to \
-                             what nodes' certificates name";

@@ -14,10 +14,10 @@ use futures_util::future::join_all;
 use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
 
+use super::core::Core;
 use super::error::damaged_row;
 use super::get;
 use super::permits::Permit;
-use super::session::Core;
 use super::statements::Statement;
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
 use crate::items::{Bounds, Operation, Range, StoreError};

@@ -12,7 +12,7 @@ use scylla::cluster::ClusterState;
 use scylla::cluster::metadata::Peer;
 use scylla::policies::host_filter::HostFilter;
 
-use super::connect::unavailable;
+use super::connection_errors::unavailable;
 use super::translate::Translations;
 use crate::items::StoreError;
 

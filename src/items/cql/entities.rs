@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::error::damaged_row;
 use super::get;
-use super::session::Core;
+use super::core::Core;
 use super::statements::Statement;
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};

@@ -5,7 +5,7 @@
 
 use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, OperationType, RequestAttemptError};
 
-use super::connect::why_no_connection;
+use super::connection_errors::why_no_connection;
 use crate::domain::Invalid;
 use crate::items::StoreError;
 

@@ -2,15 +2,17 @@
 //! anything; `schema.rs` judges it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use scylla::client::session::Session;
 
 use super::dialect::Dialect;
 use super::options::Consistency;
 use super::query::select;
-use super::schema::{INDEX, IndexTrouble, TABLE};
 use crate::items::StoreError;
 
+pub const TABLE: &str = "list_items";
+pub const INDEX: &str = "list_items_by_value";
 const RECORD: &str = "schema_migrations";
 const COMPATIBILITY: &str = "schema_compatibility";
 
@@ -36,12 +38,32 @@ pub struct FoundIndex {
     pub options: HashMap<String, String>,
 }
 
+/// What is wrong with the index of values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexDefect {
+    Missing,
+    /// It is on something else: on this.
+    Wrong(String),
+}
+
+impl fmt::Display for IndexDefect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => write!(f, "the index {INDEX} is missing")?,
+            Self::Wrong(on) => write!(f, "the index {INDEX} is another than this program's ({on})")?,
+        }
+        f.write_str(
+            ": items are read and added, but cannot be removed by value; run `liststore migrate`, which builds it again",
+        )
+    }
+}
+
 impl FoundIndex {
     /// What is wrong with it, if something is.
     ///
     /// Cassandra writes the column's name as the target, and the class of an index that is not its own
     /// "2i"; ScyllaDB writes the target of a local index as JSON of its partition key and the column.
-    pub fn trouble(&self, dialect: Dialect) -> Option<IndexTrouble> {
+    pub fn defect(&self, dialect: Dialect) -> Option<IndexDefect> {
         let target = self.options.get("target").map(String::as_str).unwrap_or_default();
         let right = match dialect {
             Dialect::Cassandra => {
@@ -53,7 +75,7 @@ impl FoundIndex {
                 .is_ok_and(|target| target.pk == ["feature_key", "entity_id"] && target.ck == ["value"]),
         };
         let class = self.options.get("class_name").map(|class| format!(", of the class {class}")).unwrap_or_default();
-        (!right).then(|| IndexTrouble::Wrong(format!("on {target}{class}")))
+        (!right).then(|| IndexDefect::Wrong(format!("on {target}{class}")))
     }
 }
 
@@ -64,14 +86,14 @@ struct LocalTarget {
 }
 
 /// Looks at the index of values alone.
-pub async fn index_trouble(
+pub async fn index_defect(
     session: &Session,
     keyspace: &str,
     dialect: Dialect,
-) -> Result<Option<IndexTrouble>, StoreError> {
+) -> Result<Option<IndexDefect>, StoreError> {
     Ok(match read_index(session, keyspace).await? {
-        Some(found) => found.trouble(dialect),
-        None => Some(IndexTrouble::Missing),
+        Some(found) => found.defect(dialect),
+        None => Some(IndexDefect::Missing),
     })
 }
 
@@ -140,6 +162,14 @@ impl Found {
             served_from,
             default_ttl_secs: tables.into_iter().find(|(name, _)| name == TABLE).and_then(|(_, ttl)| ttl),
         })
+    }
+
+    /// What is wrong with the index of values, if something is.
+    pub fn index_defect(&self, dialect: Dialect) -> Option<IndexDefect> {
+        match &self.index {
+            Some(index) => index.defect(dialect),
+            None => Some(IndexDefect::Missing),
+        }
     }
 
     async fn applied(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Vec<i32>, StoreError> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connect::unavailable;
+use super::connection_errors::unavailable;
 use crate::items::StoreError;
 
 /// How long nothing is reached before operations are refused: a connection that broke is replaced

@@ -11,9 +11,9 @@ use scylla::serialize::SerializationError;
 use scylla::statement::bound::BoundStatement;
 
 use super::coalesce::Answer;
+use super::core::Core;
 use super::error::damaged_row;
 use super::permits::Permit;
-use super::session::Core;
 use super::statements::Statement;
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp};
 use crate::items::{Bounds, Count, ItemPage, Operation, Range, StoreError};

@@ -6,7 +6,8 @@ use scylla::client::session::Session;
 use scylla::cluster::Node;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 
-use super::connect::{self, Completeness, Tls};
+use super::connect::{self, Completeness};
+use super::connection_errors::unavailable;
 use super::datacenter::{LocalDatacenter, NoDatacenter};
 use super::dialect::Dialect;
 use super::found::Found;
@@ -15,6 +16,7 @@ use super::query::query;
 use super::replicas::{cautions, check_replicas, replicas_in};
 use super::schema::SchemaState;
 use super::tls;
+use super::tls::Tls;
 use crate::items::StoreError;
 
 /// The driver counts the connections to shards only.
@@ -56,9 +58,9 @@ pub struct NodeInspection {
 
 /// Connects, looks, and disconnects.
 pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
-    options.validate().map_err(|error| connect::unavailable(error.to_string()))?;
+    options.validate().map_err(|error| unavailable(error.to_string()))?;
     let tls = options.tls.as_ref().map(|tls| tls::load(tls, &options.contact_points)).transpose();
-    let tls = tls.map_err(|error| connect::unavailable(error.to_string()))?;
+    let tls = tls.map_err(|error| unavailable(error.to_string()))?;
     let local = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
     let session = connect::connect(options, tls.as_ref(), &local, Completeness::AllNodes).await?;
     let cluster = session.get_cluster_state();
@@ -82,8 +84,8 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
         problems.push(schema.to_string());
     }
     let mut cautions = cautions(options, &cluster, &datacenter);
-    if let SchemaState::NoIndex(trouble) = &schema {
-        cautions.push(trouble.to_string());
+    if let SchemaState::NoIndex(defect) = &schema {
+        cautions.push(defect.to_string());
     }
     if options.datacenter.is_none() {
         cautions.push(format!(

@@ -11,11 +11,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 use uuid::Uuid;
 
-use super::connect::why_no_more;
+use super::connection_errors::why_no_more;
+use super::core::Core;
 use super::get::read;
 use super::options::Consistency;
 use super::query::query;
-use super::session::Core;
 use super::view::{Contact, SILENT};
 use super::watch::Seen;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-use super::connect::{self, Completeness, Tls};
+use super::connect::{self, Completeness};
 use super::datacenter::LocalDatacenter;
 use super::dialect::{Dialect, racks_of};
 use super::error::Failure;
@@ -17,6 +17,7 @@ use super::options::CqlOptions;
 use super::query::{query, select};
 use super::replicas::{check_replicas, replicas_in};
 use super::schema::SchemaState;
+use super::tls::Tls;
 use super::{OpenError, tls};
 use crate::items::StoreError;
 
@@ -121,7 +122,7 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
         })
         .collect();
     let rebuilt = found.applied.contains(&migrations::INDEX_FILE) && !found.columns.is_empty();
-    if rebuilt && found.index_trouble(dialect).is_some() {
+    if rebuilt && found.index_defect(dialect).is_some() {
         let statements = migrations::rebuild_of_index(parameters, dialect.migrations());
         steps.push(MigrationStep { name: "list_items_by_value anew".to_owned(), statements });
     }

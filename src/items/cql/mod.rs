@@ -5,7 +5,7 @@
 //!
 //! | files | what they own |
 //! | --- | --- |
-//! | `store`, `session`, `options` | what sessions share; one session; what the store is opened with |
+//! | `store`, `shared`, `session`, `core`, `options` | the store, and what its sessions share; one session, and what its operations share; what the store is opened with |
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `statements`, `dialect`, `query` | the texts; how the databases differ; queries outside of operations |
 //! | `coalesce` | gets of one query that share requests |
@@ -14,6 +14,7 @@
 //! | `gate`, `lookout` | refusing while nothing is reached; finding out what is |
 //! | `watch`, `view`, `news` | what all sessions see, and what is said of it |
 //! | `connect`, `reach`, `datacenter`, `translate`, `tls` | the driver's sessions: to which nodes, and how |
+//! | `connection_errors` | why there is none |
 //! | `schema`, `found`, `replicas`, `inspect` | what stands in the cluster, and whether it will do |
 //! | `migrate`, `migrations` | making it |
 //! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
@@ -25,7 +26,9 @@ mod add;
 mod budget;
 mod coalesce;
 mod connect;
+mod connection_errors;
 mod contains;
+mod core;
 mod datacenter;
 mod dialect;
 mod entities;
@@ -50,6 +53,7 @@ mod retry;
 mod route;
 mod schema;
 mod session;
+mod shared;
 mod skew;
 mod statements;
 mod store;
@@ -63,12 +67,13 @@ mod write_clock;
 
 pub use add::ADD_BYTES_MAX;
 pub use dialect::Dialect;
+pub use found::IndexDefect;
 pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
 pub use options::{
     ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice,
 };
-pub use schema::{IndexTrouble, SchemaState};
+pub use schema::SchemaState;
 pub use statements::Texts;
 pub use store::CqlStore;
 

@@ -19,7 +19,8 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::connect::{BROKEN_SETUP, NOT_CQL, Tls, why_io};
+use super::connection_errors::{BROKEN_SETUP, NOT_CQL, why_io};
+use super::tls::Tls;
 
 /// How long a contact point may take.
 const PATIENCE: Duration = Duration::from_secs(5);

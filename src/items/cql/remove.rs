@@ -20,10 +20,10 @@ use scylla::serialize::SerializationError;
 use scylla::statement::bound::BoundStatement;
 use scylla::statement::prepared::PreparedStatement;
 
+use super::core::Core;
 use super::error::{after_unknown, damaged_row};
 use super::get::{read, slice};
 use super::permits::Permit;
-use super::session::Core;
 use super::statements::{KEYS_MAX, Statement};
 use crate::domain::{ItemKey, ListKey, Timestamp, ValueDigest};
 use crate::items::{Bounds, Operation, StoreError};

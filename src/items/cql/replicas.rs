@@ -3,7 +3,7 @@
 use scylla::cluster::ClusterState;
 use scylla::cluster::metadata::Strategy;
 
-use super::connect::unavailable;
+use super::connection_errors::unavailable;
 use super::options::CqlOptions;
 use crate::items::StoreError;
 

@@ -3,10 +3,7 @@
 use std::fmt;
 
 use super::dialect::Dialect;
-use super::found::Found;
-
-pub const TABLE: &str = "list_items";
-pub const INDEX: &str = "list_items_by_value";
+use super::found::{Found, IndexDefect, TABLE};
 
 /// How the schema in the cluster relates to the one that this program knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,33 +27,13 @@ pub enum SchemaState {
         known: i32,
     },
     /// The index of values is not as it must be: nothing can be removed by value.
-    NoIndex(IndexTrouble),
+    NoIndex(IndexDefect),
     /// The table of items was there once.
     TableDropped,
     /// Something of our name is there that is not ours, or not whole.
     Foreign {
         detail: String,
     },
-}
-
-/// What is wrong with the index of values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IndexTrouble {
-    Missing,
-    /// It is on something else: on this.
-    Wrong(String),
-}
-
-impl fmt::Display for IndexTrouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => write!(f, "the index {INDEX} is missing")?,
-            Self::Wrong(on) => write!(f, "the index {INDEX} is another than this program's ({on})")?,
-        }
-        f.write_str(
-            ": items are read and added, but cannot be removed by value; run `liststore migrate`, which builds it again",
-        )
-    }
 }
 
 impl fmt::Display for SchemaState {
@@ -77,7 +54,7 @@ impl fmt::Display for SchemaState {
                 f,
                 "the schema is newer than this program (version {applied}, known {known}), which may serve it all the same"
             ),
-            Self::NoIndex(trouble) => trouble.fmt(f),
+            Self::NoIndex(defect) => defect.fmt(f),
             Self::TableDropped => write!(
                 f,
                 "the table {TABLE} was there and is not: restore it from a snapshot of the cluster, or set \
@@ -138,17 +115,10 @@ impl Found {
         if self.columns.is_empty() {
             return SchemaState::TableDropped;
         }
-        if let Some(trouble) = self.index_trouble(dialect) {
-            return SchemaState::NoIndex(trouble);
+        if let Some(defect) = self.index_defect(dialect) {
+            return SchemaState::NoIndex(defect);
         }
         newer.map_or(SchemaState::Current, |applied| SchemaState::NewerServed { applied, known: wanted })
-    }
-
-    pub fn index_trouble(&self, dialect: Dialect) -> Option<IndexTrouble> {
-        match &self.index {
-            Some(index) => index.trouble(dialect),
-            None => Some(IndexTrouble::Missing),
-        }
     }
 
     /// Whether each file that a program of `wanted` files does not know lets it serve.
@@ -241,11 +211,11 @@ mod tests {
             (Dialect::Cassandra, of_a_class),
         ] {
             let state = state(dialect, wrong);
-            assert!(matches!(state, SchemaState::NoIndex(IndexTrouble::Wrong(_))), "{state}");
+            assert!(matches!(state, SchemaState::NoIndex(IndexDefect::Wrong(_))), "{state}");
             assert!(state.is_served() && state.to_string().contains("liststore migrate"), "{state}");
         }
         let missing = Found { index: None, ..whole() }.state(Dialect::Cassandra);
-        assert_eq!(missing, SchemaState::NoIndex(IndexTrouble::Missing));
+        assert_eq!(missing, SchemaState::NoIndex(IndexDefect::Missing));
     }
 
     #[test]
@@ -255,8 +225,8 @@ mod tests {
             SchemaState::Older { applied: 1, wanted: 2 },
             SchemaState::Newer { applied: 3, known: 2 },
             SchemaState::NewerServed { applied: 3, known: 2 },
-            SchemaState::NoIndex(IndexTrouble::Missing),
-            SchemaState::NoIndex(IndexTrouble::Wrong("on x".into())),
+            SchemaState::NoIndex(IndexDefect::Missing),
+            SchemaState::NoIndex(IndexDefect::Wrong("on x".into())),
             SchemaState::TableDropped,
             SchemaState::Foreign { detail: "x".into() },
         ];

@@ -6,165 +6,28 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use scylla::client::session::Session;
-use scylla::statement::prepared::PreparedStatement;
-use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
-use super::coalesce::{Query, Reads};
-use super::connect::Completeness;
-use super::dialect::Dialect;
+use super::coalesce::Query;
+use super::core::Core;
 use super::error::NO_INDEX;
-use super::found::{self, Found};
-use super::gate::Gate;
-use super::options::{Consistency, CqlOptions};
-use super::permits::{Permit, Permits};
-use super::replicas::{cautions, check_replicas, replicas_in};
-use super::retry::{Attempts, Request};
-use super::schema::{IndexTrouble, SchemaState};
-use super::statements::{Prepared, Statement};
-use super::store::Shared;
-use super::view::Contact;
-use super::watch::{Seen, Watch};
-use super::write_clock::WriteClock;
-use super::{add, connect, contains, entities, get, lookout, remove, statements};
+use super::permits::Permit;
+use super::shared::Shared;
+use super::watch::Seen;
+use super::{add, contains, entities, get, lookout, remove};
 use crate::domain::{FeatureKey, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait,
 };
 
-/// How often a session's reads look at write timestamps.
-const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How often a session looks at the index of values while something is wrong with it.
-const INDEX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a session that opens waits for its search by value.
 const FIND_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What the operations of a session share.
-pub struct Core {
-    pub driver: Session,
-    pub prepared: Prepared,
-    pub attempts: Attempts,
-    pub permits: Arc<Permits>,
-    pub write_clock: WriteClock,
-    pub write_consistency: Consistency,
-    pub sampler: Sampler,
-    pub reads: Arc<Reads>,
-    find: OnceCell<PreparedStatement>,
-    index_looked_at: tokio::sync::Mutex<Option<Instant>>,
-    options: CqlOptions,
-    dialect: Dialect,
-    datacenter: String,
-    pub gate: Gate,
-    pub watch: Arc<Watch>,
-}
-
-impl Core {
-    /// The search by value. While something is wrong with its index it is refused, and the index looked at
-    /// again now and then, by one removal for all: such a look has no permit.
-    pub async fn find(&self, deadline: tokio::time::Instant) -> Result<PreparedStatement, StoreError> {
-        if self.watch.index_trouble().is_none()
-            && let Some(find) = self.find.get()
-        {
-            return Ok(find.clone());
-        }
-        let finding = async {
-            let mut looked_at = self.index_looked_at.lock().await;
-            match (self.watch.index_trouble(), *looked_at) {
-                (Some(trouble), Some(at)) if at.elapsed() < INDEX_LOOK_INTERVAL => {
-                    return Err(connect::unavailable(trouble));
-                }
-                _ => *looked_at = Some(Instant::now()),
-            }
-            let trouble = found::index_trouble(&self.driver, &self.options.keyspace, self.dialect).await?;
-            let trouble = trouble.map(|trouble| trouble.to_string());
-            self.watch.index_is(trouble.clone());
-            if let Some(trouble) = trouble {
-                return Err(connect::unavailable(trouble));
-            }
-            let prepare = || statements::prepare_find(&self.driver, &self.options, self.dialect);
-            let find = self.find.get_or_try_init(prepare).await;
-            find.cloned().map_err(|_| connect::unavailable(NO_INDEX.to_owned()))
-        };
-        match tokio::time::timeout_at(deadline, finding).await {
-            Ok(found) => found,
-            Err(_) => Err(StoreError::Timeout { outcome_unknown: false }),
-        }
-    }
-
-    /// Refuses an operation for which no node is there, before it takes anything.
-    fn admit(&self) -> Result<(), StoreError> {
-        let admitted = self.gate.admit(|| self.reaches_a_node());
-        if admitted.is_err() {
-            self.watch.refused();
-        }
-        admitted
-    }
-
-    /// A permit for an operation that was admitted. One that had to wait may find the cluster gone.
-    pub async fn permit(&self, deadline: tokio::time::Instant) -> Result<Permit, StoreError> {
-        if let Some(permit) = self.permits.try_take() {
-            return Ok(permit);
-        }
-        let permit = self.permits.take(Some(deadline)).await.map_err(|error| self.cause_of(error))?;
-        self.admit().map(|()| permit)
-    }
-
-    /// That permits are all taken has a cause of its own where nodes hold them and do not answer.
-    fn cause_of(&self, error: StoreError) -> StoreError {
-        match error {
-            StoreError::Overloaded { .. } if self.gate.is_shut() => {
-                self.watch.refused();
-                self.gate.refusal()
-            }
-            other => other,
-        }
-    }
-
-    fn reaches_a_node(&self) -> bool {
-        let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
-        cluster.get_nodes_info().iter().any(|node| node.is_connected() && !health.is_suspect(node.host_id))
-    }
-
-    pub fn request(&self, statement: Statement, op: &Operation) -> Request {
-        Request { statement, deadline: op.deadline }
-    }
-}
-
-impl Seen for Core {
-    fn nodes(&self) -> Vec<(SocketAddr, Contact)> {
-        let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
-        let nodes = cluster.get_nodes_info().iter();
-        let ours = nodes.filter(|node| node.datacenter.as_deref() == Some(&self.datacenter));
-        ours.map(|node| {
-            let address = SocketAddr::new(node.address.ip(), node.address.port());
-            let contact = match (node.is_connected(), health.is_suspect(node.host_id)) {
-                (false, _) => Contact::Gone,
-                (true, true) => Contact::Silent,
-                (true, false) => Contact::Answers,
-            };
-            (address, contact)
-        })
-        .collect()
-    }
-
-    fn connections(&self) -> u64 {
-        self.driver.get_metrics().get_total_connections()
-    }
-
-    fn why_none(&self) -> Option<String> {
-        self.gate.why()
-    }
-}
 
 /// A session with the cluster.
 pub struct CqlSession {
@@ -181,44 +44,7 @@ impl Drop for CqlSession {
 impl CqlSession {
     /// Connects, checks what is there, and prepares the statements.
     pub async fn open(shared: &Shared) -> Result<Self, StoreError> {
-        let options = &shared.options;
-        let driver =
-            connect::connect(options, shared.tls.as_ref(), &shared.datacenter, Completeness::SomeNodes).await?;
-        let (datacenter, dialect, index_trouble) = check(&driver, shared).await?;
-        let prepared = Prepared::prepare(&driver, options, dialect).await.map_err(|error| {
-            tracing::debug!(%error, "cannot prepare the statements");
-            let reason = "the cluster does not prepare the statements: may this login read and write the table \
-                          list_items, and does it answer?";
-            connect::unavailable(reason.to_owned())
-        })?;
-        shared.metrics.watch.index_is(index_trouble.map(|trouble| trouble.to_string()));
-        let permits = shared.permits.of_a_session(options);
-        let attempts = Attempts {
-            plan: connect::plan(datacenter, options.rack.as_deref()),
-            health: Arc::default(),
-            permits: Arc::clone(&permits),
-            budget: Arc::clone(&shared.budget),
-            speculative_after: options.speculative_after,
-            metrics: Arc::clone(&shared.metrics),
-        };
-        let core = Core {
-            driver,
-            prepared,
-            attempts,
-            write_clock: shared.write_clock.clone(),
-            write_consistency: options.write_consistency,
-            sampler: Sampler::new(),
-            reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
-            permits,
-            find: OnceCell::new(),
-            index_looked_at: tokio::sync::Mutex::default(),
-            options: options.clone(),
-            dialect,
-            datacenter: datacenter.to_owned(),
-            gate: Gate::default(),
-            watch: Arc::clone(&shared.metrics.watch),
-        };
-        let core = Arc::new(core);
+        let core = Arc::new(Core::open(shared).await?);
         let seen: Arc<dyn Seen> = Arc::clone(&core) as _;
         core.watch.opened(Arc::downgrade(&seen));
         let lookout = tokio::spawn(lookout::look_out(Arc::clone(&core))).abort_handle();
@@ -249,34 +75,6 @@ impl CqlSession {
                 Err(StoreError::Internal { reason: reason.to_owned(), outcome_unknown: true })
             }
         }
-    }
-}
-
-/// Refuses a cluster that this program cannot work with, with the reason. Returns the datacenter to ask.
-async fn check<'a>(
-    driver: &Session,
-    shared: &'a Shared,
-) -> Result<(&'a str, Dialect, Option<IndexTrouble>), StoreError> {
-    let (options, cluster) = (&shared.options, driver.get_cluster_state());
-    let datacenter = shared.datacenter.in_cluster(&cluster)?;
-    if let Some(replicas) = replicas_in(&cluster, &options.keyspace, datacenter) {
-        check_replicas(options, &cluster, datacenter, replicas)?;
-    }
-    let dialect = Dialect::of(options.dialect, &cluster);
-    dialect.check_consistency(options).map_err(|why| connect::unavailable(why.to_owned()))?;
-    let found = Found::read(driver, &options.keyspace, options.read_consistency).await?;
-    match found.state(dialect) {
-        state if state.is_served() => {
-            if !shared.cautioned.swap(true, Ordering::Relaxed) {
-                let newer = matches!(state, SchemaState::NewerServed { .. }).then(|| state.to_string());
-                for caution in cautions(options, &cluster, datacenter).into_iter().chain(newer) {
-                    tracing::warn!("{caution}");
-                }
-            }
-            tracing::info!(%dialect, datacenter, nodes = cluster.get_nodes_info().len(), "opened a CQL session");
-            Ok((datacenter, dialect, found.index_trouble(dialect)))
-        }
-        other => Err(connect::unavailable(other.to_string())),
     }
 }
 
@@ -372,38 +170,5 @@ impl ItemSession for CqlSession {
         self.core.admit()?;
         let (op, list) = (*op, list.clone());
         self.to_the_end(|core| async move { remove::all(&core, &op, &list).await }).await
-    }
-}
-
-/// Says once a second that a read shall look at write timestamps: they cost a little in every row,
-/// and one page a second tells of other servers' clocks.
-pub struct Sampler {
-    since: Instant,
-    /// Milliseconds from `since`.
-    next: AtomicU64,
-}
-
-impl Sampler {
-    fn new() -> Self {
-        Self { since: Instant::now(), next: AtomicU64::new(0) }
-    }
-
-    pub fn is_due(&self) -> bool {
-        let now = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let next = self.next.load(Ordering::Relaxed);
-        let after = now.saturating_add(SAMPLE_INTERVAL.as_millis() as u64);
-        now >= next && self.next.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_read_a_second_looks_at_write_timestamps() {
-        let sampler = Sampler::new();
-        assert!(sampler.is_due());
-        assert_eq!((0..100).filter(|_| sampler.is_due()).count(), 0);
     }
 }

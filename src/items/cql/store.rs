@@ -10,7 +10,7 @@ use prometheus::Registry;
 use tokio::sync::Semaphore;
 
 use super::budget::RetryBudget;
-use super::connect::Tls;
+use super::connection_errors::unavailable;
 use super::datacenter::LocalDatacenter;
 use super::inspect::Fitness;
 use super::metrics::CqlMetrics;
@@ -18,6 +18,7 @@ use super::options::CqlOptions;
 use super::permits::PermitsOfAll;
 use super::schema::SchemaState;
 use super::session::CqlSession;
+use super::shared::Shared;
 use super::skew::SkewGauge;
 use super::write_clock::WriteClock;
 use super::{OpenError, inspect, tls};
@@ -27,19 +28,6 @@ use crate::items::{ItemSession, ItemStore, PermitCounts, StoreError};
 /// Sessions that are being opened at once: all actors start together, and each session opens a
 /// connection to every shard of the cluster.
 const OPENING_MAX: usize = 16;
-
-/// What the sessions of a store share.
-pub struct Shared {
-    pub options: CqlOptions,
-    pub tls: Option<Tls>,
-    pub datacenter: Arc<LocalDatacenter>,
-    /// Whether it was said what works and gives something up.
-    pub cautioned: AtomicBool,
-    pub write_clock: WriteClock,
-    pub budget: Arc<RetryBudget>,
-    pub permits: PermitsOfAll,
-    pub metrics: Arc<CqlMetrics>,
-}
 
 /// Lists in ScyllaDB or Apache Cassandra.
 pub struct CqlStore {
@@ -87,7 +75,7 @@ impl CqlStore {
 impl ItemStore for CqlStore {
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
         let Ok(_turn) = self.opening.acquire().await else {
-            return Err(super::connect::unavailable("the store is closed".to_owned()));
+            return Err(unavailable("the store is closed".to_owned()));
         };
         Ok(Rc::new(CqlSession::open(&self.shared).await?))
     }

@@ -18,11 +18,13 @@ use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::OpenError;
-use super::connect::Tls;
 use super::options::CqlTls;
 
 /// How often the files are looked at, at most, and only when a connection is made.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The TLS configuration, read once from its files.
+pub type Tls = Arc<ClientConfig>;
 
 /// Reads the files. The names of contact points count as names of nodes, unless others are given.
 pub fn load(options: &CqlTls, contact_points: &[String]) -> Result<Tls, OpenError> {

@@ -74,7 +74,7 @@ impl Watch {
         let (view, now) = (self.view(), Instant::now());
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let nodes = view.warning(|node| log.told.lost_for(node, now));
-        let warnings: Vec<String> = [nodes, self.index_trouble()].into_iter().flatten().collect();
+        let warnings: Vec<String> = [nodes, self.index_defect()].into_iter().flatten().collect();
         (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 
@@ -88,18 +88,18 @@ impl Watch {
     }
 
     /// Notes what is wrong with the index of values, or that nothing is. It is said once.
-    pub fn index_is(&self, trouble: Option<String>) {
+    pub fn index_is(&self, defect: Option<String>) {
         let mut known = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known != trouble {
-            match &trouble {
-                Some(trouble) => tracing::warn!(trouble, "items cannot be removed by value"),
+        if *known != defect {
+            match &defect {
+                Some(defect) => tracing::warn!(defect, "items cannot be removed by value"),
                 None => tracing::info!("items can be removed by value again: the index of values is as it must be"),
             }
-            *known = trouble;
+            *known = defect;
         }
     }
 
-    pub fn index_trouble(&self) -> Option<String> {
+    pub fn index_defect(&self) -> Option<String> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use super::disk::{Disk, LockGuard, create_dirs, read_all, replace, sync_above};
 use super::error::{Damage, OpenError, WriteError};
-use super::file::{DataFile, PARTITIONS, id_of};
+use super::file::{DataFile, PARTITIONS};
+use super::file_id::id_of;
 use super::list_id::ListId;
 use super::log::frame::{SEGMENT_HEADER_LEN, SegmentHeader, frame_at, new_salt};
 use super::log::known;
 use super::log::replay::Expected;
 use super::log::writer::SPARES_MAX;
 use super::log::{segment_of, segment_path, spare_of, spare_path};
-use super::manifest::{self, Manifest, NamedFile, Owner};
+use super::manifest::{self, Manifest, NamedFile};
 use super::options::ListHash;
-use super::run::{Run, RunFile, Trim};
+use super::owner::Owner;
+use super::run::{Run, RunFile};
 use super::tables::Files;
+use super::trim::Trim;
 use crate::domain::{Belonging, StoreId};
 
 const LOCK: &str = "LOCK";

@@ -17,8 +17,6 @@ use super::tables::View;
 
 /// A flush that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
-/// Runs of a partition above which nothing is flushed until some are merged.
-pub const RUNS_MAX: usize = 32;
 
 /// What the flushing thread does until the store stops.
 pub fn run(engine: &Arc<Engine>) {

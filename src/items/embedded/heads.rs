@@ -20,13 +20,13 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::change::Change;
 use super::error::ReadError;
 use super::list_id::{BorrowedListId, ListId};
 use super::merge::{MemorySource, Merge, Source};
 use super::page;
-use super::pending::Change;
-use super::read::Turn;
 use super::row::{self, RowBuilder};
+use super::turn::Turn;
 use crate::domain::Order;
 use crate::items::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 

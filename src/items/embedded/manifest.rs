@@ -6,8 +6,10 @@ use std::path::Path;
 
 use super::disk::{Disk, read_all, replace};
 use super::error::{Damage, OpenError, WriteError};
-use super::file::{FileId, PARTITIONS};
+use super::file::PARTITIONS;
+use super::file_id::FileId;
 use super::log::Position;
+use super::owner::Owner;
 use crate::domain::{StoreId, ValueDigest};
 
 pub const NAME: &str = "MANIFEST";
@@ -33,23 +35,6 @@ pub struct NamedRun {
     pub files: Vec<NamedFile>,
     pub trim: Option<NamedTrim>,
     pub merges: usize,
-}
-
-/// Which store the items belong to. Log segments and data files say so too, but for those that are
-/// older than the store: it was taken in later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    pub id: StoreId,
-    /// The first segment and the first data file that must say so.
-    pub from_segment: u32,
-    pub from_file: FileId,
-}
-
-impl Owner {
-    /// The short form of it that a data file has room for. Zero stands for none.
-    pub fn tag(&self) -> u32 {
-        crc32c::crc32c(&self.id.number().to_le_bytes()).max(1)
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 
 mod backup;
 mod bell;
+mod change;
 mod codec;
 mod commit;
 mod compaction;
@@ -21,6 +22,7 @@ mod engine;
 mod entities;
 mod error;
 mod file;
+mod file_id;
 mod flush;
 mod heads;
 mod health;
@@ -33,6 +35,7 @@ mod metrics;
 mod oldest;
 mod options;
 mod output;
+mod owner;
 mod pace;
 mod page;
 mod pending;
@@ -49,6 +52,8 @@ mod session;
 mod step;
 mod store;
 mod tables;
+mod trim;
+mod turn;
 mod unreachable;
 mod verify;
 

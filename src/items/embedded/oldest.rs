@@ -12,10 +12,10 @@ use super::error::ReadError;
 use super::list_id::ListId;
 use super::merge::Merge;
 use super::page::{self, Collect, Next, is_visible};
-use super::read::Turn;
 use super::row::{Entry, RowCursor};
 use super::seek::{Floor, Start};
 use super::tables::{InMemory, View};
+use super::turn::Turn;
 use crate::domain::{Item, Timestamp};
 use crate::items::{ItemPage, Operation, Range};
 

@@ -6,9 +6,9 @@ use crate::items::{ItemPage, Operation, Range};
 
 use super::error::ReadError;
 use super::merge::Merge;
-use super::read::Turn;
 use super::row::{Entry, RowCursor};
 use super::seek::Start;
+use super::turn::Turn;
 
 use bytes::Bytes;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::change::Change;
 use super::file::PARTITIONS;
 use super::list_id::ListId;
 use super::log::Position;
@@ -26,25 +27,6 @@ const SETTLED: u8 = u8::MAX;
 /// What a row, and what a list, costs in memory beside its bytes: an estimate.
 const ROW_OVERHEAD: usize = 96;
 const LIST_OVERHEAD: usize = 320;
-
-/// One change to one list, as the log carries it.
-#[derive(Debug, Clone)]
-pub enum Change {
-    /// Adds the items of a row, or deletes those that it marks as deleted.
-    Row(Bytes),
-    /// Removes all that is older than this.
-    Clear,
-}
-
-impl Change {
-    /// Bytes of the items that it carries.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Row(row) => row.len(),
-            Self::Clear => 0,
-        }
-    }
-}
 
 #[derive(Debug, Clone)]
 struct Run {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::flush::RUNS_MAX;
+use super::run::RUNS_MAX;
 use super::run::Run;
 
 /// So many runs of about one size are merged.

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
+use super::change::Change;
 use super::list_id::ListId;
-use super::pending::Change;
 use crate::domain::Invalid;
 use crate::items::{Done, StoreError};
 

@@ -10,36 +10,8 @@ use super::merge::Merge;
 use super::page::{self, Collect, Next, PageBuilder};
 use super::seek::Start;
 use super::tables::{InMemory, View};
+use super::turn::Turn;
 use crate::items::{ItemPage, Operation, Range};
-
-/// What a turn may cost. About as much as a short get of a list in files, some 100 µs if no disk is waited
-/// for.
-const TURN_COST: usize = 2_048;
-/// What it costs to begin to read from a source, which may take a block of a file.
-const OPENING_COST: usize = 32;
-/// Bytes of a value that cost as much as an item does.
-const BYTES_OF_COST: usize = 32;
-
-/// What is left of a turn.
-pub struct Turn(usize);
-
-impl Turn {
-    pub fn new() -> Self {
-        Self(TURN_COST)
-    }
-
-    /// Takes off it what it costs to begin to read from so many sources.
-    pub fn opened(&mut self, sources: usize) {
-        self.0 = self.0.saturating_sub(sources * OPENING_COST);
-    }
-
-    /// Takes the cost of one more item off it. `false` if nothing was left: then the turn is over.
-    pub fn goes_on(&mut self, value: &[u8]) -> bool {
-        let goes_on = self.0 > 0;
-        self.0 = self.0.saturating_sub(1 + value.len() / BYTES_OF_COST);
-        goes_on
-    }
-}
 
 /// Reads a page, and the list's head if the page begins at the newest item. What it reads was fixed when
 /// it was made.
@@ -131,10 +103,11 @@ mod tests {
 
     use tokio::time::Instant;
 
+    use super::super::change::Change;
     use super::super::log::Position;
     use super::super::look::Counter;
     use super::super::options::ListHash;
-    use super::super::pending::{Change, Pending};
+    use super::super::pending::Pending;
     use super::super::removal::RemovalSearch;
     use super::super::row;
     use super::super::tables::{Files, no_files};

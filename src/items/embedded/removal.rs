@@ -9,10 +9,10 @@ use super::error::ReadError;
 use super::list_id::ListId;
 use super::merge::Merge;
 use super::page;
-use super::read::Turn;
 use super::row::RowBuilder;
 use super::seek::Start;
 use super::tables::View;
+use super::turn::Turn;
 use crate::items::{Operation, Removal};
 
 /// A removal between two moments is done in parts of about so many bytes: a deleted item is written with

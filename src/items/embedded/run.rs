@@ -5,7 +5,6 @@
 //! cut off by a *trim*: only what comes after it counts. So a run gives files back before it is merged
 //! as a whole.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::vec;
 
@@ -17,45 +16,11 @@ use super::merge::Source;
 use super::options::ListHash;
 use super::row::RowCursor;
 use super::seek::{Floor, Start};
-use crate::domain::{ItemKey, ValueDigest};
+use super::trim::Trim;
+use crate::domain::ItemKey;
 
-/// A place in the order of lists and items: only what comes after it counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trim {
-    pub list: ListId,
-    /// The timestamp and digest of an item of the list; `None` stands for the list's end.
-    pub item: Option<(u64, ValueDigest)>,
-}
-
-impl Trim {
-    /// Whichever of two places comes later.
-    pub fn later(self, other: Self) -> Self {
-        let by_item = || match (self.item, other.item) {
-            (None, _) => Ordering::Greater,
-            (_, None) => Ordering::Less,
-            // Newest first, then by digest, descending.
-            (Some(ours), Some(theirs)) => theirs.cmp(&ours),
-        };
-        if self.list.cmp(&other.list).then_with(by_item) == Ordering::Less { other } else { self }
-    }
-
-    /// Where the reading of a list begins that is to begin at `start`; `None` if nothing of it counts.
-    pub fn start_of(&self, list: &ListId, start: &Start) -> Option<Start> {
-        match list.cmp(&self.list) {
-            Ordering::Less => None,
-            Ordering::Greater => Some(*start),
-            Ordering::Equal => {
-                let (ceiling, digest) = self.item?;
-                let later = match start.ceiling.cmp(&ceiling) {
-                    Ordering::Less => true,
-                    Ordering::Equal => start.below.is_some_and(|below| below < digest),
-                    Ordering::Greater => false,
-                };
-                Some(if later { *start } else { Start { ceiling, below: Some(digest) } })
-            }
-        }
-    }
-}
+/// Runs of a partition above which nothing is flushed until some are merged.
+pub const RUNS_MAX: usize = 32;
 
 /// A file of a run.
 #[derive(Clone)]
@@ -242,6 +207,7 @@ impl Source for RunCursor {
 mod tests {
     use super::super::options::ListHash;
     use super::*;
+    use crate::domain::ValueDigest;
 
     /// A merge that is given up for a wider one leaves runs that were consumed further than that one has
     /// come. With the nearer place, deleted items of theirs came back.

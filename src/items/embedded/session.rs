@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::change::Change;
 use super::engine::Engine;
 use super::entities::EntityRead;
 use super::error::ReadError;
@@ -15,7 +16,6 @@ use super::look::{Counter, Finder};
 use super::merge;
 use super::oldest::{OldestPage, OldestRead};
 use super::page::{self, Collect};
-use super::pending::Change;
 use super::queue::Part;
 use super::read::{PageRead, Scan};
 use super::removal::{Found, RemovalSearch};

@@ -15,8 +15,9 @@ use super::error::WriteError;
 use super::file::{DataFile, Pace, Scan, ScanSource};
 use super::merge::{Merge, Source};
 use super::output::{Output, OutputError, Written};
-use super::run::{Run, Trim};
+use super::run::Run;
 use super::tables::{Place, View};
+use super::trim::Trim;
 use super::unreachable::Asked;
 
 /// Neighbouring runs that are merged.

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use prometheus::Registry;
 
 use super::bell::Bell;
+use super::change::Change;
 use super::commit::Committer;
 use super::directory::Directory;
 use super::disk::{Disk, LockGuard, RealDisk};
@@ -23,7 +24,7 @@ use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
 use super::metrics::{self, Metrics};
 use super::options::{EmbeddedOptions, Fsync};
-use super::pending::{Change, Pending};
+use super::pending::Pending;
 use super::pool::Pool;
 use super::queue::CommitQueue;
 use super::room::Room;

@@ -10,7 +10,8 @@ use arc_swap::ArcSwap;
 
 use super::disk::Disk;
 use super::error::{ReadError, WriteError};
-use super::file::{DataFile, FileId, file_path, partition_of};
+use super::file::{DataFile, partition_of};
+use super::file_id::{FileId, file_path};
 use super::list_id::ListId;
 use super::log::Position;
 use super::manifest::{Manifest, NamedRun};
@@ -309,16 +310,16 @@ mod tests {
 
     use tokio::time::Instant;
 
+    use super::super::change::Change;
     use super::super::disk::RealDisk;
     use super::super::file::{FileWriter, Pace};
     use super::super::oldest::OldestRead;
     use super::super::options::ListHash;
     use super::super::page::{self, Collect, Next, PageBuilder};
-    use super::super::pending::Change;
-    use super::super::read::Turn;
     use super::super::row::{self, work};
     use super::super::run::RunFile;
     use super::super::seek::HeldRow;
+    use super::super::turn::Turn;
     use super::*;
     use crate::domain::{Item, NewItem, Order, Timestamp, Ttl};
     use crate::items::{ItemPage, Operation, Range};

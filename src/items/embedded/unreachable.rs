@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::file::{DataFile, FileId};
+use super::file::DataFile;
+use super::file_id::FileId;
 use super::run::Run;
 use super::tables::Files;
 use crate::items::IsUnreachable;

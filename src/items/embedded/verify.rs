@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::change::Change;
 use super::directory::Directory;
 use super::disk::{Disk, RealDisk};
 use super::error::{Damage, OpenError, ReadError};
@@ -13,7 +14,6 @@ use super::log::replay;
 use super::manifest::NamedFile;
 use super::merge::Source;
 use super::options::{EmbeddedOptions, ListHash};
-use super::pending::Change;
 use super::row;
 use crate::domain::StoreId;
 

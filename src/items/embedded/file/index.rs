@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::super::codec::{u32_at, u64_at};
+use super::super::file_id::FileId;
 use super::filter::Filter;
-use super::{FORMAT, FORMAT_WITHOUT_FILTER, FileId, MAGIC, Summary, TAIL_LEN, TRAILER_LEN};
+use super::{FORMAT, FORMAT_WITHOUT_FILTER, MAGIC, Summary, TAIL_LEN, TRAILER_LEN};
 
 /// Bytes of a place in the index.
 const PLACE_LEN: usize = 24;

@@ -5,7 +5,7 @@
 //! hash, then of their bytes; the rows of a list newest first. The index has one place for every
 //! block, the filter two bytes for each list, and both are held in memory.
 
-use std::path::{Path, PathBuf};
+use super::file_id::FileId;
 
 mod filter;
 mod index;
@@ -38,22 +38,6 @@ pub const PARTITIONS: usize = 16;
 
 pub fn partition_of(hash: u64) -> usize {
     (hash >> 60) as usize
-}
-
-/// The number of a data file, unique in its directory.
-pub type FileId = u64;
-
-pub fn file_path(dir: &Path, id: FileId) -> PathBuf {
-    dir.join(file_name(id))
-}
-
-pub fn file_name(id: FileId) -> String {
-    format!("{id:010}.items")
-}
-
-pub fn id_of(name: &str) -> Option<FileId> {
-    let digits = name.strip_suffix(".items")?;
-    (digits.len() >= 10 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
 }
 
 /// What a file says of itself.

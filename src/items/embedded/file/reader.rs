@@ -8,12 +8,13 @@ use bytes::Bytes;
 use super::super::codec::{take_bytes, take_varint, u32_at};
 use super::super::disk::{Disk, DiskFile};
 use super::super::error::{Damage, OpenError, ReadError};
+use super::super::file_id::{FileId, file_path};
 use super::super::list_id::ListId;
-use super::super::manifest::Owner;
 use super::super::merge::Source;
+use super::super::owner::Owner;
 use super::super::row::RowCursor;
 use super::super::seek::{Floor, Start, key_of};
-use super::{CHECKSUM_LEN, FLAG_CLEARED, FileId, Index, MAGIC, Summary, TAIL_LEN, block_checksum, file_path};
+use super::{CHECKSUM_LEN, FLAG_CLEARED, Index, MAGIC, Summary, TAIL_LEN, block_checksum};
 use crate::domain::ItemKey;
 
 /// An open data file.

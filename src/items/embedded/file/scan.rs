@@ -10,8 +10,8 @@ use super::super::list_id::ListId;
 use super::super::merge::Source;
 use super::super::options::ListHash;
 use super::super::row::RowCursor;
-use super::super::run::Trim;
 use super::super::seek::Start;
+use super::super::trim::Trim;
 use super::DataFile;
 use super::reader::take_entry;
 

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use super::super::codec::put_varint;
 use super::super::disk::{Disk, DiskFile};
 use super::super::error::WriteError;
+use super::super::file_id::{FileId, file_path};
 use super::super::list_id::ListId;
 use super::super::row::{Entry, Inspected, RowBuilder, RowCursor};
-use super::{BLOCK_BYTES, DataFile, FLAG_CLEARED, FileId, Index, MAGIC, ROW_BYTES, Summary, block_checksum, file_path};
+use super::{BLOCK_BYTES, DataFile, FLAG_CLEARED, Index, MAGIC, ROW_BYTES, Summary, block_checksum};
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;

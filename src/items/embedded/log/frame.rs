@@ -6,10 +6,10 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use super::super::change::Change;
 use super::super::codec::{put_varint, take_bytes, take_varint, u32_at, u64_at};
 use super::super::list_id::ListId;
 use super::super::options::ListHash;
-use super::super::pending::Change;
 use super::super::row;
 use super::Position;
 

@@ -15,8 +15,8 @@ use std::path::Path;
 
 use super::super::disk::{Disk, read_all};
 use super::super::error::{Damage, OpenError};
-use super::super::manifest::Owner;
 use super::super::options::ListHash;
+use super::super::owner::Owner;
 use super::frame::{self, FrameBuffer, Kind, Record, SEGMENT_HEADER_LEN, SegmentHeader};
 use super::{Position, segment_path};
 

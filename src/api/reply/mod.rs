@@ -2,27 +2,38 @@
 
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, VARY};
 use actix_web::{HttpResponse, HttpResponseBuilder};
-use bytes::Bytes;
-use serde::Serialize;
+
+mod batch;
+mod erasure;
+mod json;
+mod pool;
+
+pub(super) use json::json;
+use json::json_text;
 
 use super::call::{Call, HandlerResult};
 use super::headers::{etag, has_already};
+use super::lines;
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
-use super::{batch, erasure, lines, pool};
 use crate::access::Principal;
 use crate::actors::AddOutcome;
 use crate::domain::{PageToken, Scope, Timestamp, ValueType};
 use crate::items::Count;
 use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
-use crate::service::{OperationId, RenderedPage, Reply};
+use crate::service::{Caller, Operation, OperationId, RenderedPage, Reply};
 use crate::wire;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+impl Call<'_> {
+    /// Has the operation carried out, and renders its reply.
+    pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> HandlerResult {
+        let reply = self.state.service.execute(caller, operation).await?;
+        render(self, reply)
+    }
+}
 
-/// The answer to an operation that was carried out.
-pub(super) fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
+fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
     let (state, operation) = (call.state, call.operation);
     let mut response = HttpResponse::build(status(operation.replies[0].status));
     match reply {
@@ -187,15 +198,4 @@ fn action(action: metadata::Action) -> wire::Action {
         metadata::Action::UpdateVersion => wire::Action::UpdateVersion,
         metadata::Action::DeleteVersion => wire::Action::DeleteVersion,
     }
-}
-
-/// Answers with a JSON text that is already rendered.
-pub(super) fn json_text(mut response: HttpResponseBuilder, text: impl Into<Bytes>) -> HttpResponse {
-    response.insert_header((CONTENT_TYPE, JSON)).body(text.into())
-}
-
-pub(super) fn json(response: HttpResponseBuilder, body: &impl Serialize) -> HandlerResult {
-    let text =
-        serde_json::to_vec(body).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?;
-    Ok(json_text(response, text))
 }

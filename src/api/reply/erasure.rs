@@ -1,0 +1,32 @@
+//! The receipt of an erasure.
+
+use actix_web::HttpResponseBuilder;
+
+use super::super::call::{Call, HandlerResult};
+use super::batch::failed;
+use super::json::json;
+use crate::service::{ErasedList, Receipt};
+use crate::wire;
+
+pub(super) fn receipt(call: &Call<'_>, response: HttpResponseBuilder, receipt: Receipt) -> HandlerResult {
+    let Receipt { entity_type, entity_id, at, by, lists } = receipt;
+    let complete = lists.iter().all(|list| list.outcome.is_ok());
+    let list = |(index, list): (usize, ErasedList)| wire::ErasedList {
+        feature: list.id.name.to_string(),
+        version: list.version.to_string(),
+        generation: list.generation.as_u64(),
+        deleted: !list.is_present,
+        cleared: list.outcome.is_ok(),
+        problem: list.outcome.err().map(|error| failed(call, index, error).problem),
+    };
+    let body = wire::EntityErased {
+        entity_type: entity_type.to_string(),
+        entity_id: entity_id.as_str().to_owned(),
+        erased_at: at.to_string(),
+        erased_by: by.as_str().to_owned(),
+        on_behalf_of: by.behalf().map(str::to_owned),
+        complete,
+        lists: lists.into_iter().enumerate().map(list).collect(),
+    };
+    json(response, &body)
+}

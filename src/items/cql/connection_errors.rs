@@ -1,0 +1,106 @@
+//! Why nodes cannot be connected to, in plain words for an operator.
+
+use std::io;
+
+use rustls::CertificateError;
+use scylla::errors::{
+    BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionSetupRequestErrorKind, DbError,
+};
+
+use crate::items::StoreError;
+
+/// An operation is refused, and nothing was done.
+pub fn unavailable(reason: String) -> StoreError {
+    StoreError::Unavailable { reason, outcome_unknown: false }
+}
+
+/// Why a node cannot be connected to any more: how connections are made is not what is wrong, as likely.
+pub fn why_no_more(error: &ConnectionError) -> String {
+    match why_no_connection(error) {
+        setup if setup == BROKEN_SETUP => {
+            "nodes take connections and close them at once: do they start or stop, or want \
+                                           another login or TLS than before?"
+                .to_owned()
+        }
+        other => other,
+    }
+}
+
+/// Why a node cannot be connected to, in words of our own: those of others may hold what is secret.
+pub fn why_no_connection(error: &ConnectionError) -> String {
+    match error {
+        ConnectionError::ConnectTimeout => {
+            "a node takes too long to connect to: is its machine on, and does a firewall drop what is sent to it?"
+                .to_owned()
+        }
+        ConnectionError::IoError(error) => why_io(error),
+        ConnectionError::BrokenConnection(error) => {
+            let closed = "a node closed its connections, or they were cut: was it stopped?";
+            why_broken(error).unwrap_or(closed).to_owned()
+        }
+        ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
+            ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
+                "the cluster refuses this login: check items.cql.username and items.cql.password".to_owned()
+            }
+            ConnectionSetupRequestErrorKind::MissingAuthentication => {
+                "the cluster asks for a login: set items.cql.username and items.cql.password".to_owned()
+            }
+            ConnectionSetupRequestErrorKind::BrokenConnection(error) => {
+                why_broken(error).unwrap_or(BROKEN_SETUP).to_owned()
+            }
+            ConnectionSetupRequestErrorKind::DbError(..) => "a node refuses the connection".to_owned(),
+            _ => NOT_CQL.to_owned(),
+        },
+        _ => "no connection to the cluster".to_owned(),
+    }
+}
+
+/// Why a connection ended, if its other end did not close it.
+fn why_broken(error: &BrokenConnectionError) -> Option<&'static str> {
+    match error.downcast_ref::<BrokenConnectionErrorKind>()? {
+        BrokenConnectionErrorKind::KeepaliveTimeout(_) | BrokenConnectionErrorKind::TooManyOrphanedStreamIds(_) => {
+            Some("a node takes connections and does not answer: is its process frozen, or the machine overloaded?")
+        }
+        _ => None,
+    }
+}
+
+pub const NOT_CQL: &str = "what listens there does not speak CQL version 4";
+pub const BROKEN_SETUP: &str = "a node closed the connection at once: if it wants TLS, set items.cql.tls.ca_file, and if it \
+                            wants a certificate of ours, items.cql.tls.cert_file and key_file";
+
+pub fn why_io(error: &io::Error) -> String {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            format!("a node's certificate is not accepted: {}", why_no_certificate(why))
+        }
+        Some(rustls::Error::AlertReceived(alert)) => format!(
+            "a node refuses our side of TLS ({alert:?}): check items.cql.tls.cert_file and items.cql.tls.key_file"
+        ),
+        Some(_) => "a node does not speak TLS, or not ours".to_owned(),
+        None => format!("no connection to the cluster: {}", error.kind()),
+    }
+}
+
+fn why_no_certificate(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer => {
+            "the authority that signed it is not among those of items.cql.tls.ca_file".to_owned()
+        }
+        CertificateError::NotValidForName => NAMES_ANOTHER.to_owned(),
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            format!("{NAMES_ANOTHER} (it names {})", presented.join(", "))
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired, or this machine's clock is wrong".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet, or this machine's clock is wrong".to_owned()
+        }
+        other => format!("it cannot be checked against items.cql.tls.ca_file ({other:?})"),
+    }
+}
+
+const NAMES_ANOTHER: &str = "it names neither the node's address nor what was expected; set items.cql.tls.server_name to \
+                             what nodes' certificates name";

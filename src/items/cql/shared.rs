@@ -1,0 +1,25 @@
+//! What the sessions of a store share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::budget::RetryBudget;
+use super::datacenter::LocalDatacenter;
+use super::metrics::CqlMetrics;
+use super::options::CqlOptions;
+use super::permits::PermitsOfAll;
+use super::tls::Tls;
+use super::write_clock::WriteClock;
+
+/// What the sessions of a store share.
+pub struct Shared {
+    pub options: CqlOptions,
+    pub tls: Option<Tls>,
+    pub datacenter: Arc<LocalDatacenter>,
+    /// Whether it was said what works and gives something up.
+    pub cautioned: AtomicBool,
+    pub write_clock: WriteClock,
+    pub budget: Arc<RetryBudget>,
+    pub permits: PermitsOfAll,
+    pub metrics: Arc<CqlMetrics>,
+}
