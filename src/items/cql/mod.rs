@@ -5,7 +5,8 @@
 //!
 //! | files | what they own |
 //! | --- | --- |
-//! | `store`, `shared`, `session`, `core`, `options` | the store, and what its sessions share; one session, and what its operations share; what the store is opened with |
+//! | `store`, `shared`, `options` | the store, what its sessions share, and what it is opened with |
+//! | `session`, `core` | one session, and what its operations share |
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `statements`, `dialect`, `query` | the texts; how the databases differ; queries outside of operations |
 //! | `coalesce` | gets of one query that share requests |
