@@ -8,9 +8,9 @@ use futures_util::future::try_join_all;
 use scylla::response::PagingState;
 use tokio::time::Instant;
 
+use super::core::Core;
 use super::error::damaged_row;
 use super::get;
-use super::core::Core;
 use super::statements::Statement;
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};

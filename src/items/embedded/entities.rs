@@ -13,9 +13,9 @@ use super::merge::Merge;
 use super::options::ListHash;
 use super::page::{self, Collect, Next};
 use super::pending::Pending;
-use super::read::Turn;
 use super::seek::Start;
 use super::tables::View;
+use super::turn::Turn;
 use crate::domain::{EntityId, FeatureKey};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation};
 
