@@ -21,4 +21,5 @@ pub mod loadgen;
 pub mod metadata;
 pub mod service;
 pub mod telemetry;
+pub mod transfer;
 pub mod wire;

@@ -25,6 +25,8 @@ Examples:
   some-export | liststore import --entity-type user --feature click --format ndjson \\
     --entity-id-column user --timestamp-column ts --timestamp-unit ms --value-column page -
 
+  liststore import --entity-type user --feature story_presented exported.ndjson.gz
+
 CSV files begin with a line of column names; NDJSON files hold an object a line. Importing a file
 again changes nothing, since adding an item again changes nothing.";
 
@@ -44,17 +46,17 @@ pub(super) struct Arguments {
     #[arg(long, value_enum)]
     pub format: Option<FileFormat>,
     /// The column that names the entity
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", default_value = "entity_id")]
     pub entity_id_column: String,
     /// The column that tells when it happened: RFC 3339, or an integer since the Unix epoch
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", default_value = "timestamp")]
     pub timestamp_column: String,
     /// The unit of timestamps that are integers
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     pub timestamp_unit: TimestampUnit,
     /// The column that holds the value
-    #[arg(long, value_name = "COLUMN", required_unless_present = "value_columns")]
-    pub value_column: Option<String>,
+    #[arg(long, value_name = "COLUMN", default_value = "value")]
+    pub value_column: String,
     /// The columns that make one JSON object a row, for a json feature; from CSV they are strings
     #[arg(long, value_name = "COLUMN,COLUMN,…", value_delimiter = ',', conflicts_with = "value_column")]
     pub value_columns: Vec<String>,
@@ -105,9 +107,9 @@ impl Arguments {
         if let Some(twice) = self.value_columns.iter().find(|column| !seen.insert(*column)) {
             return Err(Failure::Usage(format!("--value-columns names {twice:?} twice")));
         }
-        let (object, values) = match &self.value_column {
-            Some(column) => (false, vec![column.clone()]),
-            None => (true, self.value_columns.clone()),
+        let (object, values) = match &*self.value_columns {
+            [] => (false, vec![self.value_column.clone()]),
+            columns => (true, columns.to_vec()),
         };
         Ok(Columns {
             entity_id: self.entity_id_column.clone(),

@@ -11,8 +11,10 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod copy;
 mod entities;
 mod entity;
+mod export;
 mod failure;
 mod feature;
 mod import;
@@ -64,6 +66,8 @@ enum Command {
     Audit(audit::Arguments),
     Pool(pool::Arguments),
     Import(import::Arguments),
+    Export(export::Arguments),
+    Copy(Box<copy::Arguments>),
     Bench(Box<bench::Arguments>),
     Config(config::Arguments),
     Completions(completions::Arguments),
@@ -101,6 +105,8 @@ impl Command {
             Self::Audit(arguments) => audit::run(&arguments),
             Self::Pool(arguments) => pool::run(arguments),
             Self::Import(arguments) => import::run(arguments),
+            Self::Export(arguments) => export::run(arguments),
+            Self::Copy(arguments) => copy::run(*arguments),
             Self::Bench(arguments) => bench::run(*arguments),
             Self::Config(arguments) => config::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),

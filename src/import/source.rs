@@ -31,7 +31,7 @@ pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Sou
     let source = |path: &PathBuf| {
         let stdin = is_stdin(path);
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
-        let by_name = || if stdin { None } else { format_by_name(path) };
+        let by_name = || if stdin { None } else { FileFormat::by_name(path) };
         let format = format.or_else(by_name).ok_or_else(|| {
             Failure::Usage(format!(
                 "{name}: cannot tell the format from the file's name: pass --format csv or --format ndjson"
@@ -48,13 +48,16 @@ pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Sou
     files.iter().map(source).collect()
 }
 
-fn format_by_name(path: &Path) -> Option<FileFormat> {
-    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    match name.rsplit_once('.')?.1 {
-        "csv" => Some(FileFormat::Csv),
-        "ndjson" | "jsonl" => Some(FileFormat::Ndjson),
-        _ => None,
+impl FileFormat {
+    /// What a file's name says of its format.
+    pub fn by_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        match name.rsplit_once('.')?.1 {
+            "csv" => Some(Self::Csv),
+            "ndjson" | "jsonl" => Some(Self::Ndjson),
+            _ => None,
+        }
     }
 }
 
@@ -82,7 +85,7 @@ mod tests {
             ("csv", None),
             ("a.gz", None),
         ] {
-            assert_eq!(format_by_name(Path::new(name)), format, "{name}");
+            assert_eq!(FileFormat::by_name(Path::new(name)), format, "{name}");
         }
     }
 }

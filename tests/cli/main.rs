@@ -19,3 +19,4 @@ mod readme;
 mod serve;
 mod shared;
 mod stopping;
+mod transfer;

@@ -12,7 +12,7 @@ use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
@@ -46,6 +46,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ),
     ("client", &["access", "admin_socket", "service", "wire", "domain"]),
     ("import", &["client", "service", "wire", "domain"]),
+    ("transfer", &["client", "import", "service", "wire", "domain"]),
     ("loadgen", &["client", "service", "wire", "domain"]),
     (
         "cli",
@@ -55,6 +56,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
             "app",
             "client",
             "import",
+            "transfer",
             "loadgen",
             "service",
             "wire",

@@ -1,0 +1,96 @@
+//! `liststore copy`: definitions and items from one server to another. [`crate::transfer`] does the work.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::Server;
+use crate::client::ServerUrl;
+use crate::domain::{EntityType, FeatureName};
+use crate::transfer::{self, Copied, CopyOptions};
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore copy --from http://127.0.0.1:8080 --to http://lists-on-cassandra:8080
+  liststore copy --from http://127.0.0.1:8080 --to http://other:8080 user story_presented
+  liststore copy --from http://a:8080 --to http://b:8080 --state copy.state --output json
+
+Features and versions that are missing there are created; those that are there must have the same
+value type and ttl. At the end the items of both are counted and compared, but for those that are
+about to expire; the exit status is 1 if they differ. Let nobody write meanwhile.";
+
+/// Copy features with their items from one server to another, whatever their stores are
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Only features of this entity type
+    #[arg(value_parser = EntityType::new)]
+    entity_type: Option<EntityType>,
+    /// Only this feature
+    #[arg(value_parser = FeatureName::new)]
+    feature: Option<FeatureName>,
+    /// The URL of the server to copy from
+    #[arg(long, value_name = "URL", value_parser = ServerUrl::parse)]
+    from: ServerUrl,
+    /// The URL of the server to copy to
+    #[arg(long, value_name = "URL", value_parser = ServerUrl::parse)]
+    to: ServerUrl,
+    /// A file with the API key to show the one [default: none]
+    #[arg(long, value_name = "FILE")]
+    from_token_file: Option<PathBuf>,
+    /// A file with the API key to show the other [default: none]
+    #[arg(long, value_name = "FILE")]
+    to_token_file: Option<PathBuf>,
+    /// Keep there how far it has come, and go on from there
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// How to print data
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { entity_type, feature, from, to, from_token_file, to_token_file, state, output } = arguments;
+    // A key of one server is no business of the other: none comes from the environment.
+    let with_token = |url: ServerUrl, token_file: Option<PathBuf>| match token_file {
+        Some(file) => Server { url, token_file: Some(file) }.url().map_err(Failure::Usage),
+        None => Ok(url),
+    };
+    let (from, to) = (with_token(from, from_token_file)?, with_token(to, to_token_file)?);
+    let options = CopyOptions { from, to, entity_type, feature, state };
+    let copied = block_on(async { transfer::copy(options).await.map_err(Failure::from) })?;
+    print(&copied, output)?;
+    let differ: Vec<_> = copied.iter().filter(|copied| !copied.is_alike()).map(|copied| &*copied.feature).collect();
+    if differ.is_empty() {
+        return Ok(());
+    }
+    let told = "the servers differ in these features: did somebody write meanwhile? copy again";
+    Err(Failure::failed(format!("{told}: {}", differ.join(", "))))
+}
+
+fn print(copied: &[Copied], format: Format) -> Result<(), Failure> {
+    let mut output = Output::open();
+    match format {
+        Format::Json => output.json(&copied)?,
+        Format::Ndjson => copied.iter().try_for_each(|copied| output.json(copied))?,
+        Format::Table => {
+            let row = |copied: &Copied| {
+                vec![
+                    copied.feature.clone(),
+                    copied.version.clone(),
+                    copied.added.to_string(),
+                    copied.to.lists.to_string(),
+                    copied.to.items.to_string(),
+                    format!("{:016x}", copied.to.checksum),
+                    if copied.is_alike() { "alike" } else { "DIFFERENT" }.to_owned(),
+                ]
+            };
+            let header = ["FEATURE", "VERSION", "ADDED", "LISTS", "ITEMS", "CHECKSUM", "COMPARED"];
+            output.table(&header, &copied.iter().map(row).collect::<Vec<_>>())?;
+        }
+    }
+    output.flush()
+}

@@ -1,0 +1,116 @@
+//! Adds lists to a server, as many in one call as it takes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::source::Sink;
+use crate::client::{Client, Failure, Request};
+use crate::domain::{ADD_ITEMS_MAX, FeatureId, VersionLabel};
+use crate::service::OperationId;
+use crate::wire::{BATCH_ITEMS_MAX, BATCH_LISTS_MAX, Item, ProblemBody};
+
+/// Bytes of the items of a call: well within what a server takes.
+const CALL_BYTES_MAX: usize = 512 << 10;
+
+pub(super) struct Adder<'a> {
+    client: &'a Client,
+    feature: &'a FeatureId,
+    version: &'a VersionLabel,
+    /// Adds that wait for more to come, rendered.
+    waiting: Vec<String>,
+    items: usize,
+    bytes: usize,
+    /// Items that were added, and those that had expired by then.
+    pub added: u64,
+    pub already_expired: u64,
+}
+
+#[derive(Serialize)]
+struct Add<'a> {
+    entity_type: &'a str,
+    feature: &'a str,
+    version: &'a str,
+    entity_id: &'a str,
+    items: Vec<AddedItem<'a>>,
+}
+
+#[derive(Serialize)]
+struct AddedItem<'a> {
+    timestamp: &'a str,
+    value: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Answers {
+    results: Vec<Answer>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    problem: Option<ProblemBody>,
+    #[serde(default)]
+    added: u64,
+    #[serde(default)]
+    already_expired: u64,
+}
+
+impl<'a> Adder<'a> {
+    pub fn new(client: &'a Client, feature: &'a FeatureId, version: &'a VersionLabel) -> Self {
+        Self { client, feature, version, waiting: Vec::new(), items: 0, bytes: 0, added: 0, already_expired: 0 }
+    }
+
+    /// Sends what waits.
+    pub async fn flush(&mut self) -> Result<(), Failure> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let body = format!("{{\"requests\":[{}]}}", self.waiting.join(","));
+        let request = Request::new(OperationId::BatchAdd, &[]).json(body.into_bytes()).repeatable();
+        let Answers { results } = self.client.ask(&request).await?;
+        for Answer { problem, added, already_expired } in results {
+            if let Some(problem) = problem {
+                return Err(Failure::failed(format!("{}: {} ({})", self.feature, problem.detail, problem.code)));
+            }
+            self.added += added;
+            self.already_expired += already_expired;
+        }
+        self.waiting.clear();
+        (self.items, self.bytes) = (0, 0);
+        Ok(())
+    }
+}
+
+impl Sink for Adder<'_> {
+    async fn take(&mut self, entity_id: &str, items: &[Item]) -> Result<(), Failure> {
+        let mut left = items;
+        while !left.is_empty() {
+            let mut bytes = 0;
+            let fits = left.iter().take(ADD_ITEMS_MAX).take_while(|item| {
+                bytes += item.value.get().len() + item.timestamp.len();
+                bytes <= CALL_BYTES_MAX
+            });
+            let (some, rest) = left.split_at(fits.count().max(1));
+            left = rest;
+            let item = |item: &'_ Item| (item.timestamp.clone(), item.value.clone());
+            let owned: Vec<_> = some.iter().map(item).collect();
+            let add = Add {
+                entity_type: self.feature.entity_type.as_str(),
+                feature: self.feature.name.as_str(),
+                version: self.version.as_str(),
+                entity_id,
+                items: owned.iter().map(|(timestamp, value)| AddedItem { timestamp, value }).collect(),
+            };
+            let text = serde_json::to_string(&add).map_err(|e| Failure::failed(format!("cannot write an add: {e}")))?;
+            let is_full = self.waiting.len() >= BATCH_LISTS_MAX
+                || self.items + some.len() > BATCH_ITEMS_MAX
+                || self.bytes + text.len() > CALL_BYTES_MAX;
+            if is_full {
+                self.flush().await?;
+            }
+            self.items += some.len();
+            self.bytes += text.len();
+            self.waiting.push(text);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! `liststore copy`: definitions and items from one server to another, compared at the end.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::adder::Adder;
+use super::definitions::{self, Version};
+use super::digest::{Digest, Digesting};
+use super::progress::Progress;
+use super::source::Source;
+use super::state::StateFile;
+use crate::client::{Client, Failure, Retries, ServerUrl};
+use crate::domain::{Clock, EntityType, FeatureName, SystemClock, Timestamp};
+
+/// What expires within this part of a version's TTL, and within this time, is not compared: it may be gone from one
+/// server before the other is looked at.
+const MARGIN_PART: u64 = 20;
+const MARGIN_NANOS_MAX: u64 = 3_600_000_000_000;
+
+#[derive(Debug)]
+pub struct CopyOptions {
+    pub from: ServerUrl,
+    pub to: ServerUrl,
+    pub entity_type: Option<EntityType>,
+    pub feature: Option<FeatureName>,
+    /// Where to keep how far the run has come.
+    pub state: Option<PathBuf>,
+}
+
+/// What became of one feature version.
+#[derive(Debug, Clone, Serialize)]
+pub struct Copied {
+    pub feature: String,
+    pub version: String,
+    pub added: u64,
+    pub already_expired: u64,
+    pub from: Digest,
+    pub to: Digest,
+}
+
+impl Copied {
+    pub fn is_alike(&self) -> bool {
+        self.from == self.to
+    }
+}
+
+/// Versions that are through, and where the walk of the next one goes on.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    done: Vec<(String, String)>,
+    page_token: Option<String>,
+}
+
+/// Copies, and compares all that was copied, by this run and those before it.
+pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
+    let CopyOptions { from, to, entity_type, feature, state } = options;
+    let run = format!("the copy from {from} to {to}");
+    let (from, to) = (Client::new(from, None, Retries::PATIENT)?, Client::new(to, None, Retries::PATIENT)?);
+    let mut versions = Vec::new();
+    for feature in definitions::features(&from, entity_type.as_ref(), feature.as_ref()).await? {
+        versions.extend(definitions::bring(&to, &feature).await?);
+    }
+    let servers = (from.with_retries(Retries::PERSISTENT), to.with_retries(Retries::PERSISTENT));
+    let state_file = state.map(|path| StateFile::new(path, run));
+    let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
+    let mut state = kept.unwrap_or_default();
+    let mut progress = Progress::start();
+    let mut counts = Vec::with_capacity(versions.len());
+    for version in &versions {
+        let name = (version.feature.to_string(), version.label.to_string());
+        if state.done.contains(&name) {
+            counts.push((0, 0));
+            continue;
+        }
+        counts.push(items(&servers, version, &mut state, state_file.as_ref(), &mut progress).await?);
+        state.done.push(name);
+    }
+    let mut copied = Vec::with_capacity(versions.len());
+    for (version, (added, already_expired)) in versions.iter().zip(counts) {
+        let (from, to) = compare(&servers, version, &mut progress).await?;
+        let (feature, version) = (version.feature.to_string(), version.label.to_string());
+        copied.push(Copied { feature, version, added, already_expired, from, to });
+    }
+    progress.finish();
+    state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
+    Ok(copied)
+}
+
+/// Copies the items of a version. Adding one again changes nothing, so that a part which was cut off is
+/// copied anew.
+async fn items(
+    (from, to): &(Client, Client),
+    version: &Version,
+    state: &mut State,
+    state_file: Option<&StateFile>,
+    progress: &mut Progress,
+) -> Result<(u64, u64), Failure> {
+    let Version { feature, label, .. } = version;
+    let source = Source { client: from, feature, version: label, min_timestamp: None };
+    let mut adder = Adder::new(to, feature, label);
+    loop {
+        let before = adder.added;
+        state.page_token = source.part(state.page_token.as_deref(), &mut adder).await?;
+        adder.flush().await?;
+        progress.add(&format!("copying {feature}"), adder.added - before);
+        if state.page_token.is_none() {
+            return Ok((adder.added, adder.already_expired));
+        }
+        state_file.map_or(Ok(()), |file| file.write(state))?;
+    }
+}
+
+/// What both servers have of a version, but for what is about to expire.
+async fn compare(
+    (from, to): &(Client, Client),
+    version: &Version,
+    progress: &mut Progress,
+) -> Result<(Digest, Digest), Failure> {
+    let Version { feature, label, ttl } = version;
+    let margin = (ttl.as_secs() * 1_000_000_000 / MARGIN_PART).min(MARGIN_NANOS_MAX);
+    let oldest = ttl.visible_from(SystemClock.now()).as_nanos().saturating_add(margin);
+    let min_timestamp = Timestamp::from_nanos(oldest).ok();
+    let mut digests = Vec::with_capacity(2);
+    for client in [from, to] {
+        let source = Source { client, feature, version: label, min_timestamp };
+        let (mut digesting, mut page_token) = (Digesting::default(), None);
+        loop {
+            let before = digesting.digest.items;
+            page_token = source.part(page_token.as_deref(), &mut digesting).await?;
+            progress.add(&format!("comparing {feature}"), digesting.digest.items - before);
+            if page_token.is_none() {
+                break;
+            }
+        }
+        digests.push(digesting.digest);
+    }
+    let to = digests.pop().unwrap_or_default();
+    Ok((digests.pop().unwrap_or_default(), to))
+}

@@ -1,0 +1,100 @@
+//! Brings a server the definitions of another one, as far as it does not have them.
+
+use crate::client::{Client, ClientError, Failure, RawPage, Request, read};
+use crate::domain::{
+    Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Limit, Owner, Ttl, VersionLabel,
+};
+use crate::service::OperationId;
+use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN};
+use crate::wire::{ErrorCode, Feature, FeatureInput, VersionInput};
+
+/// A feature version, and how long its items live.
+#[derive(Debug, Clone)]
+pub(super) struct Version {
+    pub feature: FeatureId,
+    pub label: VersionLabel,
+    pub ttl: Ttl,
+}
+
+/// The features of a server: one, those of an entity type, or all.
+pub(super) async fn features(
+    client: &Client,
+    entity_type: Option<&EntityType>,
+    name: Option<&FeatureName>,
+) -> Result<Vec<Feature>, Failure> {
+    if let (Some(entity_type), Some(name)) = (entity_type, name) {
+        let id = FeatureId { entity_type: entity_type.clone(), name: name.clone() };
+        return Ok(vec![client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await?]);
+    }
+    let (mut features, mut page_token) = (Vec::new(), None);
+    loop {
+        let request = Request::new(OperationId::ListFeatures, &[])
+            .query(&ENTITY_TYPE, entity_type)
+            .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
+            .query(&PAGE_TOKEN, page_token);
+        let page: RawPage = client.ask(&request).await?;
+        for raw in page.entries {
+            features.push(read(raw.get().as_bytes())?);
+        }
+        page_token = page.next_page_token;
+        if page_token.is_none() {
+            return Ok(features);
+        }
+    }
+}
+
+/// Creates what is missing of a feature. What is there has to be alike: else items would be read, or expire,
+/// otherwise there.
+pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Version>, Failure> {
+    let id = FeatureId {
+        entity_type: EntityType::new(&feature.entity_type).map_err(unreadable)?,
+        name: FeatureName::new(&feature.name).map_err(unreadable)?,
+    };
+    let there: Feature = match client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await {
+        Ok(there) => there,
+        Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::FeatureNotFound.name() => {
+            let input = FeatureInput {
+                entity_type: id.entity_type.clone(),
+                name: id.name.clone(),
+                value_type: feature.value_type,
+                ttl: Ttl::parse(&feature.ttl).map_err(unreadable)?,
+                description: Some(Description::new(feature.description.clone()).map_err(unreadable)?),
+                owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
+                labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
+            };
+            client.ask(&Request::new(OperationId::CreateFeature, &[]).body(&input)?).await?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if there.value_type != feature.value_type {
+        return Err(Failure::failed(format!(
+            "{id} has the value type {} there, and {} here: copy it to a server that does not have it",
+            there.value_type, feature.value_type
+        )));
+    }
+    let mut versions = Vec::with_capacity(feature.versions.len());
+    for version in &feature.versions {
+        let label = VersionLabel::new(&version.version).map_err(unreadable)?;
+        let ttl = Ttl::parse(&version.ttl).map_err(unreadable)?;
+        match there.versions.iter().find(|known| known.version == version.version) {
+            Some(known) if known.ttl != version.ttl => {
+                return Err(Failure::failed(format!(
+                    "{id}, version {:?}, has the ttl {} there, and {} here: change one of them first",
+                    version.version, known.ttl, version.ttl
+                )));
+            }
+            Some(_) => {}
+            None => {
+                let description = Some(Description::new(version.description.clone()).map_err(unreadable)?);
+                let input = VersionInput { version: label.clone(), ttl: Some(ttl), description };
+                client.send(&Request::of_feature(OperationId::CreateVersion, &id).body(&input)?).await?;
+            }
+        }
+        versions.push(Version { feature: id.clone(), label, ttl });
+    }
+    Ok(versions)
+}
+
+fn unreadable(error: Invalid) -> Failure {
+    Failure::failed(format!("this version of liststore cannot read a definition: {error}"))
+}

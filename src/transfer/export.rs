@@ -1,0 +1,100 @@
+//! `liststore export`: the items of a feature version in a file.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::file::ExportFile;
+use super::progress::Progress;
+use super::source::{Sink, Source};
+use super::state::{StateFile, with_ending};
+use crate::client::{Client, Failure, Request, Retries, ServerUrl};
+use crate::domain::{FeatureId, VersionLabel};
+use crate::import::FileFormat;
+use crate::service::OperationId;
+use crate::wire::{Feature, Item};
+
+#[derive(Debug)]
+pub struct ExportOptions {
+    pub server: ServerUrl,
+    pub feature: FeatureId,
+    pub version: VersionLabel,
+    /// `-` is standard output.
+    pub output: PathBuf,
+    pub format: FileFormat,
+}
+
+/// What is in the file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Exported {
+    pub lists: u64,
+    pub items: u64,
+    /// Whether an earlier run had written some of it.
+    #[serde(skip)]
+    pub resumed: bool,
+}
+
+/// What was written so far, and where the walk goes on.
+#[derive(Serialize, Deserialize)]
+struct State {
+    exported: Exported,
+    bytes: u64,
+    page_token: String,
+}
+
+struct ToFile {
+    file: ExportFile,
+    exported: Exported,
+    last: Option<String>,
+}
+
+impl Sink for ToFile {
+    async fn take(&mut self, entity_id: &str, items: &[Item]) -> Result<(), Failure> {
+        // A list comes in as many answers as it takes, one after the other.
+        if self.last.as_deref() != Some(entity_id) {
+            self.exported.lists += 1;
+            self.last = Some(entity_id.to_owned());
+        }
+        self.exported.items += items.len() as u64;
+        self.file.write(entity_id, items)
+    }
+}
+
+/// Writes the file, or goes on where an earlier run was cut off.
+pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
+    let ExportOptions { server, feature, version, output, format } = options;
+    let client = Client::new(server, None, Retries::PATIENT)?;
+    let found: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &feature)).await?;
+    let client = client.with_retries(Retries::PERSISTENT);
+    let to_stdout = output == Path::new("-");
+    let run = format!("the export of {feature}, version {:?}, as {format:?}", version.as_str());
+    let state_file = (!to_stdout).then(|| StateFile::new(with_ending(&output, ".state"), run));
+    let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
+    if kept.is_none() && !to_stdout && output.exists() {
+        let name = output.display();
+        return Err(Failure::failed(format!("{name} is there already: remove it, or write another file")));
+    }
+    let kept_bytes = kept.as_ref().map(|state| state.bytes);
+    let file = ExportFile::open(&output, kept_bytes, format, &feature, &version, found.value_type)?;
+    let (exported, mut page_token) = match kept {
+        Some(state) => (Exported { resumed: true, ..state.exported }, Some(state.page_token)),
+        None => (Exported::default(), None),
+    };
+    let mut sink = ToFile { file, exported, last: None };
+    let source = Source { client: &client, feature: &feature, version: &version, min_timestamp: None };
+    let mut progress = Progress::start();
+    loop {
+        let before = sink.exported.items;
+        page_token = source.part(page_token.as_deref(), &mut sink).await?;
+        let bytes = sink.file.end_part()?;
+        progress.add(&feature.to_string(), sink.exported.items - before);
+        let Some(token) = &page_token else { break };
+        if let Some(state_file) = &state_file {
+            let state = State { exported: sink.exported.clone(), bytes, page_token: token.clone() };
+            state_file.write(&state)?;
+        }
+    }
+    progress.finish();
+    state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
+    Ok(sink.exported)
+}

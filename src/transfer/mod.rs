@@ -1,0 +1,20 @@
+//! Moving items out of servers through their HTTP API: what `liststore export` and `copy` do.
+//!
+//! Both walk the entities of a feature version part by part, and read the lists of a part a few at a
+//! time (`source`). After each part what was done is on disk together with where the walk goes on
+//! (`state`), so that a run that was cut off is taken up there. Memory is bounded whatever the number and
+//! length of lists. Items must never be changed on their way.
+
+mod adder;
+mod definitions;
+mod digest;
+mod file;
+mod progress;
+mod source;
+mod state;
+
+mod copy;
+mod export;
+
+pub use copy::{Copied, CopyOptions, copy};
+pub use export::{ExportOptions, Exported, export};

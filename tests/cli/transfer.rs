@@ -1,0 +1,160 @@
+//! `export`, `import` of what it wrote, and `copy`, between real servers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+
+use serde_json::{Value, json};
+
+use crate::callers::ask;
+use crate::program::Server;
+
+/// Values that are easily spoilt, of each type.
+fn values(value_type: &str) -> Vec<Value> {
+    match value_type {
+        "string" => vec![json!(""), json!("a\"b,c\nd\r"), json!("\u{feff}é😀"), json!(" spaces ")],
+        "int64" => vec![json!(i64::MIN), json!(i64::MAX), json!(0)],
+        "double" => vec![json!(1e300), json!(-0.0), json!(0.1), json!(5e-324)],
+        "bool" => vec![json!(true), json!(false)],
+        "bytes" => vec![json!(""), json!("AP8="), json!("LA==")],
+        _ => vec![json!(null), json!({"b": [1, "x,\""], "a": 1.5}), json!("text"), json!([])],
+    }
+}
+
+const TYPES: [&str; 6] = ["string", "int64", "double", "bool", "bytes", "json"];
+
+/// Adds items with their nanoseconds, some of one timestamp.
+fn fill(server: &Server, feature: &str, entity: usize, values: &[Value]) {
+    let item = |(n, value): (usize, &Value)| json!({"timestamp": 1_724_949_845_430_000_001_u64 + n as u64 / 2, "value": value});
+    let items: Vec<_> = values.iter().enumerate().map(item).collect();
+    let path = format!("/v1/lists/customer/{feature}/c%2F{entity}%22,%C3%A9/items");
+    ask(server.address(), "POST", &path, &json!({"items": items}).to_string()).expect(200);
+}
+
+fn rows(server: &Server, feature: &str) -> BTreeSet<String> {
+    let said = server.run(&["export", "customer", feature, "--format", "ndjson", "--output", "-"]);
+    assert_eq!(said.status, 0, "{said:?}");
+    said.out.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_was_exported_is_imported_as_it_was_in_every_form() {
+    let (one, other) = (Server::start(), Server::start());
+    for value_type in TYPES {
+        one.feature(value_type, value_type);
+        fill(&one, value_type, 1, &values(value_type));
+        fill(&one, value_type, 2, &values(value_type)[..1]);
+        let expected = rows(&one, value_type);
+        assert_eq!(expected.len(), values(value_type).len() + 1, "{expected:?}");
+        for form in ["csv", "csv.gz", "ndjson", "ndjson.gz"] {
+            other.feature(value_type, value_type);
+            let file = one.dir.path().join(format!("{value_type}.{form}"));
+            let file = file.to_str().unwrap();
+            let told = one.ok(&["export", "customer", value_type, "--output", file]);
+            assert_eq!(told, format!("{} items of 2 lists\n", expected.len()));
+            other.ok(&["import", "--entity-type", "customer", "--feature", value_type, file]);
+            assert_eq!(rows(&other, value_type), expected, "{form}");
+            other.ok(&["feature", "delete", "customer", value_type]);
+            let again = one.run(&["export", "customer", value_type, "--output", file]).failed(1);
+            assert!(again.contains("is there already"), "{again}");
+        }
+    }
+}
+
+/// As many lists as make several parts.
+fn fill_many(server: &Server) {
+    server.feature("many", "int64");
+    let rows: String =
+        (0..1_700).map(|n| format!("u-{},{},{n}\n", n % 1_200, 1_724_949_845_430_000_000_u64 + n)).collect();
+    let file = server.write("many.csv", format!("entity_id,timestamp,value\n{rows}"));
+    server.ok(&["import", "--entity-type", "customer", "--feature", "many", &file]);
+}
+
+#[test]
+fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
+    let server = Server::start();
+    fill_many(&server);
+    let expected = rows(&server, "many");
+    assert_eq!(expected.len(), 1_700);
+    // As it is after the first part, when the next one was begun.
+    let page = ask(server.address(), "GET", "/v1/features/customer/many/entities?page_size=500", "").expect(200);
+    let first: BTreeSet<_> = page["entities"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    let entity = |row: &str| serde_json::from_str::<Value>(row).unwrap()["entity_id"].as_str().unwrap().to_owned();
+    let written: Vec<_> = expected.iter().filter(|row| first.contains(&*entity(row))).cloned().collect();
+    let whole = written.join("\n") + "\n";
+    let file = server.write("many.ndjson", format!("{whole}{{\"cut of"));
+    let state = json!({
+        "run": "the export of customer.many, version \"\", as Ndjson",
+        "state": {
+            "exported": {"lists": 500, "items": written.len()},
+            "bytes": whole.len(),
+            "page_token": page["next_page_token"],
+        },
+    });
+    let state = server.write("many.ndjson.state", state.to_string());
+    let told = server.run(&["export", "customer", "many", "--version", "v2", "--output", &file]).failed(1);
+    assert!(told.contains("version_not_found") || told.contains("another run"), "{told}");
+    let told = server.ok(&["export", "customer", "many", "--output", &file]);
+    assert_eq!(told, "1700 items of 1200 lists, of which an earlier run wrote some\n");
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(text.lines().count(), 1_700);
+    assert!(text.lines().map(str::to_owned).collect::<BTreeSet<_>>() == expected);
+    assert!(!fs::exists(state).unwrap());
+    // Each part of a compressed file is one of its own, and they are read as one.
+    let file = server.dir.path().join("many.ndjson.gz");
+    server.ok(&["export", "customer", "many", "--output", file.to_str().unwrap()]);
+    let mut text = String::new();
+    flate2::read::MultiGzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
+    assert_eq!(text.lines().count(), 1_700);
+}
+
+#[test]
+fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
+    let (one, other) = (Server::start(), Server::start());
+    fill_many(&one);
+    for value_type in TYPES {
+        one.feature(value_type, value_type);
+        fill(&one, value_type, 1, &values(value_type));
+    }
+    one.ok(&["version", "create", "customer", "json", "v2", "--ttl", "6000d"]);
+    one.ok(&["list", "add", "customer", "json", "u", "--version", "v2", "--value", "{}"]);
+    // One list that takes more than an answer.
+    let rows_of_one: String =
+        (0..12_000).map(|n| format!("long,{},{n}\n", 1_724_949_845_430_000_000_u64 + n)).collect();
+    let file = one.write("long.csv", format!("entity_id,timestamp,value\n{rows_of_one}"));
+    one.ok(&["import", "--entity-type", "customer", "--feature", "many", &file]);
+
+    let copy = ["copy", "--from", &one.url, "--to", &other.url, "--state", "copy.state", "-o", "json"];
+    let copied: Value = serde_json::from_str(&other.ok(&copy)).unwrap();
+    assert_eq!(copied.as_array().unwrap().len(), 8, "{copied}");
+    let many = copied.as_array().unwrap().iter().find(|copied| copied["feature"] == "customer.many").unwrap();
+    assert_eq!((&many["to"]["lists"], &many["to"]["items"]), (&json!(1_201), &json!(13_700)), "{many}");
+    assert_eq!(many["from"], many["to"]);
+    for feature in TYPES.into_iter().chain(["many"]) {
+        assert!(rows(&one, feature) == rows(&other, feature), "{feature}");
+    }
+    let shown = |server: &Server| {
+        let shown: Value =
+            serde_json::from_str(&server.ok(&["feature", "get", "customer", "json", "-o", "json"])).unwrap();
+        let versions = shown["versions"].as_array().unwrap().iter();
+        let versions: Vec<_> = versions.map(|version| (version["version"].clone(), version["ttl"].clone())).collect();
+        (shown["value_type"].clone(), versions)
+    };
+    assert_eq!(shown(&one), shown(&other));
+    assert!(!fs::exists(other.dir.path().join("copy.state")).unwrap());
+
+    // Again, it changes nothing; what is only there is found.
+    other.ok(&["copy", "--from", &one.url, "--to", &other.url]);
+    other.ok(&["list", "add", "customer", "bool", "u", "--value", "true"]);
+    let said = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer"]);
+    assert_eq!(said.status, 1);
+    assert!(
+        said.err.contains("differ") && said.err.contains("customer.bool") && !said.err.contains("many"),
+        "{said:?}"
+    );
+    assert!(said.out.contains("DIFFERENT"), "{said:?}");
+    one.feature("other", "string");
+    other.feature("other", "int64");
+    let told = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer", "other"]).failed(1);
+    assert!(told.contains("value type"), "{told}");
+}
