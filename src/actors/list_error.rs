@@ -19,6 +19,9 @@ pub enum ListError {
     /// A new actor could not open its session. The pool is as it was.
     #[error("the pool keeps its size: {reason}")]
     NotResized { reason: String },
+    /// The change of the pool that is under way did not end in time. Nothing was done.
+    #[error("the pool is still being changed")]
+    Resizing,
     #[error("the deadline passed")]
     DeadlineExceeded { outcome_unknown: bool },
     /// One item of an add can be stored nowhere. Nothing was done.

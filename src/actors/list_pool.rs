@@ -123,7 +123,9 @@ impl ListPool {
 
     /// What an operator should look after although operations succeed.
     pub fn warning(&self) -> Option<String> {
-        self.inner.store.warning()
+        let warnings = [self.inner.resizing.warning(), self.inner.store.warning()];
+        let warnings: Vec<_> = warnings.into_iter().flatten().collect();
+        (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 
     /// Brings what is read rather than counted up to date: before metrics are shown.
@@ -361,6 +363,7 @@ impl ListPool {
             Err(_) => (None, false),
         };
         let routing = inner.routing.load_full();
+        drained &= routing.before_ended(until).await;
         let all = u32::try_from(routing.permits_per_actor()).unwrap_or(u32::MAX);
         for seat in routing.seats() {
             drained &= timeout_at(until, seat.permits.acquire_many(all)).await.is_ok();

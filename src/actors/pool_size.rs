@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 
 use super::slot::SlotState;
 use crate::items::PermitCounts;
@@ -37,7 +38,13 @@ pub struct PoolView {
 #[derive(Default)]
 pub(super) struct Resizing {
     turn: tokio::sync::Mutex<()>,
-    to: Mutex<Option<PoolSize>>,
+    under_way: Mutex<Option<UnderWay>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    to: PoolSize,
+    since: Instant,
 }
 
 impl Resizing {
@@ -47,10 +54,25 @@ impl Resizing {
     }
 
     pub fn announce(&self, to: Option<PoolSize>) {
-        *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        let under_way = to.map(|to| UnderWay { to, since: Instant::now() });
+        *self.under_way.lock().unwrap_or_else(PoisonError::into_inner) = under_way;
+    }
+
+    fn under_way(&self) -> Option<UnderWay> {
+        *self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn announced(&self) -> Option<PoolSize> {
-        *self.to.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way().map(|under_way| under_way.to)
+    }
+
+    /// What is being done, for as long as it is.
+    pub fn warning(&self) -> Option<String> {
+        let UnderWay { to, since } = self.under_way()?;
+        Some(format!(
+            "the list pool has been changing to {} actors for {} s: lists that move wait for what was begun on them",
+            to.actors,
+            since.elapsed().as_secs()
+        ))
     }
 }

@@ -5,8 +5,11 @@
 //! 1. New actors open their sessions. If one cannot, all new ones leave again, and nothing has changed.
 //! 2. The routing changes. Lists that have another actor now wait until what was begun on them in the old
 //!    one has ended (see `routing`); all others go on.
-//! 3. Once the last operation of the routing before has ended, actors that have no lists any more are stopped.
+//! 3. Once the last operation of the routing before has ended, however long that takes, actors that have no lists
+//!    any more are stopped. The next change waits for that: lists wait for the routing before theirs alone, so with
+//!    a second one at work a list could have two sessions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -17,13 +20,13 @@ use super::list_actor::ListActor;
 use super::list_error::ListError;
 use super::pool_size::{PoolSize, Resize};
 use super::pool_state::PoolState;
+use super::routing::Routing;
 use super::slot::{Slot, SlotState};
 
 /// How long new sessions may take to open.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long is waited for operations of the routing before, which have deadlines of their own. Beyond it
-/// actors without lists are stopped all the same, and what they had begun is cut off.
-const SETTLING_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long operations of the routing before may take until the log tells of them.
+const SETTLING_PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether the pool is stopping.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Changes that wait for the one at work.
@@ -31,7 +34,19 @@ const WAITING_MAX: usize = 8;
 
 struct Call {
     resize: Resize,
+    turn: Arc<Turn>,
     reply: oneshot::Sender<Result<(), ListError>>,
+}
+
+/// Of a change that waits for its turn: it is begun, or its caller takes it back, whichever comes first.
+#[derive(Default)]
+struct Turn(AtomicBool);
+
+impl Turn {
+    /// Whether it is the asker's.
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
 }
 
 /// Through which changes are asked for.
@@ -44,7 +59,10 @@ impl Resizer {
         let (calls, mut called) = mpsc::channel::<Call>(WAITING_MAX);
         let pool = Arc::downgrade(pool);
         actix::spawn(async move {
-            while let Some(Call { resize, reply }) = called.recv().await {
+            while let Some(Call { resize, turn, reply }) = called.recv().await {
+                if !turn.take() {
+                    continue;
+                }
                 let Some(pool) = Weak::upgrade(&pool) else { return };
                 let done = pool.resize(resize).await;
                 // A caller who has left is told by the next look at the pool.
@@ -54,17 +72,19 @@ impl Resizer {
         Self(calls)
     }
 
-    /// Asks for a change, and returns when it is made.
+    /// Asks for a change, and returns when it is made. One whose turn has not come by the deadline is not made.
     pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
         let (reply, replied) = oneshot::channel();
-        match timeout_at(deadline, self.0.send(Call { resize, reply })).await {
+        let turn = Arc::new(Turn::default());
+        match timeout_at(deadline, self.0.send(Call { resize, turn: Arc::clone(&turn), reply })).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ListError::Draining),
-            Err(_) => return Err(ListError::DeadlineExceeded { outcome_unknown: false }),
+            Err(_) => return Err(ListError::Resizing),
         }
         match timeout_at(deadline, replied).await {
             Ok(Ok(done)) => done,
             Ok(Err(_)) => Err(ListError::Draining),
+            Err(_) if turn.take() => Err(ListError::Resizing),
             Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: true }),
         }
     }
@@ -118,12 +138,27 @@ impl PoolState {
         let next = Arc::new(before.next(slots, permits));
         self.routing.store(Arc::clone(&next));
         drop(before);
-        if !next.before_ended(Instant::now() + SETTLING_TIMEOUT).await {
-            tracing::warn!(
-                "operations of the list pool as it was before have not ended: lists that moved wait for them"
-            );
-        }
+        self.settle(&next).await?;
         self.staff.dismiss(&dismissed).await;
+        Ok(())
+    }
+
+    /// Waits for the operations of the routing before. A pool that stops waits for them by itself.
+    async fn settle(&self, routing: &Routing) -> Result<(), ListError> {
+        let began = Instant::now();
+        let mut is_told = false;
+        while !routing.before_ended(Instant::now() + LOOK_INTERVAL).await {
+            if self.is_draining() {
+                return Err(ListError::Draining);
+            }
+            if !is_told && began.elapsed() >= SETTLING_PATIENCE {
+                is_told = true;
+                tracing::warn!(
+                    "operations of the list pool as it was before have not ended: lists that moved wait for them, and \
+                     so does the next change of the pool"
+                );
+            }
+        }
         Ok(())
     }
 

@@ -33,6 +33,7 @@ pub enum ErrorCode {
     TooManyKeys,
     BackupDirNotEmpty,
     BackupRunning,
+    PoolResizing,
     EtagMismatch,
     PayloadTooLarge,
     ResponseTooLarge,
@@ -118,6 +119,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     row(ErrorCode::TooManyKeys, "too_many_keys", 409, "There are as many API keys as there may be"),
     row(ErrorCode::BackupDirNotEmpty, "backup_dir_not_empty", 409, "The directory is not empty"),
     row(ErrorCode::BackupRunning, "backup_running", 409, "Another backup is being made"),
+    row(ErrorCode::PoolResizing, "pool_resizing", 409, "The pool is still being changed"),
     row(ErrorCode::EtagMismatch, "etag_mismatch", 412, "It was changed since the entity tag was read"),
     row(ErrorCode::PayloadTooLarge, "payload_too_large", 413, "The body is too large"),
     Row {

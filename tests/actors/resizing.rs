@@ -72,6 +72,45 @@ async fn a_list_that_moves_waits_for_what_was_begun_on_it_and_others_go_on() {
     }
 }
 
+/// A change that once went on after a minute left lists with two sessions at work, as the next one waited for nobody
+/// but its own predecessor.
+#[actix::test]
+async fn a_change_waits_for_as_long_as_it_takes_and_so_does_the_next() {
+    let faults = Arc::new(Faults::default());
+    let pool = started(&faults, OPTIONS).await;
+    let (moved, _) = moved_and_kept(2, 3);
+    faults.stall_only(std::slice::from_ref(&moved));
+    let begun = {
+        let (pool, moved) = (pool.clone(), moved.clone());
+        actix::spawn(async move { pool.add(moved, ttl(), one_item(), soon()).await })
+    };
+    until("an add is at work", || faults.operations_begun() == 1).await;
+    let resizing = {
+        let pool = pool.clone();
+        actix::spawn(async move { pool.resize(actors(3), Instant::now() + Duration::from_secs(86_400)).await })
+    };
+    until("the pool has its new size", || pool.view().size.actors == 3).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    tokio::time::resume();
+    let left = begun.await.unwrap();
+    assert!(matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: true })), "{left:?}");
+    let refused = pool.resize(actors(2), Instant::now() + Duration::from_millis(200)).await;
+    assert!(matches!(refused, Err(ListError::Resizing)), "{refused:?}");
+    assert!(!resizing.is_finished());
+    assert_eq!((pool.view().size.actors, pool.view().resizing_to.map(|size| size.actors)), (3, Some(3)));
+    let warning = pool.warning().unwrap();
+    assert!(warning.contains("changing to 3 actors for 3600 s"), "{warning}");
+    faults.stall(false);
+    resizing.await.unwrap().unwrap();
+    assert_eq!(pool.warning(), None);
+    // What was refused is not made up for.
+    pool.resize(actors(4), soon()).await.unwrap();
+    assert_eq!((pool.view().size.actors, faults.sessions_alive()), (4, 4));
+    assert_eq!(get(&pool, &moved, soon()).await.unwrap().items.len(), 1);
+    assert!(pool.stop(Duration::from_secs(60)).await);
+}
+
 #[actix::test]
 async fn a_pool_whose_new_actors_find_no_session_stays_as_it_was() {
     let faults = Arc::new(Faults::default());

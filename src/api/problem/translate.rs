@@ -60,6 +60,11 @@ impl From<ListError> for Problem {
                 let detail = "new list actors could not open their sessions with the item store: the pool is as it was";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
+            ListError::Resizing => Self::new(
+                ErrorCode::PoolResizing,
+                "the pool is still being changed, and waits for operations that have not ended; nothing else was begun: \
+                 ask GET /v1/pool",
+            ),
             ListError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
             ListError::ItemRefused { index, invalid } => {
                 // All that is refused so late is an item that would live too long.
@@ -170,6 +175,7 @@ mod tests {
         for (error, code, outcome_unknown) in [
             (ListError::Overloaded, ErrorCode::Overloaded, none),
             (ListError::Draining, ErrorCode::Draining, none),
+            (ListError::Resizing, ErrorCode::PoolResizing, none),
             (ListError::NoSession { reason: "no route".to_owned() }, ErrorCode::StoreUnavailable, none),
             (ListError::DeadlineExceeded { outcome_unknown: true }, ErrorCode::DeadlineExceeded, unsure),
             (ListError::DeadlineExceeded { outcome_unknown: false }, ErrorCode::DeadlineExceeded, none),

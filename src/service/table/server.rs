@@ -42,7 +42,7 @@ pub const ROWS: [Descriptor; 7] = [
         headers: REQUEST,
         request: Some(Type::of::<PoolInput>()),
         replies: &[json(200, "The pool as it is now.", Type::of::<Pool>())],
-        errors: &[ANY, WRITE, BODY, &[ErrorCode::StoreUnavailable, ErrorCode::Draining]],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::PoolResizing, ErrorCode::StoreUnavailable, ErrorCode::Draining]],
     },
     Descriptor {
         id: OperationId::CreateBackup,

@@ -1,0 +1,96 @@
+//! The command line of `liststore-operator`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Parser, Subcommand};
+use kube::{Client, CustomResourceExt};
+
+use super::controller;
+use super::pods::Pods;
+use super::resource::ListActorPool;
+use crate::domain::SystemClock;
+use crate::telemetry::{self, LogFormat, LogOptions};
+
+/// Brings Deployments of Liststore to what ListActorPool objects ask for.
+#[derive(Debug, Parser)]
+#[command(name = "liststore-operator", version, max_term_width = 100)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Run),
+    Crd,
+}
+
+/// Look after the pools of one namespace, until a signal ends it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore-operator run --token-file /secrets/token")]
+struct Run {
+    /// The namespace [default: that of the kubeconfig or, in a pod, its own]
+    #[arg(long, env = "LISTSTORE_OPERATOR_NAMESPACE")]
+    namespace: Option<String>,
+    /// A file with an API key of the role operator; without it pods have to be open
+    #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// What is logged, such as info or liststore=debug,warn
+    #[arg(long, env = "LISTSTORE__LOG__FILTER", default_value = "info")]
+    log_filter: String,
+}
+
+/// Runs one command to its end.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let command_line = match CommandLine::try_parse_from(arguments) {
+        Ok(command_line) => command_line,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match command_line.command {
+        Command::Run(arguments) => look_after(arguments),
+        Command::Crd => print_definition(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            let _ = writeln!(std::io::stderr(), "error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Print the definition of the custom resource, as it is in k8s/operator/crd.yaml
+fn print_definition() -> Result<(), String> {
+    let text = serde_saphyr::to_string(&ListActorPool::crd()).map_err(|error| error.to_string())?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+fn look_after(Run { namespace, token_file, log_filter }: Run) -> Result<(), String> {
+    telemetry::init(&LogOptions { format: LogFormat::Auto, filter: log_filter, coloured: false })
+        .map_err(|error| error.to_string())?;
+    // Two libraries would each choose one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))?;
+    runtime.block_on(async {
+        let client = Client::try_default().await.map_err(|error| {
+            format!("there is no cluster to connect to, neither of a pod nor of a kubeconfig: {error}")
+        })?;
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        tracing::info!(namespace, "looking after the pools of this namespace");
+        controller::run(client, &namespace, Pods::new(token_file), Arc::new(SystemClock)).await;
+        tracing::info!("stopped");
+        Ok(())
+    })
+}

@@ -1,0 +1,152 @@
+//! The loop: each pool is looked at when it or its Deployment changes, and every few seconds, as pods tell nobody
+//! when they begin anew with the size of their settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::iter;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::Action;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+
+use super::cluster::{MANAGER, Namespace, ReadyPod};
+use super::decide::{Decision, Look, Notice, Observed, PodView, decide};
+use super::pods::Pods;
+use super::resource::ListActorPool;
+use crate::domain::Clock;
+
+/// Between two looks at a pool that nothing is heard of.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// The same while something is under way.
+const LOOK_INTERVAL_BUSY: Duration = Duration::from_secs(2);
+/// After a look that failed: the API server may be away.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Pods that are asked, or resized, at once.
+const PODS_AT_ONCE: usize = 16;
+
+/// A pool, or why an object of that kind is none: one that cannot be read must not keep others from being so.
+type AnyPool = DeserializeGuard<ListActorPool>;
+
+struct Operator {
+    client: Client,
+    recorder: Recorder,
+    pods: Pods,
+    clock: Arc<dyn Clock>,
+}
+
+/// Runs until it is told to stop by a signal.
+pub async fn run(client: Client, namespace: &str, pods: Pods, clock: Arc<dyn Clock>) {
+    let pools: Api<AnyPool> = Api::namespaced(client.clone(), namespace);
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let controller = Controller::new(pools, watcher::Config::default());
+    let known = controller.store();
+    let of_deployment = move |deployment: Deployment| {
+        let refers = |pool: &Arc<AnyPool>| {
+            pool.0.as_ref().is_ok_and(|pool| pool.spec.deployment_ref.name == deployment.name_any())
+        };
+        known.state().into_iter().filter(refers).map(|pool| ObjectRef::from_obj(&*pool)).collect::<Vec<_>>()
+    };
+    let reporter = Reporter { controller: MANAGER.to_owned(), instance: None };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let operator = Arc::new(Operator { client, recorder, pods, clock });
+    controller
+        .watches(deployments, watcher::Config::default(), of_deployment)
+        .shutdown_on_signal()
+        .run(reconcile, on_failure, operator)
+        .for_each(|looked| async move {
+            if let Err(error) = looked {
+                tracing::debug!(%error, "a look has failed, or there was nothing to look at");
+            }
+        })
+        .await;
+}
+
+async fn reconcile(pool: Arc<AnyPool>, operator: Arc<Operator>) -> kube::Result<Action> {
+    match &pool.0 {
+        Ok(pool) => operator.look_at(pool).await,
+        Err(invalid) => {
+            tracing::warn!(pool = pool.name_any(), error = %invalid, "this object is no pool that can be read");
+            Ok(Action::await_change())
+        }
+    }
+}
+
+fn on_failure(pool: Arc<AnyPool>, error: &kube::Error, _operator: Arc<Operator>) -> Action {
+    tracing::warn!(pool = pool.name_any(), %error, "a pool cannot be looked at: it is tried again");
+    Action::requeue(RETRY_DELAY)
+}
+
+impl Operator {
+    async fn look_at(&self, pool: &ListActorPool) -> kube::Result<Action> {
+        let (name, spec) = (pool.name_any(), &pool.spec);
+        let namespace = Namespace::new(&self.client, &pool.namespace().unwrap_or_default());
+        let deployment = namespace.deployment(&spec.deployment_ref.name).await?;
+        let ready = match &deployment {
+            Some(deployment) => namespace.ready_pods(&deployment.selector).await?,
+            None => Vec::new(),
+        };
+        let pods = iter(&ready).map(|pod| async move {
+            PodView { name: pod.name.clone(), pool: self.pods.ask(pod.address, spec.admin_port).await }
+        });
+        let pods = pods.buffer_unordered(PODS_AT_ONCE).collect().await;
+        let before = pool.status.clone().unwrap_or_default();
+        let now = self.clock.now().to_string();
+        let look = Look { spec, generation: pool.metadata.generation, before: &before, now: &now };
+        let Decision { scale_to, resize, status, notices } = decide(&look, &Observed { deployment, pods });
+
+        // First what is told, the selector with it: autoscalers ask for that before there is anything to scale.
+        if status != before {
+            namespace.tell(&name, &status).await?;
+        }
+        if let Some(replicas) = scale_to {
+            namespace.scale(&spec.deployment_ref.name, replicas).await?;
+            tracing::info!(pool = name, replicas, "scaled");
+        }
+        let failed = self.resize(pool, &ready, &resize).await;
+        join_all(notices.into_iter().chain(failed).map(|notice| self.publish(pool, notice))).await;
+        let is_busy = status.condition(super::decide::READY).is_none_or(|ready| ready.status != "True");
+        Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
+    }
+
+    /// Returns what went wrong. Whoever was not resized is seen at the next look.
+    async fn resize(&self, pool: &ListActorPool, ready: &[ReadyPod], names: &[String]) -> Vec<Notice> {
+        let spec = &pool.spec;
+        let due = ready.iter().filter(|pod| names.contains(&pod.name));
+        let resizing = iter(due).map(|pod| async move {
+            let resized = self.pods.resize(pod.address, spec.admin_port, spec.actors_per_pod).await;
+            match resized {
+                Ok(()) => {
+                    tracing::info!(pod = pod.name, actors = spec.actors_per_pod, "resized");
+                    None
+                }
+                Err(reason) => {
+                    tracing::warn!(pod = pod.name, reason, "a pod was not resized: it is tried again");
+                    let note = format!("{}: {reason}", pod.name);
+                    Some(Notice { is_warning: true, reason: "NotResized", note })
+                }
+            }
+        });
+        resizing.buffer_unordered(PODS_AT_ONCE).filter_map(|failed| async move { failed }).collect().await
+    }
+
+    /// Events are for people: a pool is what it is without them.
+    async fn publish(&self, pool: &ListActorPool, notice: Notice) {
+        let event = Event {
+            type_: if notice.is_warning { EventType::Warning } else { EventType::Normal },
+            reason: notice.reason.to_owned(),
+            // The API's bound is a kilobyte.
+            note: Some(notice.note.chars().take(250).collect()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &pool.object_ref(&())).await {
+            tracing::debug!(%error, "an event was not taken");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The operator: brings Deployments of servers on Kubernetes to what `ListActorPool` objects ask for.
+//!
+//! | file | what it owns |
+//! | --- | --- |
+//! | `resource` | the custom resource: its fields, rules and columns |
+//! | `decide` | what is to be done, from what was seen: a pure function |
+//! | `status` | what is told of a pool, by the API's conventions |
+//! | `pods` | asking a server for its pool of list actors, and for another size |
+//! | `cluster` | reading and writing objects of Kubernetes |
+//! | `controller` | the loop: when a pool is looked at again |
+//! | `cli` | the command line |
+//!
+//! It keeps nothing: whatever it has to know is read again at each look, so that a restart costs nothing. It must
+//! never delete anything, and changes the number of replicas of a Deployment alone.
+
+pub mod cli;
+mod cluster;
+mod controller;
+mod decide;
+mod pods;
+mod resource;
+mod status;

@@ -1,0 +1,139 @@
+//! `ListActorPool`: servers of one Deployment, and the list actors in each of them.
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+use super::status::PoolStatus;
+
+/// How many servers there are to be, and how many list actors in each.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[kube(
+    group = "liststore.dev",
+    version = "v1alpha1",
+    kind = "ListActorPool",
+    plural = "listactorpools",
+    shortname = "lap",
+    namespaced,
+    status = "PoolStatus",
+    derive = "PartialEq",
+    doc = "Servers of one Deployment, and the list actors in each of them.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Actors", type_ = "integer", json_path = ".status.actors"),
+    printcolumn(name = "As wanted", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.minReplicas <= self.maxReplicas").message("minReplicas must not be above maxReplicas"),
+    validation = Rule::new(
+        "!has(self.sessionBudget) || self.minReplicas * self.actorsPerPod * self.sessionBudget.nodes <= \
+         self.sessionBudget.max"
+    ).message("sessionBudget.max is too small for minReplicas pods with actorsPerPod list actors on all nodes")
+)]
+pub struct ListActorPoolSpec {
+    pub deployment_ref: DeploymentRef,
+    /// Pods that there are to be: what `kubectl scale` and autoscalers change. More or fewer than the bounds and the
+    /// budget allow are taken as the nearest number that they do.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 1_000))]
+    pub replicas: i32,
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 1_000))]
+    pub min_replicas: i32,
+    #[serde(default = "hundred")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub max_replicas: i32,
+    /// List actors in each pod, each with a session of its own with the item store.
+    #[schemars(range(min = 1, max = 1_024))]
+    pub actors_per_pod: i32,
+    /// Where pods take a change of their pool: the port of `admin.listen`, or else of `http.listen`.
+    #[serde(default = "admin_port")]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub admin_port: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_budget: Option<SessionBudget>,
+}
+
+/// A Deployment of the same namespace.
+#[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct DeploymentRef {
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// What the database may be asked for: pods × actors × nodes.
+#[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct SessionBudget {
+    /// Sessions with nodes that there may be at once.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max: i32,
+    /// Nodes of the database that each session connects to.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub nodes: i32,
+}
+
+fn one() -> i32 {
+    1
+}
+
+fn hundred() -> i32 {
+    100
+}
+
+fn admin_port() -> i32 {
+    9090
+}
+
+impl ListActorPoolSpec {
+    /// The number of pods nearest to the one that is wanted that the bounds and the budget allow, and what keeps
+    /// it from being that one.
+    pub fn allowed(&self) -> (i32, Option<Limit>) {
+        let in_bounds = self.replicas.min(self.max_replicas).max(self.min_replicas);
+        let (most, by_budget) = match self.most_by_budget() {
+            Some(most) if most < in_bounds => (most, true),
+            _ => (in_bounds, false),
+        };
+        let limit = match () {
+            () if by_budget => Some(Limit::SessionBudget),
+            () if in_bounds < self.replicas => Some(Limit::MaxReplicas),
+            () if in_bounds > self.replicas => Some(Limit::MinReplicas),
+            () => None,
+        };
+        (most, limit)
+    }
+
+    /// How many pods of the wanted size the budget has sessions for.
+    pub fn most_by_budget(&self) -> Option<i32> {
+        let SessionBudget { max, nodes } = self.session_budget.as_ref()?;
+        Some(max / nodes.saturating_mul(self.actors_per_pod).max(1))
+    }
+}
+
+/// What keeps a pool from having as many pods as it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    MinReplicas,
+    MaxReplicas,
+    SessionBudget,
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_in_k8s_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/k8s/operator/crd.yaml");
+        let told = "is not what `liststore-operator crd` prints: write that there";
+        let kept: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(kept, serde_json::to_value(ListActorPool::crd()).unwrap(), "{path} {told}");
+    }
+}

@@ -1,0 +1,125 @@
+//! What is told of a pool: by the API's conventions, and read leniently, as somebody else may have written there.
+
+use kube::KubeSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// What was seen at the last look.
+#[derive(KubeSchema, Serialize, Debug, Clone, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolStatus {
+    /// The generation of the object that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Pods that there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    /// Pods that there are to be, within the bounds and the budget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired_replicas: Option<i32>,
+    /// Of the pods, as a text: for autoscalers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// List actors of all pods that have told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actors: Option<i32>,
+    /// Ready pods that have as many list actors as they are to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods_at_size: Option<i32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// One aspect, by the conventions of the Kubernetes API.
+#[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// In one word, for programs.
+    pub reason: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// When the status was last another one.
+    #[schemars(extend("format" = "date-time"))]
+    pub last_transition_time: String,
+}
+
+impl PoolStatus {
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+}
+
+/// Members that are not there, or not what they should be, are as if nobody had looked before: one object whose
+/// status cannot be read would keep the operator from all others.
+impl<'de> Deserialize<'de> for PoolStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = serde_json::Value::deserialize(deserializer)?;
+        let number = |name: &str| found.get(name)?.as_i64();
+        let small = |name: &str| number(name).and_then(|number| i32::try_from(number).ok());
+        let conditions = found.get("conditions").and_then(|found| found.as_array()).into_iter().flatten();
+        Ok(Self {
+            observed_generation: number("observedGeneration"),
+            replicas: small("replicas"),
+            ready_replicas: small("readyReplicas"),
+            desired_replicas: small("desiredReplicas"),
+            selector: found.get("selector").and_then(|text| text.as_str()).map(str::to_owned),
+            actors: small("actors"),
+            pods_at_size: small("podsAtSize"),
+            conditions: conditions.filter_map(|one| serde_json::from_value(one.clone()).ok()).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_that_is_half_filled_or_nonsense_is_read_as_far_as_it_goes() {
+        for (text, replicas, conditions) in [
+            ("{}", None, 0),
+            (r#"{"replicas": 3, "conditions": null}"#, Some(3), 0),
+            (r#"{"replicas": "three", "selector": 7, "conditions": [{"type": "Ready"}, 5]}"#, None, 0),
+            (
+                r#"{"replicas": 2, "more": {}, "conditions": [{"type": "Ready", "status": "True", "reason": "AsWanted",
+                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}"#,
+                Some(2),
+                1,
+            ),
+            ("[]", None, 0),
+        ] {
+            let status: PoolStatus = serde_json::from_str(text).unwrap();
+            assert_eq!((status.replicas, status.conditions.len()), (replicas, conditions), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let condition = Condition {
+            kind: "Ready".to_owned(),
+            status: "True".to_owned(),
+            reason: "AsWanted".to_owned(),
+            message: "m".to_owned(),
+            observed_generation: Some(3),
+            last_transition_time: "2026-01-01T00:00:00Z".to_owned(),
+        };
+        let status = PoolStatus {
+            observed_generation: Some(3),
+            replicas: Some(2),
+            ready_replicas: Some(1),
+            desired_replicas: Some(4),
+            selector: Some("a=b".to_owned()),
+            actors: Some(8),
+            pods_at_size: Some(1),
+            conditions: vec![condition],
+        };
+        assert_eq!(serde_json::from_str::<PoolStatus>(&serde_json::to_string(&status).unwrap()).unwrap(), status);
+    }
+}
