@@ -7,8 +7,8 @@
 # The last line makes the first key: until then the server lets nobody in (docs/kubernetes.md).
 # `scripts/test-image` builds it with a program that is there already, in place of the stage `compile`.
 #
-# There is no HEALTHCHECK, as no command of the program asks a server how it is, and the image has no other
-# program. Orchestrators ask GET /livez and GET /readyz.
+# HEALTHCHECK asks the server by the program itself, as the image has no other: LISTSTORE_URL is to say where, for one
+# with TLS or another port. Kubernetes has probes of its own, GET /livez and GET /readyz, and passes over it.
 
 FROM rust:1.95-bookworm AS compile
 WORKDIR /source
@@ -40,5 +40,6 @@ ENV PATH=/usr/local/bin \
 USER 65532:65532
 EXPOSE 8080
 STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["liststore", "ready"]
 ENTRYPOINT ["liststore"]
 CMD ["serve"]

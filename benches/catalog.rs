@@ -128,7 +128,7 @@ async fn reload(server: &str) {
     admin.execute(AssertSqlSafe(format!("CREATE DATABASE {database}"))).await.unwrap();
     migrate(&url, false).await.unwrap();
     fill(&url).await;
-    let options = PostgresOptions { url, connections_max: 2, poll_interval: Duration::from_secs(5) };
+    let options = PostgresOptions { url, url_file: None, connections_max: 2, poll_interval: Duration::from_secs(5) };
     let store = PostgresStore::open(&options, &Registry::new()).unwrap();
     let catalog = Catalog::default();
     catalog.publish(&store.definitions().await.unwrap(), Timestamp::MIN);

@@ -121,6 +121,11 @@ impl ListPool {
         self.inner.store.read_only()
     }
 
+    /// What `liststore migrate` is to do before there are sessions, in words for anybody.
+    pub fn awaits_migration(&self) -> Option<String> {
+        self.inner.store.awaits_migration()
+    }
+
     /// What an operator should look after although operations succeed.
     pub fn warning(&self) -> Option<String> {
         let warnings = [self.inner.resizing.warning(), self.inner.store.warning()];

@@ -66,7 +66,8 @@ fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
         SlotState::Failed(reason) => Some(because(reason)),
         _ => None,
     });
-    let failed = failed.unwrap_or_default();
+    let awaited = lists.awaits_migration().map(|reason| format!(": {reason}"));
+    let failed = awaited.or(failed).unwrap_or_default();
     if live == 0 {
         return (Check::Fail, Some(format!("none of {all} list actors is live{failed}")));
     }

@@ -17,7 +17,7 @@ use crate::metadata::{self, postgres};
 pub struct Finding {
     /// `data`, `items`, `log`, `metadata` or `http`.
     pub part: &'static str,
-    /// What there is, or why `serve` would not start.
+    /// What there is, or why `serve` would not start or not be ready.
     pub outcome: Result<String, StartError>,
 }
 
@@ -172,7 +172,7 @@ async fn metadata(settings: &Settings, plan: Option<&Plan>) -> Result<String, St
     let failed = |error: String| StartError::Metadata(error);
     match settings.metadata.store {
         MetadataStoreKind::Postgres => {
-            let url = options::postgres(&settings.metadata).url;
+            let url = options::postgres(&settings.metadata)?.url;
             let found = postgres::inspect(&url).await.map_err(|error| failed(error.to_string()))?;
             let tls = postgres::tls(&url, &found).map_err(|error| failed(error.to_string()))?;
             let line =
@@ -216,7 +216,7 @@ async fn migrate_stores(settings: &Settings, dry_run: bool) -> Result<Vec<String
     }
     match settings.metadata.store {
         MetadataStoreKind::Postgres => {
-            let report = postgres::migrate(&options::postgres(&settings.metadata).url, dry_run).await;
+            let report = postgres::migrate(&options::postgres(&settings.metadata)?.url, dry_run).await;
             let report = report.map_err(|error| StartError::Metadata(error.to_string()))?;
             let steps = report.steps.iter().map(|step| format!("{:04} {}", step.version, step.description)).collect();
             lines.extend(steps_taken("metadata", "postgres schema", steps, dry_run));

@@ -15,7 +15,7 @@ mod signals;
 mod stores;
 mod unreachable;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,7 +145,7 @@ impl Application {
             Backups::new(stores::backup_scope(settings, data_dir.as_ref()), Arc::clone(&items), Arc::clone(&metadata));
         let entrance = access::entrance(settings, &*metadata).await?;
         let definitions = Arc::clone(&metadata);
-        let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata))
+        let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata)?)
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
         items.forget(unreachable::lists(metadata.catalog().clone(), definitions));
@@ -229,8 +229,8 @@ impl Application {
         let is_open = self.access.is_open() == Some(true);
         let administration = self.administration.as_ref();
         Ready {
-            url: format!("{}://{}", self.scheme, self.address),
-            administration_url: administration.map(|listening| format!("http://{}", listening.address)),
+            url: format!("{}://{}", self.scheme, reachable(self.address)),
+            administration_url: administration.map(|listening| format!("http://{}", reachable(listening.address))),
             is_open,
             has_features: false,
             stopper: self.stopper.clone(),
@@ -293,6 +293,16 @@ impl Application {
         drop(data_dir);
         tracing::info!("stopped");
     }
+}
+
+/// Where a server that listens at all addresses is reached from its own machine or container.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let loopback = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(loopback, address.port())
 }
 
 /// The socket of local administration, where a store of this server has the data directory locked.

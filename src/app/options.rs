@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::StartError;
 use super::issuer_keys::KeySource;
 use crate::access::jwt::{IssuerOptions, Rule};
 use crate::access::{CertificateRule, CertifiedName, Grant, LimitOptions};
@@ -9,11 +10,13 @@ use crate::actors::{MetadataOptions, RefreshOptions, StoredCatalogOptions};
 use crate::api::{ClientTls, TlsOptions};
 use crate::config::{
     CertificateSettings, ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings,
-    IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, RateLimitSettings,
-    RuleSettings, Secret, Tablets,
+    IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, PostgresSettings,
+    RateLimitSettings, RuleSettings, Secret, Tablets,
 };
 use crate::domain::{Rate, RateLimits};
-use crate::items::cql::{self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice};
+use crate::items::cql::{
+    self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, Password, TabletsChoice,
+};
 use crate::items::embedded::{self, EmbeddedOptions};
 use crate::metadata::postgres::{self, PostgresOptions};
 use crate::metadata::snapshot_file::SnapshotFile;
@@ -106,7 +109,10 @@ pub fn cql(items: &ItemsSettings) -> CqlOptions {
     let settings = &items.cql;
     let credentials = settings.username.clone().map(|username| Credentials {
         username,
-        password: settings.password.as_ref().map(|password| password.expose().to_owned()).unwrap_or_default(),
+        password: match (&settings.password, &settings.password_file) {
+            (_, Some(path)) => Password::File(path.clone()),
+            (password, None) => Password::Given(password.as_ref().map(Secret::expose).unwrap_or_default().to_owned()),
+        },
     });
     let tls = settings.tls.ca_file.clone().map(|ca_file| CqlTls {
         ca_file,
@@ -168,10 +174,15 @@ fn consistency(level: Consistency) -> cql::Consistency {
     }
 }
 
-pub fn metadata(settings: &MetadataSettings) -> MetadataOptions {
+pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartError> {
     // The embedded store is on the same machine: what cannot be read there has no use for a copy.
     let dir = settings.snapshot_dir.as_ref().filter(|_| settings.store == MetadataStoreKind::Postgres);
-    MetadataOptions {
+    let stored = |dir| {
+        let database = postgres::database_named(&postgres(settings)?.url);
+        let age_max = Duration::from_secs(settings.snapshot_age_max_secs);
+        Ok::<_, StartError>(StoredCatalogOptions { file: SnapshotFile::new(dir, database), age_max })
+    };
+    Ok(MetadataOptions {
         permits: settings.calls_max,
         timeout: Duration::from_millis(settings.call_timeout_ms),
         refresh: RefreshOptions {
@@ -179,18 +190,22 @@ pub fn metadata(settings: &MetadataSettings) -> MetadataOptions {
             look_ups_max: settings.look_ups_max,
             look_up_interval: Duration::from_millis(settings.look_up_interval_ms),
         },
-        stored: dir.map(|dir| StoredCatalogOptions {
-            file: SnapshotFile::new(dir, postgres::database_named(&postgres(settings).url)),
-            age_max: Duration::from_secs(settings.snapshot_age_max_secs),
-        }),
-    }
+        stored: dir.map(|dir| stored(dir)).transpose()?,
+    })
 }
 
-pub fn postgres(settings: &MetadataSettings) -> PostgresOptions {
-    PostgresOptions {
+/// Reads the URL where a file holds it.
+pub fn postgres(settings: &MetadataSettings) -> Result<PostgresOptions, StartError> {
+    let PostgresSettings { url, url_file, connections_max } = &settings.postgres;
+    let url = match url_file {
+        Some(path) => postgres::read_url(path).map_err(|error| StartError::Metadata(error.to_string()))?,
         // Settings with this store and no URL were refused before.
-        url: settings.postgres.url.as_ref().map(Secret::expose).unwrap_or_default().to_owned(),
-        connections_max: settings.postgres.connections_max,
+        None => url.as_ref().map(Secret::expose).unwrap_or_default().to_owned(),
+    };
+    Ok(PostgresOptions {
+        url,
+        url_file: url_file.clone(),
+        connections_max: *connections_max,
         poll_interval: Duration::from_secs(settings.poll_interval_secs),
-    }
+    })
 }

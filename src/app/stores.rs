@@ -99,8 +99,9 @@ pub(super) async fn open_items(
         ItemStoreKind::Cql => {
             let store = CqlStore::open(options::cql(&settings.items), Arc::clone(clock), registry)
                 .map_err(|error| failed(&error))?;
-            // Sessions are opened later, and tell what is wrong; what never passes by itself stops the
-            // start: a wrong schema, or settings that do not fit the cluster.
+            // Sessions are opened later, and tell what is wrong, as long as that may pass: a schema that is to be
+            // migrated as well. What never passes by itself stops the start: a schema that is none of ours, or
+            // settings that do not fit the cluster.
             match tokio::time::timeout(FITNESS_LOOK_TIMEOUT, store.fitness()).await {
                 Ok(Ok(cql::Fitness::Unfit(why))) => Err(failed(&why)),
                 _ => Ok(Arc::new(store)),
@@ -122,10 +123,11 @@ pub(super) async fn open_metadata(
             Ok(Arc::new(metadata::embedded::open_as(dir, belonging).map_err(|error| failed(&error))?))
         }
         MetadataStoreKind::Postgres => {
-            let options = options::postgres(&settings.metadata);
-            // As above: a Postgres that is away is waited for, a wrong schema is not.
+            let options = options::postgres(&settings.metadata)?;
+            // As above: a Postgres that is away is waited for, and so is a migration, but no wrong schema.
             if let Ok(found) = postgres::inspect(&options.url).await
                 && !found.schema.is_served()
+                && !found.schema.awaits_migration()
             {
                 return Err(failed(&found.schema));
             }

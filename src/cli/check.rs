@@ -19,7 +19,7 @@ Examples:
 An embedded store that a running server holds is reported as in use. With --dir, every checksum in
 the directory is verified, and nothing in it is changed.";
 
-/// Load the settings, connect to each store, and tell what is there; exits with 1 if serve would not start
+/// Load the settings, connect to each store, and tell what is there; exits with 1 if serve would not be ready
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -51,7 +51,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.line("liststore serve would start")?;
         return output.flush();
     }
-    Err(Failure::failed(format!("liststore serve would not start: see {} above", failed.join(", "))))
+    let parts = failed.join(", ");
+    Err(Failure::failed(format!("liststore serve would not start, or not be ready: see {parts} above")))
 }
 
 /// Reads all that a data directory holds.

@@ -24,6 +24,7 @@ mod migrate;
 mod output;
 mod parse;
 mod pool;
+mod ready;
 mod serve;
 mod settings;
 mod version;
@@ -65,6 +66,7 @@ enum Command {
     Key(Box<key::Arguments>),
     Audit(audit::Arguments),
     Pool(pool::Arguments),
+    Ready(ready::Arguments),
     Import(import::Arguments),
     Export(export::Arguments),
     Copy(Box<copy::Arguments>),
@@ -104,6 +106,7 @@ impl Command {
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
             Self::Pool(arguments) => pool::run(arguments),
+            Self::Ready(arguments) => ready::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Export(arguments) => export::run(arguments),
             Self::Copy(arguments) => copy::run(*arguments),

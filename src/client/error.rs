@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 
 use super::printable::printable;
-use crate::wire::ProblemBody;
+use crate::wire::{HealthRead, ProblemBody};
 
 /// Enough of a foreign answer to know it by.
 const EXCERPT_CHARS_MAX: usize = 200;
@@ -37,6 +37,9 @@ pub enum ClientError {
     NoAnswer { url: String, reason: String },
     #[error("{}", line(.0))]
     Problem(Box<Problem>),
+    /// What it says of itself when it is asked whether it is.
+    #[error("{url} is not ready: {health}")]
+    NotReady { url: String, health: String },
     /// An error of something that is no Liststore server.
     #[error("{url} answered with HTTP status {status}: is it a liststore server? {excerpt}")]
     Foreign { url: String, status: u16, excerpt: String },
@@ -91,6 +94,11 @@ impl ClientError {
     ) -> Self {
         if is_problem && let Ok(details) = serde_json::from_slice(body) {
             return Self::Problem(Box::new(Problem { details, retry_after }));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE
+            && let Ok(health) = serde_json::from_slice::<HealthRead>(body)
+        {
+            return Self::NotReady { url: url.to_string(), health: printable(&health.to_string()) };
         }
         let text = String::from_utf8_lossy(body);
         let excerpt = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -19,6 +19,8 @@ pub struct Retries {
 }
 
 impl Retries {
+    /// One attempt: whoever asks will ask again.
+    pub const NONE: Self = Self { retries_max: 0, outlast_outage: false };
     /// For a person who waits: at most four attempts, and none at a server that is away.
     pub const PATIENT: Self = Self { retries_max: 3, outlast_outage: false };
     /// For bulk work: it outlasts a restart of the server of about half a minute.

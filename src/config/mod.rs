@@ -120,6 +120,8 @@ pub struct CqlSettings {
     pub clock_skew_warn_ms: u64,
     pub username: Option<String>,
     pub password: Option<Secret>,
+    /// Instead of `password`; read again for each new connection.
+    pub password_file: Option<PathBuf>,
     pub tls: CqlTlsSettings,
 }
 
@@ -152,6 +154,8 @@ pub struct MetadataSettings {
 pub struct PostgresSettings {
     /// May hold a password, which its `Debug` and `Serialize` mask.
     pub url: Option<Secret>,
+    /// Instead of `url`; read again for each new connection.
+    pub url_file: Option<PathBuf>,
     pub connections_max: u32,
 }
 
@@ -240,6 +244,7 @@ impl Default for CqlSettings {
             clock_skew_warn_ms: 1_000,
             username: None,
             password: None,
+            password_file: None,
             tls: CqlTlsSettings::default(),
         }
     }
@@ -264,7 +269,7 @@ impl Default for MetadataSettings {
 
 impl Default for PostgresSettings {
     fn default() -> Self {
-        Self { url: None, connections_max: 5 }
+        Self { url: None, url_file: None, connections_max: 5 }
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("metadata.snapshot_dir", &mut metadata.snapshot_dir, some(path));
     reader.read("metadata.snapshot_age_max_secs", &mut metadata.snapshot_age_max_secs, number(1..=31_536_000));
     reader.read("metadata.postgres.url", &mut metadata.postgres.url, some(secret));
+    reader.read("metadata.postgres.url_file", &mut metadata.postgres.url_file, some(path));
     reader.read("metadata.postgres.connections_max", &mut metadata.postgres.connections_max, number(2..=1_000));
     reader.read("access.mode", &mut settings.access.mode, choice);
     reader.read("access.metrics", &mut settings.access.metrics, choice);
@@ -141,6 +142,7 @@ fn read_cql(cql: &mut CqlSettings, reader: &mut Reader) {
     reader.read("items.cql.clock_skew_warn_ms", &mut cql.clock_skew_warn_ms, number(1..=HOUR_MS));
     reader.read("items.cql.username", &mut cql.username, some(text));
     reader.read("items.cql.password", &mut cql.password, some(secret));
+    reader.read("items.cql.password_file", &mut cql.password_file, some(path));
     reader.read("items.cql.tls.ca_file", &mut cql.tls.ca_file, some(path));
     reader.read("items.cql.tls.server_name", &mut cql.tls.server_name, list(server_name));
     reader.read("items.cql.tls.cert_file", &mut cql.tls.cert_file, some(path));
@@ -248,9 +250,13 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     if settings.items.store == ItemStoreKind::Cql && cql.contact_points.is_empty() {
         reader.blame("items.cql.contact_points", "is needed, since items.store is cql: host:port,…");
     }
-    match (&cql.username, &cql.password) {
-        (Some(_), None) => reader.blame("items.cql.password", "is needed beside items.cql.username"),
-        (None, Some(_)) => reader.blame("items.cql.username", "is needed beside items.cql.password"),
+    match (&cql.username, cql.password.is_some(), cql.password_file.is_some()) {
+        (_, true, true) => reader.blame("items.cql.password_file", "is given beside items.cql.password: leave one out"),
+        (Some(_), false, false) => {
+            reader.blame("items.cql.password", "is needed beside items.cql.username, or items.cql.password_file");
+        }
+        (None, true, _) => reader.blame("items.cql.username", "is needed beside items.cql.password"),
+        (None, _, true) => reader.blame("items.cql.username", "is needed beside items.cql.password_file"),
         _ => {}
     }
     match (&cql.tls.cert_file, &cql.tls.key_file) {
@@ -288,15 +294,20 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
             format!("must be less than items.operation_timeout_ms, which is {timeout_ms}"),
         );
     }
-    match &settings.metadata.postgres.url {
+    let postgres = &settings.metadata.postgres;
+    match &postgres.url {
+        Some(_) if postgres.url_file.is_some() => {
+            reader.blame("metadata.postgres.url_file", "is given beside metadata.postgres.url: leave one out");
+        }
         Some(url) => {
             if let Err(problem) = crate::metadata::postgres::check_url(url.expose()) {
                 reader.blame("metadata.postgres.url", problem);
             }
         }
-        None if settings.metadata.store == MetadataStoreKind::Postgres => reader.blame(
+        None if settings.metadata.store == MetadataStoreKind::Postgres && postgres.url_file.is_none() => reader.blame(
             "metadata.postgres.url",
-            "is needed, since metadata.store is postgres: postgres://user:password@host:5432/database",
+            "is needed, or metadata.postgres.url_file, since metadata.store is postgres: \
+             postgres://user:password@host:5432/database",
         ),
         _ => {}
     }

@@ -111,7 +111,7 @@ fn all_mistakes_are_told_at_once_with_their_key_and_source() {
              LISTSTORE__HTTP__WORKERS",
             "items.actors (FILE): must be a whole number from 1 to 1024, not 0",
             "items.cql.contact_points (not set): is needed, since items.store is cql: host:port,…",
-            "items.cql.password (not set): is needed beside items.cql.username",
+            "items.cql.password (not set): is needed beside items.cql.username, or items.cql.password_file",
             "metadata.store (environment variable LISTSTORE__METADATA__STORE): must be one of embedded, postgres, \
              memory, not \"mysql\"",
         ]
@@ -213,6 +213,18 @@ fn printed_settings_and_mistakes_hold_no_secret() {
     assert!(shown.contains("postgres://me:********@db/features"), "{shown}");
     let told = problems("metadata.postgres.url = \"hunter2\"\nitems.cql.password = 2222", &[]).join("\n");
     assert!(!told.contains("hunter2") && !told.contains("2222"), "{told}");
+}
+
+#[test]
+fn a_secret_is_given_or_in_a_file_and_not_both() {
+    let login = "items.cql.username = \"u\"\nitems.cql.password_file = \"/secrets/p\"\n";
+    let url = "metadata.store = \"postgres\"\nmetadata.postgres.url_file = \"/secrets/url\"\n";
+    assert!(load(&format!("{login}{url}"), &[], &[]).is_ok());
+    let both = format!("{login}{url}items.cql.password = \"p\"\nmetadata.postgres.url = \"postgres://h/d\"");
+    let told = problems(&both, &[]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|problem| problem.contains("leave one out")), "{told:?}");
+    assert!(problems("items.cql.password_file = \"/p\"", &[])[0].contains("items.cql.username"));
 }
 
 #[test]

@@ -170,6 +170,12 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Another such bound, for the sessions that are open and those to come. At least 1.
     fn set_permits_per_session(&self, _permits: usize) {}
 
+    /// Why sessions cannot be opened before `liststore migrate` was run, where that is so. Unlike other reasons it
+    /// holds nothing that strangers should not read.
+    fn awaits_migration(&self) -> Option<String> {
+        None
+    }
+
     /// What an operator should look after although operations succeed: for `/readyz`.
     fn warning(&self) -> Option<String> {
         None

@@ -20,6 +20,7 @@ pub const MANAGER: &str = "liststore-operator";
 const PODS_MAX: u32 = 2_000;
 
 /// A pod that is ready, and where it is.
+#[derive(Clone)]
 pub struct ReadyPod {
     pub name: String,
     pub address: IpAddr,

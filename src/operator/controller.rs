@@ -16,7 +16,7 @@ use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 
 use super::cluster::{MANAGER, Namespace, ReadyPod};
-use super::decide::{Decision, Look, Notice, Observed, PodView, decide};
+use super::decide::{Decision, Look, Notice, Observed, PodView, READY, decide};
 use super::pods::Pods;
 use super::resource::ListActorPool;
 use crate::domain::Clock;
@@ -91,8 +91,8 @@ impl Operator {
             Some(deployment) => namespace.ready_pods(&deployment.selector).await?,
             None => Vec::new(),
         };
-        let pods = iter(&ready).map(|pod| async move {
-            PodView { name: pod.name.clone(), pool: self.pods.ask(pod.address, spec.admin_port).await }
+        let pods = iter(ready.clone()).map(|ReadyPod { name, address }| async move {
+            PodView { name, pool: self.pods.ask(address, spec.admin_port).await }
         });
         let pods = pods.buffer_unordered(PODS_AT_ONCE).collect().await;
         let before = pool.status.clone().unwrap_or_default();
@@ -108,26 +108,26 @@ impl Operator {
             namespace.scale(&spec.deployment_ref.name, replicas).await?;
             tracing::info!(pool = name, replicas, "scaled");
         }
-        let failed = self.resize(pool, &ready, &resize).await;
+        let due = ready.into_iter().filter(|pod| resize.contains(&pod.name)).collect();
+        let failed = self.resize(pool, due).await;
         join_all(notices.into_iter().chain(failed).map(|notice| self.publish(pool, notice))).await;
-        let is_busy = status.condition(super::decide::READY).is_none_or(|ready| ready.status != "True");
+        let is_busy = status.condition(READY).is_none_or(|told| told.status != "True");
         Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
     }
 
     /// Returns what went wrong. Whoever was not resized is seen at the next look.
-    async fn resize(&self, pool: &ListActorPool, ready: &[ReadyPod], names: &[String]) -> Vec<Notice> {
+    async fn resize(&self, pool: &ListActorPool, due: Vec<ReadyPod>) -> Vec<Notice> {
         let spec = &pool.spec;
-        let due = ready.iter().filter(|pod| names.contains(&pod.name));
-        let resizing = iter(due).map(|pod| async move {
-            let resized = self.pods.resize(pod.address, spec.admin_port, spec.actors_per_pod).await;
+        let resizing = iter(due).map(|ReadyPod { name, address }| async move {
+            let resized = self.pods.resize(address, spec.admin_port, spec.actors_per_pod).await;
             match resized {
                 Ok(()) => {
-                    tracing::info!(pod = pod.name, actors = spec.actors_per_pod, "resized");
+                    tracing::info!(pod = name, actors = spec.actors_per_pod, "resized");
                     None
                 }
                 Err(reason) => {
-                    tracing::warn!(pod = pod.name, reason, "a pod was not resized: it is tried again");
-                    let note = format!("{}: {reason}", pod.name);
+                    tracing::warn!(pod = name, reason, "a pod was not resized: it is tried again");
+                    let note = format!("{name}: {reason}");
                     Some(Notice { is_warning: true, reason: "NotResized", note })
                 }
             }

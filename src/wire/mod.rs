@@ -43,7 +43,7 @@ pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
     Action, Added, Backup, Change, Check, Contained, ContainedValue, Counted, Deleted, EntityPage, Feature,
-    FeaturePage, FeatureVersion, Health, HistoryPage, Item, ItemPage, Removed,
+    FeaturePage, FeatureVersion, Health, HealthRead, HistoryPage, Item, ItemPage, Removed,
 };
 pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, ItemInput, VersionInput, VersionPatch};
 

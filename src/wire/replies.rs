@@ -1,6 +1,7 @@
 //! The bodies of replies.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -279,6 +280,22 @@ pub struct Health {
     /// Why a check does not pass, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<&'static str, String>,
+}
+
+/// [`Health`], as whoever asks for it reads it.
+#[derive(Debug, Deserialize)]
+pub struct HealthRead {
+    pub status: String,
+    #[serde(default)]
+    pub reasons: BTreeMap<String, String>,
+}
+
+impl fmt::Display for HealthRead {
+    /// In one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.status)?;
+        self.reasons.iter().try_for_each(|(check, reason)| write!(f, "; {check}: {reason}"))
+    }
 }
 
 /// Ordered from good to bad.

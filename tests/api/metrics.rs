@@ -99,6 +99,7 @@ async fn the_tables_of_metrics_are_what_the_stores_register() {
     let registry = Registry::new();
     let options = PostgresOptions {
         url: "postgres://nobody@127.0.0.1:1/nothing".to_owned(),
+        url_file: None,
         connections_max: 2,
         poll_interval: Duration::from_secs(5),
     };

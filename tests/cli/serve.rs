@@ -159,7 +159,20 @@ fn check_tells_what_is_there() {
     let address = taken.local_addr().unwrap().to_string();
     let said = run(&["check", "--listen", &address, "--data-dir", data.to_str().unwrap()]);
     assert!(said.out.contains("http      FAILED: cannot listen on"), "{said:?}");
-    assert_eq!(said.failed(1), "error: liststore serve would not start: see http above");
+    assert_eq!(said.failed(1), "error: liststore serve would not start, or not be ready: see http above");
+}
+
+#[test]
+fn a_server_at_all_addresses_tells_one_that_can_be_used_and_is_asked_whether_it_is_ready() {
+    let server = Server::start_in(TempDir::new().unwrap(), "0.0.0.0:0", &[("LISTSTORE__ACCESS__MODE", "required")]);
+    let url = format!("http://{}", server.address());
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    let said = run(&["ready", "--url", &url]);
+    assert_eq!(said.ok(), "ready: pass\n");
+    let (status, log, _) = server.end(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(status, Some(0), "{log}");
+    let said = run(&["ready", "--url", &url]).failed(1);
+    assert!(said.contains("cannot reach"), "{said}");
 }
 
 #[test]

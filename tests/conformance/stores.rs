@@ -90,8 +90,12 @@ impl Postgres {
 impl MetadataBackend for Postgres {
     async fn open(&self) -> Arc<dyn MetadataStore> {
         let database = self.database.get_or_init(Database::migrated).await;
-        let options =
-            PostgresOptions { url: database.url.clone(), connections_max: 5, poll_interval: Duration::from_secs(5) };
+        let options = PostgresOptions {
+            url: database.url.clone(),
+            url_file: None,
+            connections_max: 5,
+            poll_interval: Duration::from_secs(5),
+        };
         Arc::new(PostgresStore::open(&options, &Registry::new()).unwrap())
     }
 }

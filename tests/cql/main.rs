@@ -25,3 +25,6 @@ mod cassandra;
 #[allow(dead_code, reason = "the tests of the command line use more of it")]
 #[path = "../cli/program.rs"]
 mod program;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../support/server.rs"]
+mod server;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use liststore::domain::SystemClock;
 use liststore::items::cql::{
-    ClientCertificate, CqlOptions, CqlStore, CqlTls, Credentials, OpenError, inspect, migrate,
+    ClientCertificate, CqlOptions, CqlStore, CqlTls, Credentials, OpenError, Password, inspect, migrate,
 };
 use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
@@ -224,7 +224,8 @@ async fn a_cluster_with_logins_and_tls_lets_in_who_may() {
     let certificates = tempfile::tempdir().unwrap();
     let dir = certificates.path();
     let cluster = Cluster::start(&["--auth", "--tls", dir.to_str().unwrap()]);
-    let login = |password: &str| Some(Credentials { username: "cassandra".into(), password: password.into() });
+    let login =
+        |password: &str| Some(Credentials { username: "cassandra".into(), password: Password::Given(password.into()) });
     let file = |name: &str| dir.join(name);
     let client = Some(ClientCertificate { cert_file: file("client.pem"), key_file: file("client-key.pem") });
     let tls = CqlTls { ca_file: file("ca.pem"), server_names: vec![], client };
@@ -243,6 +244,19 @@ async fn a_cluster_with_logins_and_tls_lets_in_who_may() {
     let wrong = why_no_session(&CqlOptions { credentials: login("wrong-secret"), ..options.clone() }).await;
     assert!(wrong.contains("items.cql.username") && wrong.contains("refuses"), "{wrong}");
     assert!(!wrong.contains("wrong-secret"));
+    let secret = dir.join("password");
+    let by_file = Some(Credentials { username: "cassandra".into(), password: Password::File(secret.clone()) });
+    let by_file = CqlOptions { credentials: by_file, ..options.clone() };
+    assert!(why_no_session(&by_file).await.contains("items.cql.password_file"));
+    std::fs::write(&secret, "wrong-secret\n").unwrap();
+    let store = CqlStore::open(by_file, Arc::new(SystemClock), &Registry::new()).unwrap();
+    let refused = store.open_session().await.map(|_| ());
+    assert!(
+        matches!(&refused, Err(StoreError::Unavailable { reason, .. }) if reason.contains("refuses")),
+        "{refused:?}"
+    );
+    std::fs::write(&secret, "cassandra\n").unwrap();
+    assert!(store.open_session().await.is_ok(), "the password was read again");
     let nobody = why_no_session(&CqlOptions { credentials: None, ..options.clone() }).await;
     assert!(nobody.contains("asks for a login"), "{nobody}");
     let plain = why_no_session(&CqlOptions { tls: None, ..options.clone() }).await;

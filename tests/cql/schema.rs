@@ -1,6 +1,7 @@
 //! The schema on a real Cassandra: made, made again, made by two at once, judged, and refused.
 
-use liststore::domain::SystemClock;
+use liststore::app::Stores;
+use liststore::domain::{Clock, SystemClock};
 use liststore::items::cql::{Consistency, CqlOptions, CqlStore, Dialect, MigrateError, SchemaState, inspect, migrate};
 use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
@@ -8,9 +9,11 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::cassandra;
 use crate::probe::{Server, fresh_list, now};
+use crate::server::{settings, spawn_with};
 
 /// A keyspace of one test's own, dropped at its end.
 pub struct Keyspace {
@@ -157,6 +160,41 @@ async fn a_migration_that_broke_off_is_taken_up() {
     assert_eq!(keyspace.state().await, SchemaState::Current);
 }
 
+/// A pod that comes before the job that migrates.
+#[tokio::test]
+async fn a_server_waits_for_its_schema_and_says_so() {
+    let (missing, older) = (Keyspace::new(), Keyspace::new());
+    migrate(&older.options, false).await.unwrap();
+    older.execute("DROP INDEX KS.list_items_by_value").await;
+    older.execute("DELETE FROM KS.schema_migrations WHERE version = 3").await;
+    for (keyspace, told) in [(missing, "the schema is missing"), (older, "version 2, wanted 4")] {
+        let settings = settings(&[
+            ("items.store", "cql"),
+            ("items.cql.contact_points", &keyspace.options.contact_points.join(",")),
+            ("items.cql.keyspace", &keyspace.options.keyspace),
+            ("items.cql.replication_factor", "1"),
+        ]);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let stores = Stores::open(&settings, &clock).await.unwrap();
+        let mut server = spawn_with(settings, clock, stores).await;
+        assert_eq!(server.health("/livez").await.0, 200, "{told}");
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            let (status, health) = server.health("/readyz").await;
+            assert_eq!(status, 503, "{health}");
+            let reason = health["reasons"]["item_store"].to_string();
+            if reason.contains(told) && reason.contains("run `liststore migrate`") {
+                break;
+            }
+            assert!(Instant::now() < patience, "{health}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        migrate(&keyspace.options, false).await.unwrap();
+        server.ready().await;
+        assert_eq!(server.health("/readyz").await.0, 200, "{told}");
+    }
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_left_alone() {
     let keyspace = Keyspace::new();
@@ -208,14 +246,14 @@ async fn without_the_index_only_removals_by_value_are_refused_and_migrate_builds
     let done = migrate(&keyspace.options, false).await.unwrap();
     assert_eq!(done.steps.len(), 1, "{done:?}");
     assert_eq!(keyspace.state().await, SchemaState::Current);
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let patience = Instant::now() + Duration::from_secs(30);
     let removed = loop {
         // It is built in the background.
         match before.session.remove_value(&before.op(), &list, b"v").await {
             Ok(removed) => break removed,
-            Err(error) => assert!(std::time::Instant::now() < patience, "{error}"),
+            Err(error) => assert!(Instant::now() < patience, "{error}"),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert_eq!(removed, 1);
     assert_eq!(before.store.warning(), None);
@@ -236,7 +274,7 @@ async fn a_crowd_of_removals_without_the_index_looks_for_it_once_in_a_while() {
     let text = Condition::BodyContainsCaseSensitive(b"system_schema.indexes".to_vec().into_boxed_slice());
     let look = Condition::RequestOpcode(RequestOpcode::Prepare).and(text);
     forger.on_requests(vec![RequestRule(look, RequestReaction::noop().with_feedback_when_performed(looked))]);
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let removals = (0..100).map(|_| async {
         let refused = server.session.remove_value(&server.op(), &fresh_list(), b"v").await;
         assert!(why(refused.map(|_| ())).contains("removed by value"));

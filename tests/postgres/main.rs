@@ -20,3 +20,6 @@ mod pgbouncer;
 mod postgres;
 #[path = "../support/proxy.rs"]
 mod proxy;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../support/server.rs"]
+mod server;

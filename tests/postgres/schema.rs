@@ -1,10 +1,19 @@
 //! `migrate`: how a database gets its schema, and which schemas a server works with.
 
-use liststore::metadata::postgres::{MigrateError, SchemaState, inspect, migrate};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use liststore::app::Stores;
+use liststore::domain::{Clock, SystemClock};
+use liststore::metadata::postgres::{
+    MigrateError, PostgresOptions, PostgresStore, SchemaState, inspect, migrate, read_url,
+};
 use liststore::metadata::{Calls, MetadataError, MetadataStore};
+use prometheus::Registry;
 use sqlx::Row;
 
-use crate::postgres::Database;
+use crate::postgres::{self, Database};
+use crate::server::{settings, spawn_with};
 use crate::servers::{context, new_feature, store};
 
 #[tokio::test]
@@ -57,6 +66,89 @@ async fn a_server_refuses_a_missing_schema_until_it_is_there() {
     assert!(error.to_string().contains("the schema is missing: run `liststore migrate`"), "{error}");
     migrate(&database.url, false).await.unwrap();
     assert_eq!(store.definitions().await.unwrap().features.len(), 0);
+}
+
+/// A pod that comes before the job that migrates.
+#[tokio::test]
+async fn a_server_waits_for_its_schema_and_says_so() {
+    let undone = "DROP TABLE api_key_history, api_key; DELETE FROM liststore_schema_migration WHERE version = 3; \
+                  ALTER TABLE list_feature_history DROP COLUMN on_behalf_of";
+    let older = Database::migrated().await;
+    for statement in undone.split("; ") {
+        older.execute(statement).await;
+    }
+    for (database, told) in [(Database::create().await, "the schema is missing"), (older, "at version 2")] {
+        let settings = settings(&[("metadata.store", "postgres"), ("metadata.postgres.url", &database.url)]);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let stores = Stores::open(&settings, &clock).await.unwrap();
+        let mut server = spawn_with(settings, clock, stores).await;
+        assert_eq!(server.health("/livez").await.0, 200, "{told}");
+        until("it says why it is not ready", async || {
+            let (status, health) = server.health("/readyz").await;
+            assert_eq!(status, 503, "{health}");
+            let reason = health["reasons"]["metadata_store"].to_string();
+            reason.contains(told) && reason.contains("run `liststore migrate`")
+        })
+        .await;
+        migrate(&database.url, false).await.unwrap();
+        server.ready().await;
+        assert_eq!(server.health("/readyz").await.0, 200, "{told}");
+    }
+}
+
+/// As when a Secret is changed in Kubernetes: the role's password, and then the file.
+#[tokio::test]
+async fn a_password_is_changed_under_a_server_that_reads_its_url_from_a_file() {
+    let postgres = postgres::Server::start();
+    let database = Database::create_in(&postgres.url, "").await;
+    migrate(&database.url, false).await.unwrap();
+    database.execute("CREATE ROLE app LOGIN SUPERUSER PASSWORD 'first'").await;
+    database
+        .execute(
+            "DO $$ BEGIN EXECUTE format('COPY (VALUES (''host all app all scram-sha-256''), (''local all all trust''), \
+             (''host all all all trust'')) TO %L', current_setting('hba_file')); END $$",
+        )
+        .await;
+    database.execute("SELECT pg_reload_conf()").await;
+    let (_, address) = database.url.split_once('@').unwrap();
+    let url = |password: &str| format!("postgres://app:{password}@{address}\n");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("url");
+    let write = |password: &str| {
+        // In one step, as the kubelet does.
+        let next = dir.path().join("next");
+        std::fs::write(&next, url(password)).unwrap();
+        std::fs::rename(next, &file).unwrap();
+    };
+    write("first");
+    let options = PostgresOptions {
+        url: read_url(&file).unwrap(),
+        url_file: Some(file.clone()),
+        connections_max: 5,
+        poll_interval: Duration::from_secs(3_600),
+    };
+    let store = PostgresStore::open(&options, &Registry::new()).unwrap();
+    until("it connects", async || store.definitions().await.is_ok()).await;
+    database.execute("ALTER ROLE app PASSWORD 'second'").await;
+    database.cut_connections().await;
+    until("it is refused", async || {
+        store.definitions().await.is_err_and(|error| error.to_string().contains("password"))
+    })
+    .await;
+    // What cannot be used is not.
+    std::fs::write(&file, "postgres://app:second@elsewhere/other").unwrap();
+    assert!(store.definitions().await.is_err());
+    write("second");
+    until("it connects again", async || store.definitions().await.is_ok()).await;
+    store.create_feature(new_feature("seen", 60), context()).await.unwrap();
+}
+
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !condition().await {
+        assert!(Instant::now() < patience, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]

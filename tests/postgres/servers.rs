@@ -33,7 +33,7 @@ pub fn store(url: &str) -> PostgresStore {
 }
 
 pub fn store_polling(url: &str, poll_interval: Duration, registry: &Registry) -> PostgresStore {
-    let options = PostgresOptions { url: url.to_owned(), connections_max: 5, poll_interval };
+    let options = PostgresOptions { url: url.to_owned(), url_file: None, connections_max: 5, poll_interval };
     PostgresStore::open(&options, registry).unwrap()
 }
 

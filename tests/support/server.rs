@@ -90,6 +90,15 @@ impl TestServer {
         self.url.trim_start_matches("http://")
     }
 
+    /// The status of an answer, and its body.
+    #[allow(dead_code, reason = "the tests of the API have a client of their own")]
+    pub async fn health(&self, path: &str) -> (u16, serde_json::Value) {
+        // The first one to do so wins, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let answer = reqwest::get(format!("{}{path}", self.url)).await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap())
+    }
+
     /// Begins to stop the server, as a SIGTERM does.
     pub fn begin_stop(&self) {
         self.about.stopper.stop();

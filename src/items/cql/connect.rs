@@ -16,6 +16,7 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 
 use super::connection_errors::{unavailable, why_no_connection};
 use super::datacenter::{LocalDatacenter, NoDatacenter, NodeFilter};
+use super::login::Login;
 use super::options::CqlOptions;
 use super::reach::{self, Reached};
 use super::tls::Tls;
@@ -110,7 +111,7 @@ async fn build(
         )
         .tls_context(tls.cloned());
     if let Some(credentials) = &options.credentials {
-        builder = builder.user(&credentials.username, &credentials.password);
+        builder = builder.authenticator_provider(Arc::new(Login::new(credentials.clone())));
     }
     if !translations.is_empty() {
         builder = builder.address_translator(Arc::new(translations));

@@ -42,6 +42,9 @@ pub fn why_no_connection(error: &ConnectionError) -> String {
             ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
                 "the cluster refuses this login: check items.cql.username and items.cql.password".to_owned()
             }
+            ConnectionSetupRequestErrorKind::StartAuthSessionError(_) => {
+                "items.cql.password_file cannot be read; the server's log says why".to_owned()
+            }
             ConnectionSetupRequestErrorKind::MissingAuthentication => {
                 "the cluster asks for a login: set items.cql.username and items.cql.password".to_owned()
             }

@@ -206,7 +206,9 @@ async fn check<'a>(
     let dialect = Dialect::of(options.dialect, &cluster);
     dialect.check_consistency(options).map_err(|why| unavailable(why.to_owned()))?;
     let found = Found::read(driver, &options.keyspace, options.read_consistency).await?;
-    match found.state(dialect) {
+    let state = found.state(dialect);
+    shared.awaited.store(state.awaits_migration().then(|| Arc::new(state.to_string())));
+    match state {
         state if state.is_served() => {
             if !shared.cautioned.swap(true, Ordering::Relaxed) {
                 let newer = matches!(state, SchemaState::NewerServed { .. }).then(|| state.to_string());

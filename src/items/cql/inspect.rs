@@ -41,7 +41,7 @@ pub struct Inspection {
     pub connections: u64,
     /// What works and gives something up.
     pub cautions: Vec<String>,
-    /// Why `serve` would not start. Empty if it would.
+    /// Why `serve` would not start, or not be ready. Empty if it would.
     pub problems: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ async fn inspect_node(session: &Session, dialect: Dialect, node: &Arc<Node>) -> 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fitness {
     Fit,
-    /// Not without a change of the settings or the schema, which is named here.
+    /// Not without a change of the settings, or of what is there instead of the schema, which is named here.
     Unfit(String),
 }
 
@@ -153,7 +153,7 @@ pub async fn fitness(
         return Ok(Fitness::Unfit(why.to_owned()));
     }
     let state = Found::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect);
-    Ok(if state.is_served() { Fitness::Fit } else { Fitness::Unfit(state.to_string()) })
+    Ok(if state.is_served() || state.awaits_migration() { Fitness::Fit } else { Fitness::Unfit(state.to_string()) })
 }
 
 /// The state of the schema alone.

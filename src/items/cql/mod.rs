@@ -39,6 +39,7 @@ mod gate;
 mod get;
 mod inspect;
 mod limit;
+mod login;
 mod lookout;
 mod metrics;
 mod migrate;
@@ -72,7 +73,8 @@ pub use found::IndexDefect;
 pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
 pub use options::{
-    ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, TabletsChoice,
+    ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, Password,
+    TabletsChoice,
 };
 pub use schema::SchemaState;
 pub use statements::Texts;

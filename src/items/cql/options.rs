@@ -128,7 +128,14 @@ impl CqlOptions {
 #[derive(Clone)]
 pub struct Credentials {
     pub username: String,
-    pub password: String,
+    pub password: Password,
+}
+
+#[derive(Clone)]
+pub enum Password {
+    Given(String),
+    /// The file that holds it, which is read for each new connection.
+    File(PathBuf),
 }
 
 impl fmt::Debug for Credentials {
@@ -266,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        let credentials = Credentials { username: "me".into(), password: "hush".into() };
+        let credentials = Credentials { username: "me".into(), password: Password::Given("hush".into()) };
         let shown = format!("{:?}", CqlOptions { credentials: Some(credentials), ..options() });
         assert!(shown.contains("me") && !shown.contains("hush"), "{shown}");
     }

@@ -75,6 +75,11 @@ impl SchemaState {
         matches!(self, Self::Current | Self::NewerServed { .. } | Self::NoIndex(_))
     }
 
+    /// Whether `liststore migrate` brings it to where it is served.
+    pub fn awaits_migration(&self) -> bool {
+        matches!(self, Self::Missing | Self::Older { .. })
+    }
+
     pub fn is_current(&self) -> bool {
         *self == Self::Current
     }

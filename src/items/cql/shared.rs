@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arc_swap::ArcSwapOption;
+
 use super::budget::RetryBudget;
 use super::datacenter::LocalDatacenter;
 use super::metrics::CqlMetrics;
@@ -18,6 +20,8 @@ pub struct Shared {
     pub datacenter: Arc<LocalDatacenter>,
     /// Whether it was said what works and gives something up.
     pub cautioned: AtomicBool,
+    /// Why no session can be opened before a migration, as the last that was tried found it.
+    pub awaited: ArcSwapOption<String>,
     pub write_clock: WriteClock,
     pub budget: Arc<RetryBudget>,
     pub permits: PermitsOfAll,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use prometheus::Registry;
 use tokio::sync::Semaphore;
@@ -48,7 +49,8 @@ impl CqlStore {
         let (budget, metrics) = (Arc::new(RetryBudget::full()), Arc::new(metrics));
         let datacenter = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
         let (cautioned, permits) = (AtomicBool::new(false), PermitsOfAll::new(options.permits));
-        let shared = Shared { options, tls, datacenter, cautioned, write_clock, budget, permits, metrics };
+        let awaited = ArcSwapOption::empty();
+        let shared = Shared { options, tls, datacenter, cautioned, awaited, write_clock, budget, permits, metrics };
         Ok(Self { shared, skew, opening: Semaphore::new(OPENING_MAX) })
     }
 
@@ -101,6 +103,10 @@ impl ItemStore for CqlStore {
 
     fn set_permits_per_session(&self, permits: usize) {
         self.shared.permits.set_bound(permits);
+    }
+
+    fn awaits_migration(&self) -> Option<String> {
+        self.shared.awaited.load().as_deref().cloned()
     }
 
     fn warning(&self) -> Option<String> {

@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -29,6 +29,8 @@ pub(super) struct Connections {
     hosts: Arc<Hosts>,
     /// The number of the server that is used.
     present: AtomicUsize,
+    /// How often the servers' users and passwords had changed when the pool was last told.
+    changes: AtomicU64,
     /// Tells the listener that the server should be looked at, and perhaps another be taken.
     suspected: Notify,
     count_max: u32,
@@ -51,6 +53,7 @@ impl Connections {
         registry.register(Box::new(renewals.clone()))?;
         Ok(Self {
             pool: ArcSwap::from_pointee(new_pool(hosts.options(0), count_max)),
+            changes: AtomicU64::new(0),
             free: Semaphore::new(count_max as usize),
             away: ArcSwapOption::empty(),
             schema_known: AtomicBool::new(false),
@@ -93,7 +96,11 @@ impl Connections {
             .await
             .map_err(|_| unavailable("all connections to postgres are busy"))?
             .map_err(|_| unavailable("the server is stopping"))?;
+        let changes = self.hosts.refresh().await;
         let pool = self.pool.load_full();
+        if self.changes.swap(changes, Ordering::AcqRel) != changes {
+            pool.set_connect_options(self.hosts.options(self.present.load(Ordering::Acquire)));
+        }
         let connection = match timeout(patience, pool.acquire()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(sqlx::Error::PoolTimedOut)) | Err(_) => {
@@ -166,8 +173,8 @@ impl Connections {
     }
 }
 
-fn new_pool(options: &PgConnectOptions, count_max: u32) -> PgPool {
-    PgPoolOptions::new().max_connections(count_max).acquire_timeout(CONNECT_TIME_MAX).connect_lazy_with(options.clone())
+fn new_pool(options: PgConnectOptions, count_max: u32) -> PgPool {
+    PgPoolOptions::new().max_connections(count_max).acquire_timeout(CONNECT_TIME_MAX).connect_lazy_with(options)
 }
 
 /// A connection in use. Unless its work is [finished](Self::finished), it is closed, with whatever

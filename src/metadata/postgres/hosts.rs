@@ -1,8 +1,11 @@
 //! The servers that a URL names, and the choice of the one that takes writes.
 
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
@@ -18,29 +21,93 @@ const KIND: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN 'is a standby' \
 
 /// All servers that a URL names, in its order.
 pub(super) struct Hosts {
-    servers: Vec<(Host, PgConnectOptions)>,
+    servers: ArcSwap<Vec<Server>>,
     kind: SessionKind,
+    source: Option<Source>,
+}
+
+type Server = (Host, PgConnectOptions);
+
+/// The file that the URL stands in.
+struct Source {
+    file: PathBuf,
+    application_name: String,
+    read: Mutex<Read>,
+}
+
+/// What was read of it last, whether that could be used or not.
+#[derive(Default)]
+struct Read {
+    url: String,
+    /// How often it was another that could be.
+    changes: u64,
 }
 
 impl Hosts {
     /// The error holds no word of the URL, which may be secret, but a parameter's name.
     pub fn parse(url: &str, application_name: &str) -> Result<Self, MetadataError> {
-        let url = PostgresUrl::parse(url).map_err(|problem| unavailable(format!("metadata.postgres.url {problem}")))?;
-        let with_options = |host: &Host| Ok((host.clone(), options(&url, host, application_name)?));
-        let servers = url.hosts.iter().map(with_options).collect::<Result<_, MetadataError>>()?;
-        Ok(Self { servers, kind: url.kind })
+        let url = parsed(url, "metadata.postgres.url")?;
+        let servers = ArcSwap::from_pointee(servers(&url, application_name)?);
+        Ok(Self { servers, kind: url.kind, source: None })
+    }
+
+    /// The same of what stands in a file, and may stand there later.
+    pub fn of_file(self, file: PathBuf, url: &str, application_name: &str) -> Self {
+        let read = Mutex::new(Read { url: url.to_owned(), changes: 0 });
+        Self { source: Some(Source { file, application_name: application_name.to_owned(), read }), ..self }
+    }
+
+    /// Takes over the user and the password of a file that has changed. Returns how often one has.
+    pub async fn refresh(&self) -> u64 {
+        let Some(source) = &self.source else { return 0 };
+        let found = tokio::fs::read_to_string(&source.file).await;
+        let mut read = source.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = source.file.display();
+        match found {
+            Ok(text) if text.trim() == read.url => {}
+            Ok(text) => {
+                read.url = text.trim().to_owned();
+                match self.next(&read.url, &source.application_name) {
+                    Ok(servers) => {
+                        self.servers.store(Arc::new(servers));
+                        read.changes += 1;
+                        tracing::info!(%path, "metadata.postgres.url_file has changed: new connections are made by it");
+                    }
+                    Err(error) => tracing::warn!(%path, %error, "metadata.postgres.url_file is not used as it is now"),
+                }
+            }
+            Err(error) => tracing::debug!(%path, %error, "metadata.postgres.url_file cannot be read"),
+        }
+        read.changes
+    }
+
+    fn next(&self, url: &str, application_name: &str) -> Result<Vec<Server>, MetadataError> {
+        let url = parsed(url, "metadata.postgres.url_file")?;
+        let next = servers(&url, application_name)?;
+        let present = self.servers.load();
+        let place = |servers: &[Server]| -> Vec<_> {
+            let place = |(host, options): &Server| (host.clone(), options.get_database().map(str::to_owned));
+            servers.iter().map(place).collect()
+        };
+        if place(&next) != place(&present) || url.kind != self.kind {
+            return Err(unavailable("it names other servers or another database than at the start: restart this one"));
+        }
+        Ok(next)
     }
 
     /// How to connect to the server of a number that [`Self::connect`] gave; 0 is the first.
-    pub fn options(&self, number: usize) -> &PgConnectOptions {
-        &self.servers[number.min(self.servers.len() - 1)].1
+    pub fn options(&self, number: usize) -> PgConnectOptions {
+        let servers = self.servers.load();
+        servers[number.min(servers.len() - 1)].1.clone()
     }
 
     /// Connects to the first server that does what is asked of it, with its number; or tells what is
     /// wrong with each.
     pub async fn connect(&self, each_time_max: Duration) -> Result<(usize, PgConnection), MetadataError> {
+        self.refresh().await;
+        let servers = self.servers.load_full();
         let mut problems = Vec::new();
-        for (number, (host, options)) in self.servers.iter().enumerate() {
+        for (number, (host, options)) in servers.iter().enumerate() {
             let connected = async {
                 let mut connection = PgConnection::connect_with(options).await.map_err(|error| translate(&error))?;
                 self.require_kind(&mut connection).await?;
@@ -63,7 +130,8 @@ impl Hosts {
 
     /// The same error, with the server of this number that it is of.
     pub fn of(&self, number: usize, error: MetadataError) -> MetadataError {
-        of_host(&self.servers[number.min(self.servers.len() - 1)].0, error)
+        let servers = self.servers.load();
+        of_host(&servers[number.min(servers.len() - 1)].0, error)
     }
 
     /// Refuses a server that is not what the URL asks for, or is so no longer.
@@ -78,6 +146,15 @@ impl Hosts {
             (problem, _) => Err(unavailable(format!("postgres {problem}"))),
         }
     }
+}
+
+/// `setting` is where it stands.
+fn parsed(url: &str, setting: &str) -> Result<PostgresUrl, MetadataError> {
+    PostgresUrl::parse(url).map_err(|problem| unavailable(format!("{setting} {problem}")))
+}
+
+fn servers(url: &PostgresUrl, application_name: &str) -> Result<Vec<Server>, MetadataError> {
+    url.hosts.iter().map(|host| Ok((host.clone(), options(url, host, application_name)?))).collect()
 }
 
 fn of_host(host: &Host, error: MetadataError) -> MetadataError {

@@ -180,7 +180,7 @@ impl Listener {
             .acquire_timeout(CONNECT_TIME_MAX)
             .max_lifetime(None)
             .idle_timeout(None)
-            .connect_lazy_with(self.hosts.options(number).clone());
+            .connect_lazy_with(self.hosts.options(number));
         let mut listener = Entered::new(PgListener::connect_with(&pool).await.map_err(|error| translate(&error))?);
         listener.eager_reconnect(false);
         let hears = self.hears(&mut listener, probe).await?;

@@ -33,6 +33,7 @@ mod transaction;
 mod unnamed;
 mod url;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,11 +60,21 @@ use crate::domain::{EntityType, Feature, FeatureId, Limit, Revision};
 
 /// More changed features than this are read as a whole reload.
 const CHANGES_MAX: usize = 2_000;
+/// As Postgres shows servers' connections.
+const APPLICATION_NAME: &str = "liststore";
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Says what is wrong with a URL, in words that hold nothing of it but the name of a parameter.
 pub fn check_url(url: &str) -> Result<(), String> {
     url::PostgresUrl::parse(url).map(|_| ())
+}
+
+/// The URL that stands in a file, without the white space at its ends.
+pub fn read_url(file: &Path) -> Result<String, MetadataError> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        error::unavailable(format!("cannot read metadata.postgres.url_file, {}: {error}", file.display()))
+    })?;
+    Ok(text.trim().to_owned())
 }
 
 /// The database that a URL names, in words that tell it from others and hold no secret.
@@ -88,7 +99,11 @@ impl PostgresStore {
     /// The first call that reaches Postgres refuses a schema that is not the one this build knows,
     /// as every call after it does until the schema is.
     pub fn open(options: &PostgresOptions, registry: &Registry) -> Result<Self, MetadataError> {
-        let hosts = Arc::new(Hosts::parse(&options.url, "liststore")?);
+        let hosts = Hosts::parse(&options.url, APPLICATION_NAME)?;
+        let hosts = Arc::new(match &options.url_file {
+            Some(file) => hosts.of_file(file.clone(), &options.url, APPLICATION_NAME),
+            None => hosts,
+        });
         Self::with_metrics(options, hosts, registry)
             .map_err(|error| MetadataError::Internal { reason: error.to_string(), outcome_unknown: false })
     }

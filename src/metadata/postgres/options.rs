@@ -1,6 +1,7 @@
 //! What a Postgres store is opened with, and the time limits that bound every call to it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a read or a change may take in all. Below the 3 s within which a caller is to have an
@@ -31,6 +32,8 @@ pub(super) const BEGIN_LOAD: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ 
 pub struct PostgresOptions {
     /// `postgres://user:password@host:port/database?sslmode=…`. Secret: it may hold a password.
     pub url: String,
+    /// Where that stands, if it does in a file: new connections take the user and the password that it holds then.
+    pub url_file: Option<PathBuf>,
     /// Connections in all, the one that listens for changes included. At least 2.
     pub connections_max: u32,
     /// How often the store is asked for changes although it told of none.

@@ -80,6 +80,11 @@ impl SchemaState {
     pub fn is_served(&self) -> bool {
         matches!(self, Self::Current { .. } | Self::NewerServed { .. })
     }
+
+    /// Whether `liststore migrate` brings it to where it is served.
+    pub fn awaits_migration(&self) -> bool {
+        matches!(self, Self::Missing { .. } | Self::Older { .. })
+    }
 }
 
 impl fmt::Display for SchemaState {

@@ -1,0 +1,49 @@
+//! `liststore ready`: does a server answer that it is ready? For whoever can run a command and no HTTP client.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::Output;
+use crate::client::{Client, Request, Retries, ServerUrl, printable, read};
+use crate::service::OperationId;
+use crate::wire::HealthRead;
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore ready
+  liststore ready --url http://127.0.0.1:9090
+
+It exits with 0 if GET /readyz is answered with 200, and with 1 if it is not, and says why. It needs no
+API key, and works at the address of administration (admin.listen) as well.";
+
+/// Tell whether a server is ready
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The server's URL
+    #[arg(
+        long,
+        env = "LISTSTORE_URL",
+        hide_env_values = true,
+        default_value = ServerUrl::DEFAULT,
+        value_parser = ServerUrl::parse
+    )]
+    url: ServerUrl,
+    /// How long the answer is waited for
+    #[arg(long, default_value = "3")]
+    timeout_secs: NonZeroU32,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { url, timeout_secs } = arguments;
+    let request = Request::new(OperationId::Readyz, &[]).within(Duration::from_secs(u64::from(timeout_secs.get())));
+    let answer = block_on(async { Ok(Client::new(url, None, Retries::NONE)?.send(&request).await) })?;
+    let health: HealthRead = read(&answer?.body)?;
+    let mut output = Output::open();
+    output.line(&format!("ready: {}", printable(&health.to_string())))?;
+    output.flush()
+}
