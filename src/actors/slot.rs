@@ -47,13 +47,13 @@ impl SlotState {
     }
 }
 
-/// What the slots of a pool have said of sessions that cannot be opened: they all meet the same trouble,
-/// over and over.
+/// What the slots of a pool have said of sessions that cannot be opened: they all fail for the same
+/// reason, over and over.
 #[derive(Debug, Default)]
-pub(super) struct Openings(Mutex<Trouble>);
+pub(super) struct Openings(Mutex<Failures>);
 
 #[derive(Debug, Default)]
-struct Trouble {
+struct Failures {
     /// Slots whose last attempt failed.
     slots: usize,
     since: Option<Instant>,
@@ -62,33 +62,33 @@ struct Trouble {
     said: BTreeSet<String>,
 }
 
-/// As many reasons are said of one trouble.
+/// So many reasons are told until all sessions are open again.
 const REASONS_MAX: usize = 16;
 
 impl Openings {
-    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+    fn ongoing(&self) -> MutexGuard<'_, Failures> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes in that an attempt failed, in a slot whose attempt before did or did not. Returns whether
     /// the reason is news.
     fn failed(&self, failed_before: bool, reason: &str) -> bool {
-        let mut trouble = self.trouble();
-        trouble.slots += usize::from(!failed_before);
-        trouble.since.get_or_insert_with(Instant::now);
-        trouble.attempts += 1;
-        trouble.said.len() < REASONS_MAX && trouble.said.insert(reason.to_owned())
+        let mut failures = self.ongoing();
+        failures.slots += usize::from(!failed_before);
+        failures.since.get_or_insert_with(Instant::now);
+        failures.attempts += 1;
+        failures.said.len() < REASONS_MAX && failures.said.insert(reason.to_owned())
     }
 
     /// Takes in that a slot whose attempt before failed has opened its session. Returns how many attempts
     /// had failed, and for how long, if it was the last such slot.
     fn opened(&self) -> Option<(u64, Duration)> {
-        let mut trouble = self.trouble();
-        trouble.slots = trouble.slots.saturating_sub(1);
-        if trouble.slots > 0 {
+        let mut failures = self.ongoing();
+        failures.slots = failures.slots.saturating_sub(1);
+        if failures.slots > 0 {
             return None;
         }
-        let ended = std::mem::take(&mut *trouble);
+        let ended = std::mem::take(&mut *failures);
         Some((ended.attempts, ended.since.map(|since| since.elapsed()).unwrap_or_default()))
     }
 }

@@ -67,7 +67,7 @@ struct State {
     config: Arc<ServerConfig>,
     looked_at: Instant,
     /// What was wrong at the last look, which is said once.
-    trouble: Option<String>,
+    problem: Option<String>,
 }
 
 impl Tls {
@@ -76,7 +76,7 @@ impl Tls {
         let texts = read(&options)?;
         let config = config(&options, &texts)?;
         let (unusable, failed) = metrics(registry)?;
-        let state = Mutex::new(State { texts, config, looked_at: Instant::now(), trouble: None });
+        let state = Mutex::new(State { texts, config, looked_at: Instant::now(), problem: None });
         Ok(Self { options, state, unusable, failed })
     }
 
@@ -119,14 +119,17 @@ impl Tls {
                     tracing::info!("the TLS files have changed: connections from now on use them");
                     (state.texts, state.config) = (texts, config);
                 }
-                state.trouble = None;
+                state.problem = None;
                 self.unusable.set(0);
             }
-            Err(trouble) => {
-                let trouble = trouble.to_string();
-                if state.trouble.as_ref() != Some(&trouble) {
-                    tracing::error!(trouble, "the TLS files have changed and cannot be used: what they held before is");
-                    state.trouble = Some(trouble);
+            Err(problem) => {
+                let problem = problem.to_string();
+                if state.problem.as_ref() != Some(&problem) {
+                    tracing::error!(
+                        problem,
+                        "the TLS files have changed and cannot be used: what they held before stays in use"
+                    );
+                    state.problem = Some(problem);
                 }
                 self.unusable.set(1);
             }
@@ -138,7 +141,7 @@ impl Tls {
 fn metrics(registry: &Registry) -> prometheus::Result<(IntGauge, IntCounter)> {
     let unusable = IntGauge::new(
         "liststore_http_tls_files_unusable",
-        "1 while the TLS files cannot be used, and what they held before is.",
+        "1 while the TLS files cannot be used, and what they held before stays in use.",
     )?;
     let failed =
         IntCounter::new("liststore_http_tls_handshakes_failed_total", "Connections on which no TLS came about.")?;

@@ -67,7 +67,7 @@ struct Keeper {
 
 impl Keeper {
     async fn run(self) {
-        let (mut retry_delay, mut trouble) = (RETRY_DELAYS.0, None);
+        let (mut retry_delay, mut problem) = (RETRY_DELAYS.0, None);
         loop {
             let read = match timeout(READ_TIME_MAX, self.source.read()).await {
                 Ok(read) => read,
@@ -80,14 +80,14 @@ impl Keeper {
                     if self.issuers.publish(self.number, keys) {
                         tracing::info!(issuer, "the keys of an issuer of tokens are read");
                     }
-                    (retry_delay, trouble) = (RETRY_DELAYS.0, None);
+                    (retry_delay, problem) = (RETRY_DELAYS.0, None);
                     self.gauge.set(0);
                     if matches!(self.source, KeySource::File(_)) { FILE_LOOK_INTERVAL } else { self.refresh }
                 }
                 Err(reason) => {
-                    if trouble.as_ref() != Some(&reason) {
+                    if problem.as_ref() != Some(&reason) {
                         tracing::warn!(issuer, reason, "the keys of an issuer of tokens cannot be read");
-                        trouble = Some(reason);
+                        problem = Some(reason);
                     }
                     self.gauge.set(1);
                     let delay = retry_delay;

@@ -140,7 +140,7 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<RenderedPage, ServiceError> {
         let rendered = self.renderer.render(page, read.value_type, &read.walk(), bytes_max)?;
         if let Some(validity) = validity.filter(|_| read.is_first_page()) {
-            self.pages.keep(&read.list, read.limit, read.ttl, validity, &rendered);
+            self.pages.insert(&read.list, read.limit, read.ttl, validity, &rendered);
         }
         Ok(rendered)
     }

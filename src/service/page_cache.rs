@@ -120,7 +120,7 @@ impl PageCache {
     }
 
     /// Keeps a page in place of an older one.
-    pub(super) fn keep(&self, list: &ListKey, limit: usize, ttl: Ttl, validity: Validity, page: &RenderedPage) {
+    pub(super) fn insert(&self, list: &ListKey, limit: usize, ttl: Ttl, validity: Validity, page: &RenderedPage) {
         self.pages.insert(Key { list: list.clone(), limit }, Entry { ttl, validity, page: page.clone() });
     }
 }
@@ -169,7 +169,7 @@ mod tests {
     fn a_page_is_the_answer_to_gets_like_the_first_and_no_others() {
         let cache = PageCache::new(1 << 20, &Registry::new()).unwrap();
         let (state, other) = (StateToken::new(2), StateToken::new(4));
-        cache.keep(&list("a"), 3, ttl(100), Validity { state, from: at(10), until: 20 }, &page("kept"));
+        cache.insert(&list("a"), 3, ttl(100), Validity { state, from: at(10), until: 20 }, &page("kept"));
         let get = |entity_id, limit, secs, now, state| cache.get(&list(entity_id), limit, ttl(secs), at(now), state);
         assert_eq!(get("a", 3, 100, 10, state), Some(page("kept")));
         assert_eq!(get("a", 3, 100, 19, state), Some(page("kept")));
@@ -188,19 +188,19 @@ mod tests {
         let cache = PageCache::new(BYTES, &Registry::new()).unwrap();
         let validity = Validity { state: StateToken::new(0), from: at(0), until: u64::MAX };
         for limit in [1, 2] {
-            cache.keep(&list("a"), limit, ttl(9), validity, &page(&limit.to_string()));
+            cache.insert(&list("a"), limit, ttl(9), validity, &page(&limit.to_string()));
         }
         for limit in [1, 2] {
             assert_eq!(cache.get(&list("a"), limit, ttl(9), at(1), validity.state), Some(page(&limit.to_string())));
         }
         for i in 0..1_000 {
-            cache.keep(&list(&format!("u-{i}")), 1, ttl(9), validity, &page(&"x".repeat(1_000)));
+            cache.insert(&list(&format!("u-{i}")), 1, ttl(9), validity, &page(&"x".repeat(1_000)));
             assert!(cache.pages.weight() <= BYTES);
         }
         assert!(cache.pages.weight() > BYTES / 2);
         // A store without memory to spare keeps none.
         let none = PageCache::new(0, &Registry::new()).unwrap();
-        none.keep(&list("a"), 1, ttl(9), validity, &page("x"));
+        none.insert(&list("a"), 1, ttl(9), validity, &page("x"));
         assert_eq!(none.get(&list("a"), 1, ttl(9), at(1), validity.state), None);
     }
 }

@@ -78,14 +78,14 @@ struct State {
     loaded: Arc<Loaded>,
     looked_at: Instant,
     /// What was wrong at the last look, which is said once.
-    trouble: Option<String>,
+    problem: Option<String>,
 }
 
 impl Files {
     fn open(options: &CqlTls, provider: Arc<CryptoProvider>) -> Result<Self, OpenError> {
         let texts = read(options)?;
         let loaded = Arc::new(Loaded::of(options, texts, &provider)?);
-        let state = Mutex::new(State { loaded, looked_at: Instant::now(), trouble: None });
+        let state = Mutex::new(State { loaded, looked_at: Instant::now(), problem: None });
         Ok(Self { options: options.clone(), provider, state })
     }
 
@@ -110,13 +110,16 @@ impl Files {
                     tracing::info!(ca_file = %self.options.ca_file.display(), "the TLS files have changed: connections from now on use them");
                     state.loaded = Arc::new(loaded);
                 }
-                state.trouble = None;
+                state.problem = None;
             }
-            Err(trouble) => {
-                let trouble = trouble.to_string();
-                if state.trouble.as_ref() != Some(&trouble) {
-                    tracing::warn!(trouble, "the TLS files have changed and cannot be used: what they held before is");
-                    state.trouble = Some(trouble);
+            Err(problem) => {
+                let problem = problem.to_string();
+                if state.problem.as_ref() != Some(&problem) {
+                    tracing::warn!(
+                        problem,
+                        "the TLS files have changed and cannot be used: what they held before stays in use"
+                    );
+                    state.problem = Some(problem);
                 }
             }
         }

@@ -20,7 +20,7 @@ use super::room;
 use super::run::RUNS_MAX;
 use super::run::Run;
 use super::step::{Job, StepRoom, step};
-use super::tables::{Files, Place};
+use super::tables::{Files, RunSpan};
 use super::unreachable::{self, Census};
 
 /// A merge that failed is tried again after this, and then after twice as long each time.
@@ -115,11 +115,11 @@ impl Compactor<'_> {
     fn compact_partition(&self, partition: usize) -> Result<(), OutputError> {
         let begun = || begun(self.engine.tables.view().files.partition(partition));
         while let Some((from_oldest, count)) = begun() {
-            self.merge(Job { place: Place { partition, from_oldest, count }, begun: true })?;
+            self.merge(Job { place: RunSpan { partition, from_oldest, count }, begun: true })?;
         }
         match self.engine.tables.view().files.partition(partition).len() {
             0 => Ok(()),
-            count => self.merge(Job { place: Place { partition, from_oldest: count, count }, begun: false }),
+            count => self.merge(Job { place: RunSpan { partition, from_oldest: count, count }, begun: false }),
         }
     }
 
@@ -164,13 +164,15 @@ impl Compactor<'_> {
             }
             let picked = pick(&weights, self.engine.room.is_low() && self.is_worth_it(partition, &weights));
             let place =
-                |range: Range<usize>| Place { partition, from_oldest: runs.len() - range.start, count: range.len() };
+                |range: Range<usize>| RunSpan { partition, from_oldest: runs.len() - range.start, count: range.len() };
             match begun(runs) {
                 // What has come since may hide all that it lacked room for.
                 Some((_, count)) if waiting.is_some() && count < runs.len() && picked == Some(0..runs.len()) => {
                     Some(Job { place: place(0..runs.len()), begun: false })
                 }
-                Some((from_oldest, count)) => Some(Job { place: Place { partition, from_oldest, count }, begun: true }),
+                Some((from_oldest, count)) => {
+                    Some(Job { place: RunSpan { partition, from_oldest, count }, begun: true })
+                }
                 None => Some(Job { place: place(picked?), begun: false }),
             }
         });

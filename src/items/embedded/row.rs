@@ -156,7 +156,7 @@ pub struct RowCursor {
 
 /// Where in its row a cursor stands.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Bookmark {
     at: usize,
     left: u64,
     entry: Entry,
@@ -176,12 +176,12 @@ impl RowCursor {
     }
 
     /// Where it stands; `None` past the end.
-    pub fn place(&self) -> Option<Place> {
-        Some(Place { at: self.at, left: self.left, entry: self.entry.clone()? })
+    pub fn place(&self) -> Option<Bookmark> {
+        Some(Bookmark { at: self.at, left: self.left, entry: self.entry.clone()? })
     }
 
     /// Goes to a place that a cursor of the same row has told.
-    pub fn go_to(&mut self, place: &Place) {
+    pub fn go_to(&mut self, place: &Bookmark) {
         (self.at, self.left, self.entry) = (place.at, place.left, Some(place.entry.clone()));
     }
 

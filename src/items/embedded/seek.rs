@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::row::{self, Malformed, Place, RowCursor};
+use super::row::{self, Bookmark, Malformed, RowCursor};
 use crate::domain::{ItemKey, Timestamp, ValueDigest};
 use crate::items::Range;
 
@@ -109,7 +109,7 @@ pub fn key_of(cursor: &RowCursor) -> Option<ItemKey> {
 }
 
 /// Walks a row once. `None` for one that makes no sense, which is told to whoever reads it.
-fn bookmarks(row: &Bytes) -> Option<Arc<[Place]>> {
+fn bookmarks(row: &Bytes) -> Option<Arc<[Bookmark]>> {
     let mut cursor = RowCursor::new(row.clone()).ok()?;
     let mut places = Vec::new();
     let mut passed = 0_u64;
@@ -128,7 +128,7 @@ fn bookmarks(row: &Bytes) -> Option<Arc<[Place]>> {
 pub struct HeldRow {
     pub row: Bytes,
     /// Places in a long row, in order.
-    bookmarks: Option<Arc<[Place]>>,
+    bookmarks: Option<Arc<[Bookmark]>>,
 }
 
 impl HeldRow {

@@ -16,14 +16,14 @@ use super::file::{DataFile, Pace, Scan, ScanSource};
 use super::merge::{Merge, Source};
 use super::output::{Output, OutputError, Written};
 use super::run::Run;
-use super::tables::{Place, View};
+use super::tables::{RunSpan, View};
 use super::trim::Trim;
 use super::unreachable::Asked;
 
 /// Neighbouring runs that are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    pub place: Place,
+    pub place: RunSpan,
     /// Whether the first of them is what earlier steps have written.
     pub begun: bool,
 }
@@ -86,7 +86,7 @@ pub fn step(
     let left = group.first().map_or(0, |run| run.merges);
     let from_oldest = older.len() + group.len();
     let next = (left > 0)
-        .then_some(Job { place: Place { partition: place.partition, from_oldest, count: group.len() }, begun: true });
+        .then_some(Job { place: RunSpan { partition: place.partition, from_oldest, count: group.len() }, begun: true });
     match engine.tables.install_merged(place, group, &freed) {
         Ok(()) => Ok(Stepped { next, bytes }),
         // It may be named in the manifest.

@@ -71,14 +71,14 @@ impl Files {
 /// Where neighbouring runs stand, counted from the oldest one of their partition: flushes put new ones
 /// in front at any time, and only one thread merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RunSpan {
     pub partition: usize,
     /// How many runs of the partition are not newer than the first of these.
     pub from_oldest: usize,
     pub count: usize,
 }
 
-impl Place {
+impl RunSpan {
     pub fn range(&self, runs: &[Run]) -> Range<usize> {
         let first = runs.len().saturating_sub(self.from_oldest);
         first..(first + self.count).min(runs.len())
@@ -253,7 +253,7 @@ impl Tables {
     }
 
     /// Puts runs in the place of some neighbours, and removes files that are in none of them.
-    pub fn install_merged(&self, place: Place, merged: Vec<Run>, freed: &[Arc<DataFile>]) -> Result<(), WriteError> {
+    pub fn install_merged(&self, place: RunSpan, merged: Vec<Run>, freed: &[Arc<DataFile>]) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let mut files = Files::clone(&self.view().files);
         let runs = &mut files.0[place.partition];

@@ -56,7 +56,7 @@ impl Reads {
     }
 
     /// Keeps the read of the next request, which equals no earlier one.
-    fn keep(&mut self, read: PageRead) {
+    fn push(&mut self, read: PageRead) {
         let all = &self.all;
         let hash = |place: &usize| all[*place].as_ref().map_or(0, Self::hash);
         self.distinct.insert_unique(Self::hash(&read), all.len(), hash);
@@ -107,7 +107,7 @@ impl<R: PageRenderer> Service<R> {
             let state = match (read, same) {
                 (Ok(read), None) => {
                     let answer = self.answer_from_memory(&read, &room, deadline);
-                    reads.keep(read);
+                    reads.push(read);
                     answer.map_or(State::Waits, State::Answered)
                 }
                 (Ok(_), Some(same)) => {
