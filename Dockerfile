@@ -21,6 +21,28 @@ RUN mkdir -p /image/data /image/usr/local/bin /image/etc/ssl/certs \
  && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
  && echo 'hosts: files dns' >/image/etc/nsswitch.conf
 
+# `docker build --target operator -t liststore-operator .`
+FROM compile AS compile-operator
+RUN SQLX_OFFLINE=true cargo rustc --release --locked --features operator --bin liststore-operator \
+      -- -C target-feature=+crt-static -C strip=symbols \
+ && cp target/release/liststore-operator /image/usr/local/bin/
+
+FROM scratch AS operator
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="liststore-operator" \
+      org.opencontainers.image.description="Looks after Deployments of Liststore on Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
+COPY --from=compile-operator /image/etc /etc
+COPY --from=compile-operator /image/usr/local/bin/liststore-operator /usr/local/bin/liststore-operator
+ENV PATH=/usr/local/bin
+USER 65532:65532
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["liststore-operator"]
+CMD ["run"]
+
 FROM scratch
 ARG VERSION=0.1.0
 ARG REVISION=unknown

@@ -19,6 +19,8 @@ pub mod import;
 pub mod items;
 pub mod loadgen;
 pub mod metadata;
+#[cfg(feature = "operator")]
+pub mod operator;
 pub mod service;
 pub mod telemetry;
 pub mod transfer;

@@ -16,7 +16,7 @@ import yaml
 
 VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
 # Their schemas come with what they belong to, not with Kubernetes.
-OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
+OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule", "ListActorPool"}
 # Metrics of databases that the server which was asked does not have.
 ELSEWHERE = re.compile(r"liststore_(cql|metadata_postgres|http_tls)_")
 METRIC = re.compile(r"\b(?:liststore|process)_[a-z0-9_]+\b")
@@ -51,7 +51,10 @@ def environment(container, config_maps):
 def held_to_our_rules(file, documents):
     config_maps = {d["metadata"]["name"]: d.get("data", {}) for d in documents if d["kind"] == "ConfigMap"}
     for document in documents:
-        if document["kind"] == "Deployment" and "replicas" in document["spec"]:
+        # One, as there is no election among them: it is no server.
+        if document["metadata"]["name"] == "liststore-operator":
+            continue
+        if document["kind"] in ("Deployment", "ListActorPool") and "replicas" in document["spec"]:
             tell(f"{file.name}: each apply would undo the autoscaler: `replicas`")
         if document["kind"] not in ("Deployment", "StatefulSet"):
             continue

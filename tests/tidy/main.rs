@@ -12,7 +12,7 @@ use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 21] = [
+const MAY_USE: [(&str, &[&str]); 23] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
@@ -69,10 +69,12 @@ const MAY_USE: [(&str, &[&str]); 21] = [
         ],
     ),
     ("main", &["cli"]),
+    ("operator", &["client", "service", "wire", "domain", "telemetry"]),
+    ("bin", &["operator"]),
 ];
 
 /// Where a package may be named, by the start of a path below `src/`.
-const CONFINED: [(&str, &[&str]); 8] = [
+const CONFINED: [(&str, &[&str]); 10] = [
     ("actix", &["actors/", "api/", "app/"]),
     ("actix_web", &["actors/", "api/", "app/"]),
     ("actix_http", &["api/"]),
@@ -81,6 +83,8 @@ const CONFINED: [(&str, &[&str]); 8] = [
     ("scylla", &["items/cql/"]),
     ("sqlx", &["metadata/postgres/"]),
     ("redb", &["metadata/embedded/"]),
+    ("kube", &["operator/"]),
+    ("k8s_openapi", &["operator/"]),
 ];
 
 fn complaints(check: impl Fn(&Source) -> Vec<String>) -> Vec<String> {

@@ -62,7 +62,8 @@ pub fn undeclared(folder: &str) -> Vec<String> {
     for source in &sources {
         let path = Path::new(&source.path);
         let (folder, stem) = (path.parent().unwrap(), path.file_stem().unwrap().to_str().unwrap());
-        let is_root = matches!(source.path.as_str(), "src/main.rs" | "src/lib.rs");
+        let is_root =
+            matches!(source.path.as_str(), "src/main.rs" | "src/lib.rs") || source.path.starts_with("src/bin/");
         let (name, folder) = match stem {
             "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
             _ => (stem, folder),
