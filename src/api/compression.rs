@@ -7,13 +7,15 @@ use std::io::{self, Write};
 use actix_web::HttpResponse;
 use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::Method;
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, ETAG, HeaderMap, HeaderValue, VARY};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, ETAG, HeaderMap, HeaderName, HeaderValue, VARY};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::negotiation::prefers_gzip;
 
+/// Of answers that could come compressed.
+pub(super) const BY_CODING: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("Accept-Encoding"));
 /// Some 100 microseconds' work.
 const PIECE_BYTES: usize = 16 << 10;
 /// Of JSON that is compressed so, about a fifth is left.
@@ -31,7 +33,8 @@ pub(super) fn applies_to(response: &HttpResponse, bytes_min: usize) -> bool {
 
 /// Compresses an answer if its caller prefers that, and says that it depends on what they prefer.
 pub(super) async fn compress(headers: &HeaderMap, method: &Method, mut response: HttpResponse) -> HttpResponse {
-    response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    let (name, value) = BY_CODING;
+    response.headers_mut().append(name, value);
     if *method == Method::HEAD || !prefers_gzip(headers) {
         return response;
     }

@@ -50,7 +50,7 @@ fn parse(text: &str) -> Weight {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let is_sound = decimals.len() <= 3 && decimals.bytes().all(|byte| byte.is_ascii_digit());
     match whole {
-        "1" if is_sound => FULL,
+        "1" if decimals.len() <= 3 && decimals.bytes().all(|byte| byte == b'0') => FULL,
         "0" if is_sound => format!("{decimals:0<3}").parse().unwrap_or(0),
         _ => 0,
     }
@@ -103,6 +103,8 @@ mod tests {
             (&["gzip, identity;q=0.5"], true),
             (&["identity"], false),
             (&["gzip;q=2"], false),
+            (&["gzip;q=1.000"], true),
+            (&["gzip;q=1.001"], false),
         ] {
             assert_eq!(prefers_gzip(&headers(ACCEPT_ENCODING, accepted)), expected, "{accepted:?}");
         }

@@ -1,6 +1,6 @@
 //! Replies of the service as HTTP answers.
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, VARY};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, VARY};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 
 mod batch;
@@ -12,6 +12,7 @@ pub(super) use json::json;
 use json::json_text;
 
 use super::call::{Call, HandlerResult};
+use super::compression::BY_CODING;
 use super::headers::{etag, has_already};
 use super::lines;
 use super::negotiation::{LINES, prefers_lines};
@@ -24,6 +25,9 @@ use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
 use crate::service::{Caller, Operation, OperationId, RenderedPage, Reply};
 use crate::wire;
+
+/// Of answers that come in a form that the caller prefers.
+const BY_FORM: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("Accept"));
 
 impl Call<'_> {
     /// Has the operation carried out, and renders its reply.
@@ -133,12 +137,18 @@ fn items(call: &Call<'_>, mut response: HttpResponseBuilder, page: RenderedPage)
     let tag = HeaderValue::from_maybe_shared(tag)
         .map_err(|error| Problem::internal(format!("an entity tag is no header: {error}")))?;
     if has_already {
-        return Ok(HttpResponse::NotModified().insert_header((ETAG, tag)).finish());
+        let mut response = HttpResponse::NotModified();
+        response.insert_header((ETAG, tag)).insert_header(BY_FORM);
+        // What the page would have said, a cache is told with its confirmation too.
+        if text.len() >= call.state.options.compression_bytes_min {
+            response.append_header(BY_CODING);
+        }
+        return Ok(response.finish());
     }
     call.state.metrics.items_read.inc_by(items as u64);
-    response.insert_header((ETAG, tag));
+    // Both forms say so: a cache that has one must not give it to those who ask for the other.
+    response.insert_header((ETAG, tag)).insert_header(BY_FORM);
     if in_lines {
-        response.insert_header((VARY, "Accept"));
         return Ok(response.insert_header((CONTENT_TYPE, LINES)).body(text));
     }
     Ok(json_text(response, text))
