@@ -1,5 +1,5 @@
-//! Random operations on the engine and on the model, with flushes, merges, restarts and clock steps
-//! in between: every answer must be the model's.
+//! Random operations on the engine and on the model, with flushes, merges, times in which merges find no room,
+//! restarts and clock steps in between: every answer must be the model's.
 
 use std::collections::VecDeque;
 
@@ -18,6 +18,8 @@ use crate::sim_disk::{Rng, SimDisk};
 const LISTS: u64 = 4;
 /// Pages that are remembered.
 const READ_MAX: usize = 64;
+/// Files that may be written while merges find no room: fewer than make the flusher wait for one.
+const FLUSHES_WITHOUT_ROOM: usize = 8;
 
 /// A page that came from memory.
 struct Read {
@@ -39,6 +41,8 @@ struct Run {
     latest: u64,
     /// The last of what was read from memory.
     read: VecDeque<Read>,
+    /// How often it was flushed since merges find no room, if they do not.
+    without_room: Option<usize>,
 }
 
 impl Run {
@@ -47,9 +51,14 @@ impl Run {
     }
 
     async fn step(&mut self) {
-        match self.rng.below(40) {
-            0 => self.opened().store.flush().unwrap(),
-            1 => self.opened().store.compact().unwrap(),
+        match self.rng.below(41) {
+            0 => {
+                self.opened().store.flush().unwrap();
+                self.flushed();
+            }
+            1 if self.without_room.is_none() => self.opened().store.compact().unwrap(),
+            // There may be nothing to merge.
+            1 => _ = self.opened().store.compact(),
             2 => {
                 let opened = self.opened.take().unwrap();
                 opened.store.close().await.unwrap();
@@ -60,6 +69,7 @@ impl Run {
                 self.disk = self.disk.killed();
                 self.reopen().await;
             }
+            40 => self.have_room(self.without_room.is_some()),
             4 => {
                 self.now += self.rng.below(30) * SECOND;
                 self.set_clock();
@@ -78,8 +88,22 @@ impl Run {
 
     async fn reopen(&mut self) {
         self.opened = Some(open(&self.disk, self.options.clone()).await);
+        self.flushed();
         self.read.clear();
         self.set_clock();
+    }
+
+    fn have_room(&mut self, have: bool) {
+        self.disk.fail_merges(!have);
+        self.without_room = (!have).then_some(0);
+    }
+
+    /// Files pile up where none are merged, which is not to end in waiting.
+    fn flushed(&mut self) {
+        self.without_room = self.without_room.map(|flushes| flushes + 1);
+        if self.without_room.is_some_and(|flushes| flushes >= FLUSHES_WITHOUT_ROOM) {
+            self.have_room(true);
+        }
     }
 
     fn set_clock(&mut self) {
@@ -195,7 +219,8 @@ async fn run(seed: u64, steps: usize, options: EmbeddedOptions) {
     let disk = SimDisk::default();
     let opened = Some(open(&disk, options.clone()).await);
     let (model, rng) = (Model::default(), Rng(seed));
-    let mut run = Run { disk, options, opened, model, rng, now: START, latest: START, read: VecDeque::new() };
+    let (read, without_room) = (VecDeque::new(), None);
+    let mut run = Run { disk, options, opened, model, rng, now: START, latest: START, read, without_room };
     for _ in 0..steps {
         run.step().await;
     }
