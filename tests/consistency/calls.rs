@@ -1,6 +1,6 @@
 //! Turns a request of the workload into HTTP, and the answer into an outcome.
 
-use hyper::{Method, StatusCode};
+use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::json;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::history::{Item, ListName, NANOS_PER_SEC, Outcome, Request, ValueType, VersionName};
+use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Outcome, Request, ValueType, VersionName};
 use crate::http::{Answer, Trouble};
 
 pub const ENTITY_TYPE: &str = "user";
@@ -47,15 +47,36 @@ struct WireRemoved {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireCounted {
+    count: u64,
+    exact: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireContained {
+    results: Vec<WireFound>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireFound {
+    value: Box<RawValue>,
+    timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct WireTtl {
     ttl: String,
 }
 
 #[derive(Deserialize)]
-struct WireProblem {
-    code: String,
+pub struct WireProblem {
+    pub status: u16,
+    pub code: String,
     #[serde(default)]
-    detail: String,
+    pub detail: String,
     #[serde(default)]
     outcome_unknown: bool,
 }
@@ -76,7 +97,7 @@ fn version_path(version: &VersionName) -> String {
 }
 
 /// A timestamp in one of the forms that the API takes, by turns.
-fn timestamp_json(nanos: u64) -> String {
+pub fn timestamp_json(nanos: u64) -> String {
     match nanos % 3 {
         0 => nanos.to_string(),
         1 => format!("\"{nanos}\""),
@@ -89,33 +110,72 @@ fn rfc3339(nanos: u64) -> String {
     moment.format(&Rfc3339).expect("a moment in UTC")
 }
 
-fn add_body(items: &[Item]) -> String {
+/// An array of items as they are sent.
+pub fn items_json(items: &[Item]) -> String {
     let sent: Vec<String> = items
         .iter()
         .map(|Item { timestamp, value }| format!(r#"{{"timestamp":{},"value":{value}}}"#, timestamp_json(*timestamp)))
         .collect();
-    format!(r#"{{"items":[{}]}}"#, sent.join(","))
+    format!("[{}]", sent.join(","))
+}
+
+fn with_parameters(mut path: String, parameters: &[(&str, Option<String>)]) -> String {
+    for (name, value) in parameters.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        path.push(if path.contains('?') { '&' } else { '?' });
+        path.push_str(&format!("{name}={}", segment(value)));
+    }
+    path
 }
 
 /// `token` is that of the page before, where the request has an `after`.
 pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str>) -> Wire {
     let wire = |method, path_and_query, body| Wire { method, path_and_query, body };
     match request {
-        Request::Get { list, min, max, limit, .. } => {
-            let mut path = list_path(list, "items");
-            let mut parameter = |name: &str, value: String| {
-                path.push(if path.contains('?') { '&' } else { '?' });
-                path.push_str(&format!("{name}={}", segment(&value)));
+        Request::Get { list, min, max, order, limit, .. } => {
+            let order = match order {
+                // The default need not be said, and may be.
+                Order::Newest => limit.filter(|limit| limit % 2 == 0).map(|_| "newest".to_owned()),
+                Order::Oldest => Some("oldest".to_owned()),
             };
-            min.inspect(|min| parameter("min_timestamp", min.to_string()));
-            max.inspect(|max| parameter("max_timestamp", rfc3339(*max)));
-            limit.inspect(|limit| parameter("limit", limit.to_string()));
-            token.inspect(|token| parameter("page_token", (*token).to_owned()));
-            wire(Method::GET, path, None)
+            let parameters = [
+                ("min_timestamp", min.map(|min| min.to_string())),
+                ("max_timestamp", max.map(rfc3339)),
+                ("order", order),
+                ("limit", limit.map(|limit| limit.to_string())),
+                ("page_token", token.map(str::to_owned)),
+            ];
+            wire(Method::GET, with_parameters(list_path(list, "items"), &parameters), None)
         }
-        Request::Add { list, items } => wire(Method::POST, list_path(list, "items"), Some(add_body(items))),
+        Request::Count { list, min, max, limit } => {
+            let max_items = limit.map(|limit| limit.to_string());
+            let parameters = [
+                ("min_timestamp", min.map(rfc3339)),
+                ("max_timestamp", max.map(|max| max.to_string())),
+                ("max", max_items),
+            ];
+            wire(Method::GET, with_parameters(list_path(list, "items:count"), &parameters), None)
+        }
+        Request::Contains { list, min, max, values } => {
+            let parameters = [("min_timestamp", min.map(rfc3339)), ("max_timestamp", max.map(rfc3339))];
+            let path = with_parameters(list_path(list, "items:contains"), &parameters);
+            wire(Method::POST, path, Some(format!(r#"{{"values":[{}]}}"#, values.join(","))))
+        }
+        Request::Add { list, items } => {
+            let body = format!(r#"{{"items":{}}}"#, items_json(items));
+            wire(Method::POST, list_path(list, "items"), Some(body))
+        }
         Request::RemoveValue { list, value } => {
             wire(Method::POST, list_path(list, "items:remove"), Some(format!(r#"{{"value":{value}}}"#)))
+        }
+        Request::RemoveItems { list, items } => {
+            let body = format!(r#"{{"items":{}}}"#, items_json(items));
+            wire(Method::POST, list_path(list, "items:remove"), Some(body))
+        }
+        Request::RemoveBetween { list, min, max } => {
+            let bound = |name, bound: &Option<u64>| bound.map(|at| format!(r#""{name}":{}"#, timestamp_json(at)));
+            let bounds = [bound("min_timestamp", min), bound("max_timestamp", max)];
+            let body = format!("{{{}}}", bounds.into_iter().flatten().collect::<Vec<_>>().join(","));
+            wire(Method::POST, list_path(list, "items:remove"), Some(body))
         }
         Request::RemoveAll { list } => wire(Method::DELETE, list_path(list, "items"), None),
         Request::CreateFeature { feature, ttl_secs } => {
@@ -146,7 +206,7 @@ pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcom
         Ok(answer) => answer,
         Err(Trouble::NotSent(why)) => return (Outcome::NotDone { why }, None),
         // A read that was not answered tells nothing, and did nothing.
-        Err(Trouble::Lost(why)) if reads(request) => return (Outcome::NotDone { why }, None),
+        Err(Trouble::Lost(why)) if request.reads() => return (Outcome::NotDone { why }, None),
         Err(Trouble::Lost(why)) => return (Outcome::Unknown { why }, None),
     };
     let forbidden = |why: &dyn std::fmt::Display| {
@@ -155,9 +215,7 @@ pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcom
     };
     if !answer.status.is_success() {
         return match serde_json::from_slice::<WireProblem>(&answer.body) {
-            Ok(problem) => {
-                (refusal(request, answer.status, &problem).unwrap_or_else(|| forbidden(&"not expected").0), None)
-            }
+            Ok(problem) => (refusal(request, &problem).unwrap_or_else(|| forbidden(&"not expected").0), None),
             Err(error) => forbidden(&error),
         };
     }
@@ -167,19 +225,17 @@ pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcom
     }
 }
 
-fn reads(request: &Request) -> bool {
-    matches!(request, Request::Get { .. } | Request::ReadTtl { .. })
-}
-
-fn refusal(request: &Request, status: StatusCode, problem: &WireProblem) -> Option<Outcome> {
-    let why = || format!("{} {}: {}", status.as_u16(), problem.code, problem.detail);
-    match (status.as_u16(), problem.code.as_str()) {
+pub fn refusal(request: &Request, problem: &WireProblem) -> Option<Outcome> {
+    let why = || format!("{} {}: {}", problem.status, problem.code, problem.detail);
+    match (problem.status, problem.code.as_str()) {
+        // A part of a call on many lists.
+        (413, "response_too_large") => Some(Outcome::NotDone { why: why() }),
         (404, "feature_not_found") => Some(Outcome::FeatureNotFound),
         (404, "version_not_found") => Some(Outcome::VersionNotFound),
         (409, "feature_exists" | "version_exists") => Some(Outcome::Exists),
         (503, "overloaded" | "store_unavailable" | "metadata_unavailable" | "draining")
         | (504, "deadline_exceeded") => {
-            if problem.outcome_unknown && !reads(request) {
+            if problem.outcome_unknown && !request.reads() {
                 Some(Outcome::Unknown { why: why() })
             } else {
                 Some(Outcome::NotDone { why: why() })
@@ -189,7 +245,7 @@ fn refusal(request: &Request, status: StatusCode, problem: &WireProblem) -> Opti
     }
 }
 
-type Told = (Outcome, Option<String>);
+pub type Told = (Outcome, Option<String>);
 
 fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::error::Error>> {
     let expect = |status: u16| match answer.status.as_u16() {
@@ -199,16 +255,27 @@ fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::erro
     match request {
         Request::Get { .. } => {
             expect(200)?;
-            let WirePage { items, next_page_token } = serde_json::from_slice(&answer.body)?;
-            let items = items.into_iter().map(read_item).collect::<Result<_, _>>()?;
-            Ok((Outcome::Page { items, more: next_page_token.is_some() }, next_page_token))
+            page(&answer.body)
+        }
+        Request::Count { .. } => {
+            expect(200)?;
+            let WireCounted { count, exact } = serde_json::from_slice(&answer.body)?;
+            Ok((Outcome::Counted { count, exact }, None))
+        }
+        Request::Contains { values, .. } => {
+            expect(200)?;
+            let WireContained { results } = serde_json::from_slice(&answer.body)?;
+            if !results.iter().map(|found| found.value.get()).eq(values.iter().map(String::as_str)) {
+                return Err("other values than were asked for".into());
+            }
+            let newest = results.into_iter().map(|found| found.timestamp.as_deref().map(nanos).transpose());
+            Ok((Outcome::Contained(newest.collect::<Result<_, _>>()?), None))
         }
         Request::Add { .. } => {
             expect(200)?;
-            let WireAdded { added, already_expired } = serde_json::from_slice(&answer.body)?;
-            Ok((Outcome::Added { added, already_expired }, None))
+            Ok((added(&answer.body)?, None))
         }
-        Request::RemoveValue { .. } => {
+        Request::RemoveValue { .. } | Request::RemoveItems { .. } | Request::RemoveBetween { .. } => {
             expect(200)?;
             let WireRemoved { removed } = serde_json::from_slice(&answer.body)?;
             Ok((Outcome::Removed(removed), None))
@@ -228,12 +295,28 @@ fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::erro
     }
 }
 
+/// A page, with the token for the next one.
+pub fn page(body: &[u8]) -> Result<Told, Box<dyn std::error::Error>> {
+    let WirePage { items, next_page_token } = serde_json::from_slice(body)?;
+    let items = items.into_iter().map(read_item).collect::<Result<_, _>>()?;
+    Ok((Outcome::Page { items, more: next_page_token.is_some() }, next_page_token))
+}
+
+pub fn added(body: &[u8]) -> Result<Outcome, Box<dyn std::error::Error>> {
+    let WireAdded { added, already_expired } = serde_json::from_slice(body)?;
+    Ok(Outcome::Added { added, already_expired })
+}
+
 fn read_item(WireItem { timestamp, value }: WireItem) -> Result<Item, Box<dyn std::error::Error>> {
+    Ok(Item { timestamp: nanos(&timestamp)?, value: value.get().to_owned() })
+}
+
+/// A timestamp as the API writes it.
+fn nanos(timestamp: &str) -> Result<u64, Box<dyn std::error::Error>> {
     if timestamp.len() != "2024-08-29T16:44:05.430000000Z".len() || !timestamp.ends_with('Z') {
         return Err(format!("{timestamp} does not have nine decimals in UTC").into());
     }
-    let nanos = OffsetDateTime::parse(&timestamp, &Rfc3339)?.unix_timestamp_nanos();
-    Ok(Item { timestamp: u64::try_from(nanos)?, value: value.get().to_owned() })
+    Ok(u64::try_from(OffsetDateTime::parse(timestamp, &Rfc3339)?.unix_timestamp_nanos())?)
 }
 
 /// The seconds of a TTL as the API writes it.

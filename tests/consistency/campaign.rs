@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::backends::{Backends, Failure};
 use crate::check::check;
 use crate::faults::Fault;
-use crate::history::{History, Outcome, Promises, Request};
+use crate::history::{Call, History, Order, Outcome, Promises, Request};
 use crate::metrics::Counters;
 use crate::run::{self, Done, Plan};
 use crate::server::Recipe;
@@ -253,12 +253,19 @@ impl Campaign {
     }
 }
 
-fn kind(request: &Request) -> &'static str {
-    match request {
+fn kind(call: &Call) -> &'static str {
+    match &call.request {
+        Request::Get { .. } if call.batch.is_some() => "get of several",
+        Request::Add { .. } if call.batch.is_some() => "add to several",
+        Request::Get { order: Order::Oldest, .. } => "get of the oldest",
         Request::Get { after: None, .. } => "get",
         Request::Get { .. } => "page",
+        Request::Count { .. } => "count",
+        Request::Contains { .. } => "search",
         Request::Add { .. } => "add",
         Request::RemoveValue { .. } => "remove",
+        Request::RemoveItems { .. } => "remove items",
+        Request::RemoveBetween { .. } => "remove between",
         Request::RemoveAll { .. } => "remove all",
         Request::CreateFeature { .. } | Request::CreateVersion { .. } => "create",
         Request::DeleteFeature { .. } | Request::DeleteVersion { .. } => "delete",
@@ -267,7 +274,24 @@ fn kind(request: &Request) -> &'static str {
     }
 }
 
-const KINDS: [&str; 9] = ["get", "page", "add", "remove", "remove all", "create", "delete", "ttl", "read definition"];
+const KINDS: [&str; 16] = [
+    "get",
+    "page",
+    "get of the oldest",
+    "get of several",
+    "count",
+    "search",
+    "add",
+    "add to several",
+    "remove",
+    "remove items",
+    "remove between",
+    "remove all",
+    "create",
+    "delete",
+    "ttl",
+    "read definition",
+];
 
 impl Tally {
     fn of(history: &History) -> Self {
@@ -276,7 +300,7 @@ impl Tally {
             match call.outcome {
                 Outcome::Unknown { .. } => tally.unknown += 1,
                 Outcome::NotDone { .. } => tally.not_done += 1,
-                _ => *tally.answered.entry(kind(&call.request)).or_default() += 1,
+                _ => *tally.answered.entry(kind(call)).or_default() += 1,
             }
         }
         tally

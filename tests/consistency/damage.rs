@@ -12,7 +12,7 @@ use crate::history::{Item, Outcome, Request, VersionName};
 use crate::run::{self, Client, Timeline};
 use crate::server::Recipe;
 use crate::subject::Subject;
-use crate::workload::World;
+use crate::workload::{Walk, World};
 
 const PAGE: usize = 50;
 
@@ -141,7 +141,7 @@ async fn told(subject: &Arc<Subject>, world: &Arc<World>) -> Result<Told, String
     let version = VersionName { feature: "hot".to_owned(), label: String::new() };
     client.call(Request::ReadTtl { version: version.clone() }, None).await;
     let list = crate::history::ListName { version, entity: "one".to_owned() };
-    client.walk(list, None, None, PAGE, usize::MAX).await;
+    client.walk(Walk::of_all(list, PAGE)).await;
     let (mut items, mut ttl) = (Vec::new(), None);
     for call in client.into_calls() {
         match call.outcome {

@@ -15,11 +15,13 @@ use libtest_mimic::Failed;
 use crate::campaign::CACHE_BYTES;
 use crate::check::check;
 use crate::faults::Fault;
-use crate::history::{Call, History, Item, ListName, Moment, NANOS_PER_SEC, Outcome, Promises, Request, VersionName};
+use crate::history::{
+    Call, History, Item, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, VersionName,
+};
 use crate::run::{self, Client, Done, Plan, Timeline};
 use crate::server::Recipe;
 use crate::subject::Subject;
-use crate::workload::World;
+use crate::workload::{Walk, World};
 
 /// From an injected failure until the process knows of it, with a tracer in between and other programs on
 /// the cores.
@@ -97,7 +99,7 @@ fn judged(history: &History) -> Result<(), String> {
 }
 
 fn is_item_write(call: &Call) -> bool {
-    matches!(call.request, Request::Add { .. } | Request::RemoveValue { .. } | Request::RemoveAll { .. })
+    call.request.list().is_some() && !call.request.reads()
 }
 
 /// Whether the answer says that something was made durable.
@@ -227,7 +229,14 @@ pub async fn full_disk() -> Result<(), Failed> {
     refused.ok_or("the disk was full, and every write was acknowledged")?;
     for _ in 0..20 {
         scene.client.call(big.next(), None).await;
-        let get = Request::Get { list: list.clone(), min: None, max: None, limit: Some(3), after: None };
+        let get = Request::Get {
+            list: list.clone(),
+            min: None,
+            max: None,
+            order: Order::Newest,
+            limit: Some(3),
+            after: None,
+        };
         scene.client.call(get, None).await;
         let answered = scene.client.last().is_some_and(|call| matches!(call.outcome, Outcome::Page { .. }));
         if !answered {
@@ -239,7 +248,7 @@ pub async fn full_disk() -> Result<(), Failed> {
     accepted.ok_or("there is room again, and writes are still refused")?;
     scene.subject.kill().await?;
     scene.subject.bring_up().await?;
-    scene.client.walk(list, None, None, 100, usize::MAX).await;
+    scene.client.walk(Walk::of_all(list, 100)).await;
     Ok(judged(&scene.close().await?)?)
 }
 
@@ -282,7 +291,7 @@ pub async fn nearly_full_disk() -> Result<(), Failed> {
     }
     scene.subject.kill().await?;
     scene.subject.bring_up().await?;
-    scene.client.walk(list, None, None, 100, usize::MAX).await;
+    scene.client.walk(Walk::of_all(list, 100)).await;
     Ok(judged(&scene.close().await?)?)
 }
 

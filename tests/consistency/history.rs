@@ -93,20 +93,81 @@ impl ValueType {
     }
 }
 
-/// What a client asked for.
+/// Which end of a list a page begins at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    #[default]
+    Newest,
+    Oldest,
+}
+
+/// What a client asked for. Bounds are inclusive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    Get { list: ListName, min: Option<u64>, max: Option<u64>, limit: Option<usize>, after: Option<Key> },
-    Add { list: ListName, items: Vec<Item> },
-    RemoveValue { list: ListName, value: String },
-    RemoveAll { list: ListName },
-    CreateFeature { feature: String, ttl_secs: u64 },
-    DeleteFeature { feature: String },
-    CreateVersion { version: VersionName, ttl_secs: u64 },
-    DeleteVersion { version: VersionName },
-    ChangeTtl { version: VersionName, ttl_secs: u64 },
-    ReadTtl { version: VersionName },
+    Get {
+        list: ListName,
+        min: Option<u64>,
+        max: Option<u64>,
+        #[serde(default)]
+        order: Order,
+        limit: Option<usize>,
+        after: Option<Key>,
+    },
+    Count {
+        list: ListName,
+        min: Option<u64>,
+        max: Option<u64>,
+        limit: Option<u64>,
+    },
+    Contains {
+        list: ListName,
+        min: Option<u64>,
+        max: Option<u64>,
+        values: Vec<String>,
+    },
+    Add {
+        list: ListName,
+        items: Vec<Item>,
+    },
+    RemoveValue {
+        list: ListName,
+        value: String,
+    },
+    RemoveItems {
+        list: ListName,
+        items: Vec<Item>,
+    },
+    RemoveBetween {
+        list: ListName,
+        min: Option<u64>,
+        max: Option<u64>,
+    },
+    RemoveAll {
+        list: ListName,
+    },
+    CreateFeature {
+        feature: String,
+        ttl_secs: u64,
+    },
+    DeleteFeature {
+        feature: String,
+    },
+    CreateVersion {
+        version: VersionName,
+        ttl_secs: u64,
+    },
+    DeleteVersion {
+        version: VersionName,
+    },
+    ChangeTtl {
+        version: VersionName,
+        ttl_secs: u64,
+    },
+    ReadTtl {
+        version: VersionName,
+    },
 }
 
 /// What a client was told.
@@ -123,6 +184,13 @@ pub enum Outcome {
         already_expired: u64,
     },
     Removed(u64),
+    /// A count, and whether there are no more than that.
+    Counted {
+        count: u64,
+        exact: bool,
+    },
+    /// For each value that was asked for, the timestamp of its newest item.
+    Contained(Vec<Option<u64>>),
     /// Done, without more to say: remove all, create, delete, change.
     Done,
     Ttl(u64),
@@ -153,6 +221,9 @@ pub struct Call {
     pub incarnation: usize,
     pub from: Moment,
     pub to: Moment,
+    /// Which of the client's calls on many lists it was a part of, if it was: parts may happen in any order.
+    #[serde(default)]
+    pub batch: Option<usize>,
     pub request: Request,
     pub outcome: Outcome,
 }
@@ -202,11 +273,25 @@ impl Request {
     pub fn list(&self) -> Option<&ListName> {
         match self {
             Self::Get { list, .. }
+            | Self::Count { list, .. }
+            | Self::Contains { list, .. }
             | Self::Add { list, .. }
             | Self::RemoveValue { list, .. }
+            | Self::RemoveItems { list, .. }
+            | Self::RemoveBetween { list, .. }
             | Self::RemoveAll { list } => Some(list),
             _ => None,
         }
+    }
+
+    /// Whether it changes nothing, whatever comes of it.
+    pub fn reads(&self) -> bool {
+        matches!(self, Self::Get { .. } | Self::Count { .. } | Self::Contains { .. } | Self::ReadTtl { .. })
+    }
+
+    /// Whether it looks for items, and removes and counts those that it finds.
+    pub fn removes_some(&self) -> bool {
+        matches!(self, Self::RemoveValue { .. } | Self::RemoveItems { .. } | Self::RemoveBetween { .. })
     }
 }
 
@@ -230,7 +315,8 @@ impl History {
         }
         let end = self.ends.get(call.incarnation).copied().unwrap_or(NEVER);
         match (self.promises, &call.request) {
-            (Promises::Linearizable, _) | (_, Request::RemoveValue { .. } | Request::RemoveAll { .. }) => end,
+            (Promises::Linearizable, _) | (_, Request::RemoveAll { .. }) => end,
+            (_, request) if request.removes_some() => end,
             (Promises::Quorum, Request::Add { .. }) => NEVER,
             (Promises::Quorum, _) => end.saturating_add(TRANSACTION_OUTLIVES),
         }
@@ -297,18 +383,29 @@ impl fmt::Display for Call {
         let millis = |moment: Moment| moment as f64 / 1e6;
         write!(f, "{:>12.3}–{:<12.3} ms  client {:<2} ", millis(self.from), millis(self.to), self.client)?;
         match &self.request {
-            Request::Get { list, min, max, limit, after } => {
-                write!(f, "get {list} min={min:?} max={max:?} limit={limit:?}")?;
+            Request::Get { list, min, max, order, limit, after } => {
+                write!(f, "get {list} {order:?} first, min={min:?} max={max:?} limit={limit:?}")?;
                 match after {
                     Some(after) => write!(f, " after={}#{}", after.timestamp, after.digest)?,
-                    None => write!(f, " from the top")?,
+                    None => write!(f, " from its end")?,
                 }
+            }
+            Request::Count { list, min, max, limit } => {
+                write!(f, "count {list} min={min:?} max={max:?} limit={limit:?}")?;
+            }
+            Request::Contains { list, min, max, values } => {
+                write!(f, "look in {list} min={min:?} max={max:?} for {values:?}")?;
             }
             Request::Add { list, items } => {
                 write!(f, "add {list}")?;
                 items.iter().try_for_each(|item| write!(f, " {item}"))?;
             }
             Request::RemoveValue { list, value } => write!(f, "remove {list} {value}")?,
+            Request::RemoveItems { list, items } => {
+                write!(f, "remove {list}")?;
+                items.iter().try_for_each(|item| write!(f, " {item}"))?;
+            }
+            Request::RemoveBetween { list, min, max } => write!(f, "remove {list} min={min:?} max={max:?}")?,
             Request::RemoveAll { list } => write!(f, "remove all {list}")?,
             Request::CreateFeature { feature, ttl_secs } => write!(f, "create feature {feature} ttl={ttl_secs}s")?,
             Request::DeleteFeature { feature } => write!(f, "delete feature {feature}")?,
@@ -325,6 +422,8 @@ impl fmt::Display for Call {
                 write!(f, " → added {added}, already expired {already_expired}")
             }
             Outcome::Removed(count) => write!(f, " → removed {count}"),
+            Outcome::Counted { count, exact } => write!(f, " → {count}{}", if *exact { "" } else { " and more" }),
+            Outcome::Contained(newest) => write!(f, " → {newest:?}"),
             Outcome::Done => write!(f, " → done"),
             Outcome::Ttl(secs) => write!(f, " → {secs}s"),
             Outcome::FeatureNotFound => write!(f, " → no such feature"),

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod backends;
+mod batches;
 mod calls;
 mod campaign;
 mod check;
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Every run wants the whole machine.
     arguments.test_threads.get_or_insert(1);
-    let cases = check::forbidden::CASES.iter().chain(check::proofs::CASES).map(|(name, case)| {
+    let cases = check::forbidden::CASES.iter().chain(check::forbidden_looks::CASES).chain(check::proofs::CASES);
+    let cases = cases.map(|(name, case)| {
         Trial::test(format!("checker::{name}"), || {
             case();
             Ok(())

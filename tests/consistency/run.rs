@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::backends::Backends;
+use crate::batches;
 use crate::calls::{outcome, wire};
 use crate::faults::{self, Fault};
 use crate::history::{Call, ClockStep, History, Key, ListName, Moment, NEVER, Outcome, Promises, Request, VersionName};
@@ -17,7 +18,7 @@ use crate::http::{Connection, Endpoint};
 use crate::metrics::Counters;
 use crate::server::Recipe;
 use crate::subject::Subject;
-use crate::workload::{Work, World};
+use crate::workload::{Walk, Work, World};
 
 /// How long clients rest when the server could not be reached, unless it comes back sooner; twice
 /// as long after each further time, up to a limit.
@@ -249,9 +250,8 @@ impl Client {
                         self.call(request, None).await;
                     }
                 }
-                Work::Walk { list, min, max, limit_max, pages_max } => {
-                    self.walk(list, min, max, limit_max, pages_max).await;
-                }
+                Work::Walk(walk) => self.walk(walk).await,
+                Work::Batch(requests) => self.batch(requests).await,
             }
             let made = self.calls.len() - before;
             left.made(made);
@@ -269,28 +269,45 @@ impl Client {
         let from = subject.now();
         let (outcome, next) = exchange(connection, &endpoint, &request, None, token.as_deref()).await;
         let to = subject.now();
-        let away = matches!(outcome, Outcome::NotDone { .. } | Outcome::Unknown { .. });
         let incarnation = endpoint.incarnation;
-        self.calls.push(Call { client: self.number, incarnation, from, to, request, outcome });
-        if away {
-            subject.await_change(&endpoint, AWAY_WAIT * 2_u32.pow(self.misses)).await;
-        }
-        self.misses = if away { (self.misses + 1).min(AWAY_DOUBLINGS_MAX) } else { 0 };
+        self.calls.push(Call { client: self.number, incarnation, from, to, batch: None, request, outcome });
+        self.rest_if_away(&subject, &endpoint).await;
         next
     }
 
-    pub async fn walk(
-        &mut self,
-        list: ListName,
-        min: Option<u64>,
-        max: Option<u64>,
-        limit_max: usize,
-        pages_max: usize,
-    ) {
+    /// One call on many lists, recorded as a call on each of them.
+    async fn batch(&mut self, requests: Vec<Request>) {
+        let anywhere = requests.iter().all(|request| self.world.is_for_any_server(request));
+        let chosen = self.rng.usize(0..if anywhere { self.subjects.len() } else { 1 });
+        let (subject, wire) = (Arc::clone(&self.subjects[chosen]), batches::wire(&requests));
+        let endpoint = subject.endpoint().await;
+        let from = subject.now();
+        let exchanged =
+            self.connections[chosen].exchange(&endpoint, wire.method, &wire.path_and_query, wire.body).await;
+        let outcomes = batches::outcomes(&requests, exchanged);
+        let to = subject.now();
+        let (client, incarnation, batch) = (self.number, endpoint.incarnation, Some(self.calls.len()));
+        let made = requests.into_iter().zip(outcomes);
+        let calls = made.map(|(request, outcome)| Call { client, incarnation, from, to, batch, request, outcome });
+        self.calls.extend(calls);
+        self.rest_if_away(&subject, &endpoint).await;
+    }
+
+    /// Rests if the last call found the server away.
+    async fn rest_if_away(&mut self, subject: &Subject, endpoint: &Endpoint) {
+        let away =
+            self.last().is_some_and(|call| matches!(call.outcome, Outcome::NotDone { .. } | Outcome::Unknown { .. }));
+        if away {
+            subject.await_change(endpoint, AWAY_WAIT * 2_u32.pow(self.misses)).await;
+        }
+        self.misses = if away { (self.misses + 1).min(AWAY_DOUBLINGS_MAX) } else { 0 };
+    }
+
+    pub async fn walk(&mut self, Walk { list, min, max, order, limit_max, pages_max }: Walk) {
         let (mut token, mut after) = (None, None);
         for _ in 0..pages_max {
             let limit = Some(self.rng.usize(1..=limit_max));
-            let request = Request::Get { list: list.clone(), min, max, limit, after: after.clone() };
+            let request = Request::Get { list: list.clone(), min, max, order, limit, after: after.clone() };
             let Some(next) = self.call(request, token).await else { return };
             let Some(last) = self.last_key(&list) else { return };
             (token, after) = (Some(next), Some(last));
@@ -308,7 +325,7 @@ impl Client {
     async fn look_at_all(&mut self) {
         let lists: Vec<ListName> = self.world.lists().cloned().collect();
         for list in lists {
-            self.walk(list, None, None, LAST_LIMIT, usize::MAX).await;
+            self.walk(Walk::of_all(list, LAST_LIMIT)).await;
         }
     }
 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use liststore::domain::{EntityType, FeatureId, FeatureKey, FeatureName, Generation, Token, VersionLabel};
 
 use crate::calls::ENTITY_TYPE;
-use crate::history::{Item, ListName, NANOS_PER_SEC, Request, ValueType, VersionName};
+use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Request, ValueType, VersionName};
 
 pub const LONG_TTL_SECS: u64 = 30 * 86_400;
 const TTLS_SECS: [u64; 3] = [1_800, 3_600, 7_200];
@@ -78,14 +78,26 @@ pub enum Work {
     Once(Request),
     /// Gets of one list, one after the other on one connection.
     Series(Vec<Request>),
-    /// Page after page with these bounds, at most so many, with a limit drawn for each.
-    Walk {
-        list: ListName,
-        min: Option<u64>,
-        max: Option<u64>,
-        limit_max: usize,
-        pages_max: usize,
-    },
+    Walk(Walk),
+    /// Gets, or adds, in one request.
+    Batch(Vec<Request>),
+}
+
+/// Page after page with these bounds, at most so many, with a limit drawn for each.
+pub struct Walk {
+    pub list: ListName,
+    pub min: Option<u64>,
+    pub max: Option<u64>,
+    pub order: Order,
+    pub limit_max: usize,
+    pub pages_max: usize,
+}
+
+impl Walk {
+    /// Of all that there is, newest first.
+    pub fn of_all(list: ListName, limit_max: usize) -> Self {
+        Self { list, min: None, max: None, order: Order::Newest, limit_max, pages_max: usize::MAX }
+    }
 }
 
 impl World {
@@ -150,29 +162,65 @@ impl World {
 
     /// `wall` is what the server's clock shows, about, in nanoseconds.
     pub fn next(&self, rng: &mut Rng, wall: u64) -> Work {
-        let chosen = match rng.u8(0..100) {
+        if rng.u8(0..100) < 6 {
+            return Work::Once(self.define(rng));
+        }
+        let list = self.draw(rng);
+        match rng.u8(0..100) {
+            0..19 => Work::Once(self.get(rng, list)),
+            19..27 => Work::Once(self.count(rng, list)),
+            27..34 => Work::Once(self.contains(rng, list)),
+            34..39 => self.series(rng, list),
+            39..46 => self.walk(rng, list),
+            46..49 => Work::Batch(self.gets(rng)),
+            49..51 => Work::Batch(self.adds(rng, wall)),
+            51..72 => Work::Once(self.add(rng, list, wall)),
+            72..82 => Work::Once(self.add_again(rng, list, wall)),
+            last if last >= 100 - list.kind.percent_emptied() => {
+                Work::Once(Request::RemoveAll { list: list.name.clone() })
+            }
+            82..97 => Work::Once(self.remove(rng, list)),
+            _ => Work::Once(self.get(rng, list)),
+        }
+    }
+
+    /// A list that is to be worked on.
+    fn draw(&self, rng: &mut Rng) -> &List {
+        let kind = match rng.u8(0..94) {
             0..48 => Kind::Hot,
             48..69 => Kind::Cold,
             69..75 => Kind::Long,
             75..80 => Kind::Bulky,
-            80..86 => return Work::Once(self.define(rng)),
-            86..93 => Kind::Churned,
+            80..87 => Kind::Churned,
             _ => Kind::Expiring,
         };
-        let of_kind: Vec<&List> = self.lists.iter().filter(|list| list.kind == chosen).collect();
-        let list = of_kind[rng.usize(0..of_kind.len())];
-        match rng.u8(0..100) {
-            0..30 => Work::Once(self.get(rng, list)),
-            30..38 => self.series(rng, list),
-            38..46 => self.walk(rng, list),
-            46..72 => self.add(rng, list, wall),
-            72..82 => self.add_again(rng, list, wall),
-            last if last >= 100 - chosen.percent_emptied() => {
-                Work::Once(Request::RemoveAll { list: list.name.clone() })
+        let of_kind: Vec<&List> = self.lists.iter().filter(|list| list.kind == kind).collect();
+        of_kind[rng.usize(0..of_kind.len())]
+    }
+
+    /// Gets of several lists, of one among them more than once.
+    fn gets(&self, rng: &mut Rng) -> Vec<Request> {
+        let get = |rng: &mut Rng| {
+            let list = self.draw(rng);
+            self.short_get(rng, list)
+        };
+        let mut gets: Vec<Request> = (0..rng.usize(1..5)).map(|_| get(rng)).collect();
+        gets.push(gets[0].clone());
+        gets
+    }
+
+    /// Adds to several lists, at times to one of them more than once.
+    fn adds(&self, rng: &mut Rng, wall: u64) -> Vec<Request> {
+        let list = self.draw(rng);
+        let mut adds = vec![self.add(rng, list, wall), self.add_again(rng, list, wall)];
+        for _ in 0..rng.usize(0..4) {
+            let list = self.draw(rng);
+            // Bodies have a bound, which few large values reach.
+            if list.kind != Kind::Bulky {
+                adds.push(self.add(rng, list, wall));
             }
-            82..97 => self.remove(rng, list),
-            _ => Work::Once(self.get(rng, list)),
         }
+        adds
     }
 
     /// Creations, deletions and changes of definitions.
@@ -234,7 +282,7 @@ impl World {
         }
     }
 
-    fn add(&self, rng: &mut Rng, list: &List, wall: u64) -> Work {
+    fn add(&self, rng: &mut Rng, list: &List, wall: u64) -> Request {
         let fresh =
             |rng: &mut Rng| Item { timestamp: self.timestamp(rng, list.kind, wall), value: self.value(rng, list) };
         let items: Vec<Item> = match (list.kind, rng.u8(0..100)) {
@@ -272,15 +320,15 @@ impl World {
         if sent.len() > CLUSTERS_KEPT {
             sent.pop_front();
         }
-        Work::Once(Request::Add { list: list.name.clone(), items })
+        Request::Add { list: list.name.clone(), items }
     }
 
     /// Something that was sent before, lately, in part or as a whole.
-    fn add_again(&self, rng: &mut Rng, list: &List, wall: u64) -> Work {
+    fn add_again(&self, rng: &mut Rng, list: &List, wall: u64) -> Request {
         let Some(mut items) = Self::recent(rng, list) else { return self.add(rng, list, wall) };
         rng.shuffle(&mut items);
         items.truncate(rng.usize(1..=items.len()));
-        Work::Once(Request::Add { list: list.name.clone(), items })
+        Request::Add { list: list.name.clone(), items }
     }
 
     fn recent(rng: &mut Rng, list: &List) -> Option<Vec<Item>> {
@@ -288,12 +336,68 @@ impl World {
         (!sent.is_empty()).then(|| sent[rng.usize(0..sent.len())].clone())
     }
 
-    fn remove(&self, rng: &mut Rng, list: &List) -> Work {
-        let value = match Self::recent(rng, list) {
+    fn remove(&self, rng: &mut Rng, list: &List) -> Request {
+        let of_list = list.name.clone();
+        match rng.u8(0..20) {
+            0..5 => Request::RemoveItems { list: of_list, items: self.some_items(rng, list) },
+            5..7 => {
+                let (min, max) = self.narrow_bounds(rng, list);
+                Request::RemoveBetween { list: of_list, min, max }
+            }
+            _ => Request::RemoveValue { list: of_list, value: self.some_value(rng, list) },
+        }
+    }
+
+    /// One that was sent lately, or one that nobody has sent.
+    fn some_value(&self, rng: &mut Rng, list: &List) -> String {
+        match Self::recent(rng, list) {
             Some(items) if rng.u8(0..10) > 0 => items[rng.usize(0..items.len())].value.clone(),
             _ => self.value(rng, list),
+        }
+    }
+
+    /// Some of what was sent together, one of them twice, and one that was not sent.
+    fn some_items(&self, rng: &mut Rng, list: &List) -> Vec<Item> {
+        let mut items = Self::recent(rng, list).unwrap_or_default();
+        rng.shuffle(&mut items);
+        items.truncate(rng.usize(0..=items.len()));
+        items.extend(items.first().cloned().filter(|_| rng.bool()));
+        if items.is_empty() || rng.bool() {
+            items.push(Item { timestamp: self.on_grid(rng), value: self.value(rng, list) });
+        }
+        items
+    }
+
+    /// Bounds between which not all of a list lies, if it has been written to for a while. At least one.
+    fn narrow_bounds(&self, rng: &mut Rng, list: &List) -> (Option<u64>, Option<u64>) {
+        let near = Self::recent(rng, list).map_or_else(|| self.on_grid(rng), |items| items[0].timestamp);
+        if matches!(list.kind, Kind::Long | Kind::Bulky) {
+            // Their timestamps are few.
+            return (Some(near - rng.u64(0..NANOS_PER_SEC)), Some(near));
+        }
+        let span = rng.u64(0..3) * 15 * NANOS_PER_SEC + rng.u64(0..3);
+        match rng.u8(0..8) {
+            0 => (Some(near + 240 * NANOS_PER_SEC), None),
+            1 => (None, Some(near - 240 * NANOS_PER_SEC)),
+            _ => (Some(near), Some(near + span)),
+        }
+    }
+
+    fn count(&self, rng: &mut Rng, list: &List) -> Request {
+        let (min, max) = self.bounds(rng, list);
+        let limit = match rng.u8(0..4) {
+            0 => None,
+            1 => Some(1_000_000),
+            _ => Some(rng.u64(1..60)),
         };
-        Work::Once(Request::RemoveValue { list: list.name.clone(), value })
+        Request::Count { list: list.name.clone(), min, max, limit }
+    }
+
+    fn contains(&self, rng: &mut Rng, list: &List) -> Request {
+        let (min, max) = self.bounds(rng, list);
+        let mut values: Vec<String> = (0..rng.usize(1..12)).map(|_| self.some_value(rng, list)).collect();
+        values.extend(values.first().cloned().filter(|_| rng.bool()));
+        Request::Contains { list: list.name.clone(), min, max, values }
     }
 
     fn bounds(&self, rng: &mut Rng, list: &List) -> (Option<u64>, Option<u64>) {
@@ -322,7 +426,19 @@ impl World {
             6..8 => Some(rng.usize(5..60)),
             _ => Some(rng.usize(1_000..=10_000)),
         };
-        Request::Get { list: list.name.clone(), min, max, limit, after: None }
+        Request::Get { list: list.name.clone(), min, max, order: Self::order(rng), limit, after: None }
+    }
+
+    fn order(rng: &mut Rng) -> Order {
+        if rng.u8(0..4) == 0 { Order::Oldest } else { Order::Newest }
+    }
+
+    /// One of several: all their pages have to go into one answer.
+    fn short_get(&self, rng: &mut Rng, list: &List) -> Request {
+        let (min, max) = self.bounds(rng, list);
+        let limit_max = if list.kind == Kind::Bulky { 8 } else { 200 };
+        let limit = Some(rng.usize(1..limit_max));
+        Request::Get { list: list.name.clone(), min, max, order: Order::Newest, limit, after: None }
     }
 
     /// By turns what the head of a list may answer, and what goes behind it.
@@ -330,7 +446,8 @@ impl World {
         let short_first = rng.bool();
         let get = |short: bool, rng: &mut Rng| {
             let limit = if short { rng.usize(1..40) } else { HEAD_LIMIT + rng.usize(1..200) };
-            Request::Get { list: list.name.clone(), min: None, max: None, limit: Some(limit), after: None }
+            let (list, order) = (list.name.clone(), Order::Newest);
+            Request::Get { list, min: None, max: None, order, limit: Some(limit), after: None }
         };
         Work::Series((0..rng.usize(2..5)).map(|number| get((number % 2 == 0) == short_first, rng)).collect())
     }
@@ -342,7 +459,7 @@ impl World {
         }
         let (min, max) = self.bounds(rng, list);
         let (limit_max, pages_max) = (rng.usize(1..30), rng.usize(2..8));
-        Work::Walk { list: list.name.clone(), min, max, limit_max, pages_max }
+        Work::Walk(Walk { list: list.name.clone(), min, max, order: Self::order(rng), limit_max, pages_max })
     }
 }
 

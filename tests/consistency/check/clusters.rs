@@ -1,13 +1,14 @@
 //! The items of a list that must be judged together, each such cluster exactly: those that were
-//! ever sent in one add (an add is all or nothing) and those that share a value (a removal counts
-//! them). Each get tells of all items of a cluster at one instant.
+//! ever sent in one add (an add is all or nothing), those that share a value and those that were removed
+//! together by their names (a removal counts them). Each get tells of all items of a cluster at one
+//! instant. What a removal between two moments counts is judged in [`super::windows`].
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::Violation;
 use super::expiry::Sight;
 use super::linear::{Effect, Shares, Step, Verdict, judge, minimal};
-use super::story::{Look, Story};
+use super::story::{Look, Story, is_removal};
 use crate::history::{Call, History, Outcome, Request};
 
 /// Items that no call ever treated differently are one cell: one bit of the cluster's state.
@@ -45,27 +46,29 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
     }
     for index in &story.calls {
         let call = &history.calls[*index];
-        if let (Request::RemoveValue { value, .. }, Outcome::Removed(_) | Outcome::Unknown { .. }) =
-            (&call.request, &call.outcome)
-        {
-            let mut bits: BTreeMap<usize, (u64, Shares)> = BTreeMap::new();
-            for place in story.by_value.get(value).into_iter().flatten() {
-                let home = homes[*place];
-                let (clear, counted) = bits.entry(home.cluster).or_default();
-                *clear |= home.bit;
-                counted.push(match story.sight(*place, call) {
-                    Sight::Visible => (home.bit, 1, 1),
-                    Sight::Unsure => (home.bit, 0, 1),
-                    Sight::Hidden => (home.bit, 0, 0),
-                });
-            }
-            for (cluster, (clear, counted)) in bits {
-                let counted = match call.outcome {
-                    Outcome::Removed(count) => Some((counted, count)),
-                    _ => None,
-                };
-                steps[cluster].push(step(*index, Effect { counted, ..Effect::clears(clear) }));
-            }
+        if !is_removal(call) {
+            continue;
+        }
+        let mut bits: BTreeMap<usize, (u64, Shares)> = BTreeMap::new();
+        for place in story.taken(&call.request) {
+            let home = homes[place];
+            let (clear, counted) = bits.entry(home.cluster).or_default();
+            *clear |= home.bit;
+            counted.push(match story.sight(place, call) {
+                Sight::Visible => (home.bit, 1, 1),
+                Sight::Unsure => (home.bit, 0, 1),
+                Sight::Hidden => (home.bit, 0, 0),
+            });
+        }
+        let (is_counted, at_once) = (!is_between(call), story.is_at_once(&call.request));
+        for (cluster, (clear, counted)) in bits {
+            let counted = match call.outcome {
+                Outcome::Removed(count) if is_counted => Some((counted, count)),
+                _ => None,
+            };
+            let parts = if at_once { vec![clear] } else { ones(clear).collect() };
+            let effects = parts.into_iter().map(|clear| Effect { counted: counted.clone(), ..Effect::clears(clear) });
+            steps[cluster].extend(effects.map(|effect| step(*index, effect)));
         }
     }
     for (cluster, Cluster { cells }) in clusters.iter().enumerate() {
@@ -84,6 +87,15 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
         violations.extend(judged(story, steps, cells));
     }
     Ok(violations)
+}
+
+fn is_between(call: &Call) -> bool {
+    matches!(call.request, Request::RemoveBetween { .. })
+}
+
+/// Each bit by itself.
+fn ones(bits: u64) -> impl Iterator<Item = u64> {
+    (0..u64::BITS).map(|place| 1 << place).filter(move |bit| bits & bit != 0)
 }
 
 fn judged(story: &Story<'_>, steps: &[Step], cells: &[Vec<usize>]) -> Option<Violation> {
@@ -150,7 +162,7 @@ fn told(
     call: &Call,
 ) -> Result<Vec<(u64, u64)>, Violation> {
     let mut told = vec![(0, 0); clusters];
-    for place in look.covered.clone() {
+    for place in look.covered.iter().copied() {
         let there = look.seen[place];
         match (story.sight(place, call), there) {
             (Sight::Hidden, true) => {
@@ -198,12 +210,18 @@ fn gather(history: &History, story: &Story<'_>) -> Result<(Vec<Cluster>, Vec<Hom
         }
     }
     joins.extend(story.by_value.values().flat_map(|places| places.iter().map(|place| (places[0], *place))));
+    for call in story.calls.iter().map(|index| &history.calls[*index]) {
+        if is_removal(call) && !is_between(call) {
+            let places = story.taken(&call.request);
+            joins.extend(places.iter().map(|place| (places[0], *place)));
+        }
+    }
     for (one, other) in joins {
         let (one, other) = (root(&mut parent, one), root(&mut parent, other));
         parent[one] = other;
     }
-    // What distinguishes the items of a cluster: the adds that they were in, how certainly, and
-    // their value if it was ever removed.
+    // What distinguishes the items of a cluster: the adds that they were in, how certainly, their value if
+    // it was ever removed, and the other removals of them.
     let removed: std::collections::HashSet<&str> = story
         .calls
         .iter()
@@ -212,12 +230,16 @@ fn gather(history: &History, story: &Story<'_>) -> Result<(Vec<Cluster>, Vec<Hom
             _ => None,
         })
         .collect();
-    type Signature<'s> = (Vec<(usize, bool)>, Option<&'s str>);
+    let is_of_some = |call: usize| {
+        matches!(history.calls[call].request, Request::RemoveItems { .. } | Request::RemoveBetween { .. })
+    };
+    type Signature<'s> = (Vec<(usize, bool)>, Option<&'s str>, Vec<usize>);
     let mut cells: BTreeMap<usize, BTreeMap<Signature<'_>, Vec<usize>>> = BTreeMap::new();
     for (place, item) in story.items.iter().enumerate() {
         let adds = item.adds.iter().map(|add| (add.call, add.optional)).collect();
         let value = Some(item.item.value.as_str()).filter(|value| removed.contains(value));
-        cells.entry(root(&mut parent, place)).or_default().entry((adds, value)).or_default().push(place);
+        let removals = item.removals.iter().map(|removal| removal.call).filter(|call| is_of_some(*call)).collect();
+        cells.entry(root(&mut parent, place)).or_default().entry((adds, value, removals)).or_default().push(place);
     }
     let mut homes = vec![Home { cluster: 0, bit: 0 }; story.items.len()];
     let mut clusters = Vec::with_capacity(cells.len());

@@ -149,9 +149,16 @@ fn existence_effect(bits: &Bits<'_>, side: Side, call: &Call) -> Option<Effect> 
         (Request::DeleteVersion { .. }, _) if happened => {
             Some(Effect { told: bit, told_set: bit, clear: bit, ..Effect::default() })
         }
-        (_, Outcome::Page { .. } | Outcome::Added { .. } | Outcome::Removed(_) | Outcome::Done | Outcome::Ttl(_)) => {
-            Some(Effect::tells(FEATURE | bit, FEATURE | bit))
-        }
+        (
+            _,
+            Outcome::Page { .. }
+            | Outcome::Added { .. }
+            | Outcome::Removed(_)
+            | Outcome::Counted { .. }
+            | Outcome::Contained(_)
+            | Outcome::Done
+            | Outcome::Ttl(_),
+        ) => Some(Effect::tells(FEATURE | bit, FEATURE | bit)),
         _ => None,
     }
 }

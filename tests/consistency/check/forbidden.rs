@@ -3,7 +3,7 @@
 
 use super::{Violation, check};
 use crate::history::{
-    Call, ClockStep, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Outcome, Promises, Request, ValueType,
+    Call, ClockStep, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType,
     VersionName,
 };
 
@@ -12,36 +12,36 @@ const DAY: u64 = 86_400;
 const BASE_SECS: u64 = 1_800_000_000;
 
 /// A history being written, call by call; moments are milliseconds.
-struct Script {
-    history: History,
+pub struct Script {
+    pub history: History,
 }
 
 fn version(label: &str) -> VersionName {
     VersionName { feature: "seen".into(), label: label.into() }
 }
 
-fn list() -> ListName {
+pub fn list() -> ListName {
     ListName { version: version(""), entity: "u".into() }
 }
 
 /// `a@5` is the value "a" at 5 ns.
-fn item(text: &str) -> Item {
+pub fn item(text: &str) -> Item {
     let (value, timestamp) = text.split_once('@').unwrap();
     let timestamp = timestamp.parse::<u64>().unwrap();
     // Small numbers are offsets from a moment that no TTL of a script has expired.
     Item { timestamp: BASE_SECS * NANOS_PER_SEC + timestamp, value: format!("{value:?}") }
 }
 
-fn items(text: &str) -> Vec<Item> {
+pub fn items(text: &str) -> Vec<Item> {
     text.split_whitespace().map(item).collect()
 }
 
-fn key(text: &str) -> Key {
+pub fn key(text: &str) -> Key {
     ValueType::String.key(&item(text)).unwrap()
 }
 
 impl Script {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             history: History {
                 epoch: BASE_SECS * NANOS_PER_SEC,
@@ -52,51 +52,52 @@ impl Script {
         }
     }
 
-    fn call(mut self, span: (u64, u64), request: Request, outcome: Outcome) -> Self {
+    pub fn call(mut self, span: (u64, u64), request: Request, outcome: Outcome) -> Self {
         let incarnation = self.history.ends.len();
         let client = self.history.calls.len();
         let (from, to) = (ms(span.0), ms(span.1));
-        self.history.calls.push(Call { client, incarnation, from, to, request, outcome });
+        self.history.calls.push(Call { client, incarnation, from, to, batch: None, request, outcome });
         self
     }
 
     /// The last call was made by the client of the one before.
-    fn by_the_same_client(mut self) -> Self {
+    pub fn by_the_same_client(mut self) -> Self {
         let [.., before, last] = self.history.calls.as_mut_slice() else { panic!("two calls are needed") };
         last.client = before.client;
         self
     }
 
     /// The server is gone from this moment on, and started again.
-    fn killed(mut self, at: u64) -> Self {
+    pub fn killed(mut self, at: u64) -> Self {
         self.history.ends.push(ms(at));
         self
     }
 
-    fn add(self, span: (u64, u64), sent: &str) -> Self {
+    pub fn add(self, span: (u64, u64), sent: &str) -> Self {
         let sent = items(sent);
         let outcome = Outcome::Added { added: sent.len() as u64, already_expired: 0 };
         self.call(span, Request::Add { list: list(), items: sent }, outcome)
     }
 
-    fn add_unknown(self, span: (u64, u64), sent: &str) -> Self {
+    pub fn add_unknown(self, span: (u64, u64), sent: &str) -> Self {
         self.call(span, Request::Add { list: list(), items: items(sent) }, unknown())
     }
 
-    fn get(self, span: (u64, u64), page: &str) -> Self {
+    pub fn get(self, span: (u64, u64), page: &str) -> Self {
         self.page(span, None, None, page, false)
     }
 
-    fn page(self, span: (u64, u64), after: Option<&str>, limit: Option<usize>, page: &str, more: bool) -> Self {
-        let request = Request::Get { list: list(), min: None, max: None, limit, after: after.map(key) };
+    pub fn page(self, span: (u64, u64), after: Option<&str>, limit: Option<usize>, page: &str, more: bool) -> Self {
+        let request =
+            Request::Get { list: list(), min: None, max: None, order: Order::Newest, limit, after: after.map(key) };
         self.call(span, request, Outcome::Page { items: items(page), more })
     }
 
-    fn remove(self, span: (u64, u64), value: &str, outcome: Outcome) -> Self {
+    pub fn remove(self, span: (u64, u64), value: &str, outcome: Outcome) -> Self {
         self.call(span, Request::RemoveValue { list: list(), value: format!("{value:?}") }, outcome)
     }
 
-    fn clear(self, span: (u64, u64), outcome: Outcome) -> Self {
+    pub fn clear(self, span: (u64, u64), outcome: Outcome) -> Self {
         self.call(span, Request::RemoveAll { list: list() }, outcome)
     }
 
@@ -108,7 +109,7 @@ impl Script {
         self.call(span, Request::CreateFeature { feature: "seen".into(), ttl_secs: DAY }, outcome)
     }
 
-    fn change_ttl(self, span: (u64, u64), ttl_secs: u64) -> Self {
+    pub fn change_ttl(self, span: (u64, u64), ttl_secs: u64) -> Self {
         self.call(span, Request::ChangeTtl { version: version(""), ttl_secs }, Outcome::Done)
     }
 
@@ -116,31 +117,31 @@ impl Script {
         self.call(span, Request::ReadTtl { version: version("") }, Outcome::Ttl(ttl_secs))
     }
 
-    fn violations(&self, promises: Promises) -> Vec<Violation> {
+    pub fn violations(&self, promises: Promises) -> Vec<Violation> {
         check(&History { promises, ..self.history.clone() }).unwrap()
     }
 
     #[track_caller]
-    fn forbidden(self, promise: &str) {
+    pub fn forbidden(self, promise: &str) {
         let found = self.violations(Promises::Linearizable);
         let text: Vec<String> = found.iter().map(|violation| violation.explain(&self.history).to_string()).collect();
         assert!(found.iter().any(|violation| violation.promise == promise), "{promise:?} is not among {text:#?}");
     }
 
     #[track_caller]
-    fn allowed(self) {
+    pub fn allowed(self) {
         self.allowed_by(Promises::Linearizable);
     }
 
     #[track_caller]
-    fn allowed_by(self, promises: Promises) {
+    pub fn allowed_by(self, promises: Promises) {
         let found = self.violations(promises);
         let text: Vec<String> = found.iter().map(|violation| violation.explain(&self.history).to_string()).collect();
         assert!(found.is_empty(), "{}", text.join("\n"));
     }
 
     #[track_caller]
-    fn forbidden_at_quorum(self, promise: &str) {
+    pub fn forbidden_at_quorum(self, promise: &str) {
         let found = self.violations(Promises::Quorum);
         assert!(found.iter().any(|violation| violation.promise == promise), "{promise:?} is not among {found:#?}");
     }
@@ -151,7 +152,7 @@ fn ms(moment: u64) -> Moment {
     (moment + 1) * 1_000_000
 }
 
-fn unknown() -> Outcome {
+pub fn unknown() -> Outcome {
     Outcome::Unknown { why: "the connection broke".into() }
 }
 
@@ -166,7 +167,7 @@ fn tie() -> (String, String) {
     if key("a@1") < key("b@1") { ("a@1".into(), "b@1".into()) } else { ("b@1".into(), "a@1".into()) }
 }
 
-type Case = (&'static str, fn());
+pub type Case = (&'static str, fn());
 
 /// Every case, by the name that it is run under.
 pub const CASES: &[Case] = &[
@@ -256,14 +257,21 @@ pub const CASES: &[Case] = &[
         script.forbidden("a token is there exactly when more items are");
     }),
     ("an_item_outside_the_bounds", || {
-        let request =
-            Request::Get { list: list(), min: Some(item("x@2").timestamp), max: None, limit: None, after: None };
+        let request = Request::Get {
+            list: list(),
+            min: Some(item("x@2").timestamp),
+            max: None,
+            order: Order::Newest,
+            limit: None,
+            after: None,
+        };
         let script = Script::new().add((0, 1), "a@1");
         script.call((2, 3), request, Outcome::Page { items: items("a@1"), more: false }).forbidden("bounds are kept");
     }),
     ("an_item_on_the_bound_left_out", || {
         let bound = Some(item("x@1").timestamp);
-        let request = Request::Get { list: list(), min: bound, max: bound, limit: None, after: None };
+        let request =
+            Request::Get { list: list(), min: bound, max: bound, order: Order::Newest, limit: None, after: None };
         let script = Script::new().add((0, 1), "a@1");
         script.call((2, 3), request, Outcome::Page { items: vec![], more: false }).forbidden(THERE);
     }),
@@ -402,7 +410,8 @@ pub const CASES: &[Case] = &[
         Script::new().delete((0, 1), Outcome::Done).get((2, 3), "").forbidden(CATALOG);
     }),
     ("a_list_of_a_feature_that_is_there_does_not", || {
-        let request = Request::Get { list: list(), min: None, max: None, limit: None, after: None };
+        let request =
+            Request::Get { list: list(), min: None, max: None, order: Order::Newest, limit: None, after: None };
         Script::new().call((2, 3), request, Outcome::FeatureNotFound).forbidden(CATALOG);
     }),
     ("a_created_again_feature_is_not_empty", || {

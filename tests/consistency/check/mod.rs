@@ -8,6 +8,7 @@
 //! ([`monotonic`]). This module must never talk to a server.
 
 mod clusters;
+mod counts;
 mod definitions;
 mod expiry;
 mod linear;
@@ -17,6 +18,7 @@ mod story;
 mod windows;
 
 pub mod forbidden;
+pub mod forbidden_looks;
 pub mod proofs;
 
 use std::fmt;

@@ -13,7 +13,12 @@ pub fn check(history: &History, story: &Story<'_>) -> Option<Violation> {
     let mut last_of_client: HashMap<usize, &Look> = HashMap::new();
     // In the order in which they began, and a client makes one call at a time.
     story.looks.iter().find_map(|look| {
-        let before = last_of_client.insert(history.calls[look.call].client, look)?;
+        let call = &history.calls[look.call];
+        // A search says nothing of items that it was not asked for, and parts of one call have no order.
+        let before = last_of_client.insert(call.client, look)?;
+        if history.calls[before.call].to > call.from {
+            return None;
+        }
         let place = lost_between(history, story, before, look)?;
         let detail = format!("{} was there and then was not", story.items[place].item);
         Some(Violation::new("monotonic reads", detail, [before.call, look.call]))
@@ -27,7 +32,7 @@ fn lost_between(history: &History, story: &Story<'_>, first: &Look, second: &Loo
         let removals = &story.items[place].removals;
         removals.iter().any(|removal| removal.from <= ended && removal.latest >= began)
     };
-    second.covered.clone().find(|place| {
+    second.covered.iter().copied().find(|place| {
         first.seen[*place]
             && !second.seen[*place]
             && story.sight(*place, &history.calls[second.call]) == Sight::Visible

@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::check;
 use super::linear::{Effect, Step, Verdict, judge};
 use crate::history::{
-    Call, History, Item, Key, ListName, NANOS_PER_SEC, Outcome, Promises, Request, ValueType, VersionName,
+    Call, History, Item, Key, ListName, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType, VersionName,
 };
 
 pub const CASES: &[(&str, fn())] = &[
@@ -77,8 +77,12 @@ fn agrees_with_trying_all_orders() {
 #[derive(Debug, Clone)]
 enum Act {
     Add(Vec<usize>),
-    Get { limit: usize, min: Option<u64> },
+    Get { limit: usize, min: Option<u64>, order: Order },
+    Count { limit: u64, min: Option<u64> },
+    Contains { values: Vec<usize>, min: Option<u64> },
     Remove(usize),
+    RemoveItems(Vec<usize>),
+    RemoveBetween(u64, u64),
     Clear,
     Delete,
     Create,
@@ -89,10 +93,16 @@ enum Act {
 type Drawn = (Act, u64, u64, u64, bool);
 
 fn acts() -> impl Strategy<Value = Vec<Drawn>> {
+    let (min, some) = (|| proptest::option::of(0_u64..4), || proptest::collection::vec(0_usize..8, 1..4));
+    let order = prop_oneof![Just(Order::Newest), Just(Order::Oldest)];
     let act = prop_oneof![
-        5 => proptest::collection::vec(0_usize..8, 1..4).prop_map(Act::Add),
-        6 => (1_usize..6, proptest::option::of(0_u64..4)).prop_map(|(limit, min)| Act::Get { limit, min }),
-        3 => (0_usize..8).prop_map(Act::Remove),
+        5 => some().prop_map(Act::Add),
+        6 => (1_usize..6, min(), order).prop_map(|(limit, min, order)| Act::Get { limit, min, order }),
+        3 => (1_u64..6, min()).prop_map(|(limit, min)| Act::Count { limit, min }),
+        3 => (some(), min()).prop_map(|(values, min)| Act::Contains { values, min }),
+        2 => (0_usize..8).prop_map(Act::Remove),
+        2 => some().prop_map(Act::RemoveItems),
+        1 => (0_u64..4, 0_u64..3).prop_map(|(min, span)| Act::RemoveBetween(min, min + span)),
         1 => Just(Act::Clear),
         1 => Just(Act::Delete),
         2 => Just(Act::Create),
@@ -105,6 +115,17 @@ const BASE: u64 = 1_800_000_000 * NANOS_PER_SEC;
 /// Eight items: four values, each at two timestamps, two of them ties.
 fn item(number: usize) -> Item {
     Item { timestamp: BASE + number as u64 / 2, value: format!("\"v{}\"", number % 4) }
+}
+
+/// What there is from a moment on, ascending.
+fn from(items: &BTreeMap<Key, Item>, min: Option<u64>) -> Vec<Item> {
+    items.values().filter(|item| min.is_none_or(|min| item.timestamp >= min)).cloned().collect()
+}
+
+fn remove(items: &mut BTreeMap<Key, Item>, takes: impl Fn(&Item) -> bool) -> u64 {
+    let before = items.len();
+    items.retain(|_, item| !takes(item));
+    (before - items.len()) as u64
 }
 
 fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
@@ -126,20 +147,48 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
                 let added = sent.len() as u64;
                 (Request::Add { list: list.clone(), items: sent }, gone(Outcome::Added { added, already_expired: 0 }))
             }
-            Act::Get { limit, min } => {
+            Act::Get { limit, min, order } => {
                 let min = min.map(|min| BASE + min);
-                let mut wanted = items.values().filter(|item| min.is_none_or(|min| item.timestamp >= min)).count();
-                let page: Vec<Item> = items.values().rev().take(limit.min(wanted)).cloned().collect();
-                wanted -= page.len();
-                let request = Request::Get { list: list.clone(), min, max: None, limit: Some(limit), after: None };
-                (request, gone(Outcome::Page { items: page, more: wanted > 0 }))
+                let mut asked: Vec<Item> = from(&items, min);
+                if order == Order::Newest {
+                    asked.reverse();
+                }
+                let more = asked.len() > limit;
+                asked.truncate(limit);
+                let request =
+                    Request::Get { list: list.clone(), min, max: None, order, limit: Some(limit), after: None };
+                (request, gone(Outcome::Page { items: asked, more }))
+            }
+            Act::Count { limit, min } => {
+                let min = min.map(|min| BASE + min);
+                let there = from(&items, min).len() as u64;
+                let request = Request::Count { list: list.clone(), min, max: None, limit: Some(limit) };
+                (request, gone(Outcome::Counted { count: there.min(limit), exact: there <= limit }))
+            }
+            Act::Contains { values, min } => {
+                let min = min.map(|min| BASE + min);
+                let values: Vec<String> = values.into_iter().map(|number| item(number).value).collect();
+                let there = from(&items, min);
+                let newest =
+                    |value: &String| there.iter().rev().find(|one| one.value == *value).map(|one| one.timestamp);
+                let found = values.iter().map(newest).collect();
+                (Request::Contains { list: list.clone(), min, max: None, values }, gone(Outcome::Contained(found)))
             }
             Act::Remove(number) => {
                 let value = item(number).value;
-                let before = items.len();
-                items.retain(|_, item| item.value != value);
-                let removed = (before - items.len()) as u64;
+                let removed = remove(&mut items, |item| item.value == value);
                 (Request::RemoveValue { list: list.clone(), value }, gone(Outcome::Removed(removed)))
+            }
+            Act::RemoveItems(numbers) => {
+                let named: Vec<Item> = numbers.into_iter().map(item).collect();
+                let removed = remove(&mut items, |item| named.contains(item));
+                (Request::RemoveItems { list: list.clone(), items: named }, gone(Outcome::Removed(removed)))
+            }
+            Act::RemoveBetween(min, max) => {
+                let (min, max) = (BASE + min, BASE + max);
+                let removed = remove(&mut items, |item| (min..=max).contains(&item.timestamp));
+                let request = Request::RemoveBetween { list: list.clone(), min: Some(min), max: Some(max) };
+                (request, gone(Outcome::Removed(removed)))
             }
             Act::Clear => {
                 items.clear();
@@ -156,14 +205,13 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
                 (Request::CreateFeature { feature: "f".into(), ttl_secs: 86_400 }, outcome)
             }
         };
-        let reads = matches!(request, Request::Get { .. });
         let outcome = match lost {
-            true if reads => Outcome::NotDone { why: "lost".into() },
+            true if request.reads() => Outcome::NotDone { why: "lost".into() },
             true => Outcome::Unknown { why: "lost".into() },
             false => outcome,
         };
         let (from, to) = ((1_000 + at).saturating_sub(before), 1_000 + at + after);
-        calls.push(Call { client, incarnation: 0, from, to, request, outcome });
+        calls.push(Call { client, incarnation: 0, from, to, batch: None, request, outcome });
     }
     calls.sort_by_key(|call| call.from);
     History {

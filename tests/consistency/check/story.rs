@@ -6,13 +6,15 @@ use std::ops::Range;
 
 use super::expiry::{Expiry, Sight};
 use crate::history::{
-    Call, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Outcome, Promises, Request, ValueType,
+    Call, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType,
 };
 
 /// How much longer than it should a row lives on CQL, at most: its TTL is in whole seconds, rounded
 /// up, with one more for a coordinator that counts from its own second, and the second in which it
 /// ends is counted too. It counts from when the row is written, some time after the add began.
 const ROW_EXPIRY_LATE: Moment = 3 * NANOS_PER_SEC;
+/// A removal between two moments that takes less than this, as the API writes it, does so at one instant.
+const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Something that may have put an item into its list, or taken it out.
 #[derive(Debug, Clone, Copy)]
@@ -30,15 +32,15 @@ pub struct ItemStory {
     pub removals: Vec<Change>,
 }
 
-/// A page, as the list's items see it.
+/// A page, or the answer of a search for values, as the list's items see it.
 pub struct Look {
     pub call: usize,
-    /// The items of the story, by place, that the page had to tell of.
-    pub covered: Range<usize>,
+    /// The items of the story, by place, that it had to tell of.
+    pub covered: Vec<usize>,
     /// For each item of the story, by place, whether it was in it.
     pub seen: Vec<bool>,
-    /// The items below the page, if it had a token for more.
-    pub below: Option<Range<usize>>,
+    /// The items behind the page, if it had a token for more.
+    pub behind: Option<Range<usize>>,
 }
 
 pub struct Story<'a> {
@@ -125,15 +127,6 @@ impl<'a> Story<'a> {
             by_value.entry(story.item.value.clone()).or_default().push(place);
             story.removals.clone_from(&clears);
         }
-        for index in calls {
-            let call = &history.calls[*index];
-            let Request::RemoveValue { value, .. } = &call.request else { continue };
-            if matches!(call.outcome, Outcome::Removed(_) | Outcome::Unknown { .. }) {
-                for place in by_value.get(value).into_iter().flatten() {
-                    items[*place].removals.push(change(history, *index, false));
-                }
-            }
-        }
         let place = |key: &Key| keys.binary_search(key).map_err(|_| "a key is lost".to_owned());
         let places = by_text.into_iter().map(|(item, key)| Ok((item, place(&key)?))).collect::<Result<_, String>>()?;
         let mut story = Self {
@@ -153,8 +146,42 @@ impl<'a> Story<'a> {
         let last = history.calls.iter().map(|call| call.to).max().unwrap_or_default();
         let lasts = |place| story.sight_during(place, 0, last) == Sight::Visible;
         story.lasting = (0..story.items.len()).map(lasts).collect();
+        for index in calls.iter().filter(|index| is_removal(&history.calls[**index])) {
+            for place in story.taken(&history.calls[*index].request) {
+                story.items[place].removals.push(change(history, *index, false));
+            }
+        }
         story.looks = calls.iter().filter_map(|index| story.look(*index)).collect();
         Ok(story)
+    }
+
+    /// The places of the items between two moments.
+    pub fn between(&self, min: Option<u64>, max: Option<u64>) -> Range<usize> {
+        let start = min.map_or(0, |min| self.keys.partition_point(|key| key.timestamp < min));
+        let end = max.map_or(self.keys.len(), |max| self.keys.partition_point(|key| key.timestamp <= max));
+        start..end.max(start)
+    }
+
+    /// The items, by place, that a removal takes if they are there.
+    pub fn taken(&self, removal: &Request) -> Vec<usize> {
+        match removal {
+            Request::RemoveValue { value, .. } => self.by_value.get(value).cloned().unwrap_or_default(),
+            Request::RemoveItems { items, .. } => {
+                let mut places: Vec<usize> = items.iter().filter_map(|item| self.key(item).ok()?.1).collect();
+                places.sort_unstable();
+                places.dedup();
+                places
+            }
+            Request::RemoveBetween { min, max, .. } => self.between(*min, *max).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether a removal takes effect at one instant: one of many bytes between two moments need not.
+    pub fn is_at_once(&self, removal: &Request) -> bool {
+        let bytes =
+            |places: Vec<usize>| places.into_iter().map(|place| self.items[place].item.value.len()).sum::<usize>();
+        !matches!(removal, Request::RemoveBetween { .. }) || bytes(self.taken(removal)) < BYTES_AT_ONCE
     }
 
     /// The key of an item of this list, and its place if it was ever sent.
@@ -196,27 +223,69 @@ impl<'a> Story<'a> {
         if dropped { sight.max(Sight::Unsure) } else { sight }
     }
 
-    /// What a get had to tell of, and did. `None` if it has no page.
+    /// What a call had to tell of, and did. `None` if it tells of no items.
     fn look(&self, index: usize) -> Option<Look> {
-        let Call { request: Request::Get { min, max, after, .. }, outcome: Outcome::Page { items, more }, .. } =
-            &self.history.calls[index]
-        else {
-            return None;
-        };
-        let from_min = min.map_or(0, |min| self.keys.partition_point(|key| key.timestamp < min));
-        let mut end = max.map_or(self.keys.len(), |max| self.keys.partition_point(|key| key.timestamp <= max));
-        if let Some(after) = after {
-            end = end.min(self.keys.partition_point(|key| key < after));
+        let Call { request, outcome, .. } = &self.history.calls[index];
+        match (request, outcome) {
+            (Request::Get { min, max, order, after, .. }, Outcome::Page { items, more }) => {
+                let asked = self.asked(self.between(*min, *max), *order, after.as_ref());
+                Some(self.page(index, asked, *order, items, *more))
+            }
+            (Request::Contains { min, max, values, .. }, Outcome::Contained(newest)) => {
+                Some(self.search(index, &self.between(*min, *max), values, newest))
+            }
+            _ => None,
         }
+    }
+
+    /// What lies behind a key, of what is between bounds.
+    fn asked(&self, between: Range<usize>, order: Order, after: Option<&Key>) -> Range<usize> {
+        let Some(after) = after else { return between };
+        match order {
+            Order::Newest => {
+                let end = between.end.min(self.keys.partition_point(|key| key < after));
+                between.start..end.max(between.start)
+            }
+            Order::Oldest => {
+                let start = between.start.max(self.keys.partition_point(|key| key <= after));
+                start.min(between.end)..between.end
+            }
+        }
+    }
+
+    fn page(&self, call: usize, asked: Range<usize>, order: Order, items: &[Item], more: bool) -> Look {
         let mut seen = vec![false; self.items.len()];
-        let mut first = end;
-        for place in items.iter().filter_map(|item| self.key(item).ok()?.1) {
-            seen[place] = true;
-            first = first.min(place);
+        let places: Vec<usize> = items.iter().filter_map(|item| self.key(item).ok()?.1).collect();
+        places.iter().for_each(|place| seen[*place] = true);
+        let (covered, behind) = match order {
+            _ if !more => (asked, None),
+            Order::Newest => {
+                let first = places.iter().copied().min().unwrap_or(asked.end).max(asked.start);
+                (first..asked.end, Some(asked.start..first))
+            }
+            Order::Oldest => {
+                let end = places.iter().map(|place| place + 1).max().unwrap_or(asked.start).min(asked.end);
+                (asked.start..end, Some(end..asked.end))
+            }
+        };
+        Look { call, covered: covered.collect(), seen, behind }
+    }
+
+    /// Of each value, the items that are newer than the one that was found are not there.
+    fn search(&self, call: usize, between: &Range<usize>, values: &[String], newest: &[Option<u64>]) -> Look {
+        let (mut seen, mut covered) = (vec![false; self.items.len()], Vec::new());
+        for (value, newest) in values.iter().zip(newest) {
+            let of_value = self.by_value.get(value).into_iter().flatten();
+            let told = of_value.filter(|place| between.contains(*place));
+            let told = told.filter(|place| newest.is_none_or(|newest| self.keys[**place].timestamp >= newest));
+            for place in told {
+                seen[*place] = Some(self.keys[*place].timestamp) == *newest;
+                covered.push(*place);
+            }
         }
-        let start = if *more { first } else { from_min };
-        let below = more.then(|| from_min..start.max(from_min));
-        Some(Look { call: index, covered: start..end.max(start), seen, below })
+        covered.sort_unstable();
+        covered.dedup();
+        Look { call, covered, seen, behind: None }
     }
 }
 
@@ -234,6 +303,11 @@ fn added(history: &History, expiry: &Expiry<'_>, list: &ListName, call: &Call, i
         },
         _ => None,
     }
+}
+
+/// Whether a call may have removed some items.
+pub fn is_removal(call: &Call) -> bool {
+    call.request.removes_some() && matches!(call.outcome, Outcome::Removed(_) | Outcome::Unknown { .. })
 }
 
 fn can_empty(call: &Call) -> bool {

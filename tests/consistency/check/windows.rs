@@ -5,16 +5,16 @@
 //! list needs one instant, while its call was open, that contradicts none of its items: it is the
 //! list at one moment, not a mixture of several. Where reads may mix, each item needs one.
 
-use super::Violation;
 use super::expiry::Sight;
 use super::story::{Change, Look, Story};
-use crate::history::{Call, History, Moment, NEVER, Outcome, Promises, Request};
+use super::{Violation, counts};
+use crate::history::{Call, History, Moment, NEVER, Promises};
 
 /// An open interval, and the calls that make it certain.
 #[derive(Debug, Clone, Copy)]
-struct Window {
-    start: Moment,
-    end: Moment,
+pub struct Window {
+    pub start: Moment,
+    pub end: Moment,
     /// What began it, if not the history itself, and what ended it.
     began: Option<usize>,
     ended: Option<usize>,
@@ -40,22 +40,27 @@ impl Window {
         Some(window)
     }
 
-    fn covers(&self, call: &Call) -> bool {
+    pub fn covers(&self, call: &Call) -> bool {
         self.start < call.from && call.to < self.end
     }
 
-    fn calls(&self) -> impl Iterator<Item = usize> {
+    pub fn holds_at(&self, instant: Moment) -> bool {
+        self.start < instant && instant < self.end
+    }
+
+    pub fn calls(&self) -> impl Iterator<Item = usize> {
         self.began.into_iter().chain(self.ended)
     }
 }
 
-struct Windows {
-    present: Vec<Window>,
-    absent: Vec<Window>,
+pub struct Windows {
+    pub present: Vec<Window>,
+    pub absent: Vec<Window>,
 }
 
 impl Windows {
-    fn of(story: &Story<'_>, place: usize, not: Option<usize>) -> Self {
+    /// Those of an item, as if the call `not` had not been made.
+    pub fn of(story: &Story<'_>, place: usize, not: Option<usize>) -> Self {
         let item = &story.items[place];
         let certain = |changes: &[Change]| -> Vec<Change> {
             changes.iter().filter(|change| !change.optional && Some(change.call) != not).copied().collect()
@@ -81,10 +86,10 @@ pub fn check(history: &History, story: &Story<'_>) -> Vec<Violation> {
     for look in &story.looks {
         let call = &history.calls[look.call];
         violations.extend(check_look(story, &windows, look, call, history.promises));
-        violations.extend(check_below(story, &windows, look, call));
+        violations.extend(check_behind(story, &windows, look, call));
     }
-    if history.promises == Promises::Quorum {
-        violations.extend(story.calls.iter().filter_map(|index| check_count(story, *index, &history.calls[*index])));
+    for index in &story.calls {
+        violations.extend(counts::check(story, &windows, *index, &history.calls[*index], history.promises));
     }
     violations
 }
@@ -92,7 +97,7 @@ pub fn check(history: &History, story: &Story<'_>) -> Vec<Violation> {
 /// The windows that a page contradicts, those of no item being left out that its call overlaps.
 fn contradicted<'w>(story: &Story<'_>, windows: &'w [Windows], look: &Look, call: &Call) -> Vec<(usize, &'w Window)> {
     let mut against = Vec::new();
-    for place in look.covered.clone() {
+    for place in look.covered.iter().copied() {
         let there = look.seen[place];
         let against_it = if there { &windows[place].absent } else { &windows[place].present };
         let overlapping: Vec<_> =
@@ -128,7 +133,7 @@ fn check_look(
     }
     if promises == Promises::Quorum {
         let expired = |place: &usize| look.seen[*place] && story.sight(*place, call) == Sight::Hidden;
-        let place = look.covered.clone().find(expired)?;
+        let place = look.covered.iter().copied().find(expired)?;
         return Some(Violation::new("an expired item is never returned", told(place), [look.call]));
     }
     let used = no_instant_left(&against, call)?;
@@ -142,7 +147,7 @@ fn no_instant_left<'w>(against: &[(usize, &'w Window)], call: &Call) -> Option<V
     let mut instant = call.from;
     let mut used = Vec::new();
     while instant <= call.to {
-        let covering = against.iter().filter(|(_, window)| window.start < instant && instant < window.end);
+        let covering = against.iter().filter(|(_, window)| window.holds_at(instant));
         let longest = covering.max_by_key(|(_, window)| window.end)?;
         used.push(*longest);
         if longest.1.end == NEVER {
@@ -154,35 +159,14 @@ fn no_instant_left<'w>(against: &[(usize, &'w Window)], call: &Call) -> Option<V
 }
 
 /// A token says that at least one more item was there.
-fn check_below(story: &Story<'_>, windows: &[Windows], look: &Look, call: &Call) -> Option<Violation> {
-    let mut below = look.below.clone()?;
+fn check_behind(story: &Story<'_>, windows: &[Windows], look: &Look, call: &Call) -> Option<Violation> {
+    let mut behind = look.behind.clone()?;
     let can_be_there = |place: usize| {
         story.sight(place, call) != Sight::Hidden && !windows[place].absent.iter().any(|window| window.covers(call))
     };
-    if below.any(can_be_there) {
+    if behind.any(can_be_there) {
         return None;
     }
     let detail = "no item can have been there after the page's last";
     Some(Violation::new("a token is there exactly when more items are", detail, [look.call]))
-}
-
-/// Where removals of overlapping calls may be counted twice, a count is at least what was certainly
-/// there, and at most what can have been.
-fn check_count(story: &Story<'_>, index: usize, call: &Call) -> Option<Violation> {
-    let (Request::RemoveValue { value, .. }, Outcome::Removed(count)) = (&call.request, &call.outcome) else {
-        return None;
-    };
-    let (mut least, mut most, mut calls) = (0, 0, vec![index]);
-    for place in story.by_value.get(value).into_iter().flatten() {
-        let windows = Windows::of(story, *place, Some(index));
-        let sight = story.sight(*place, call);
-        let here = windows.present.iter().find(|window| window.covers(call));
-        least += u64::from(here.is_some() && sight == Sight::Visible);
-        most += u64::from(sight != Sight::Hidden && !windows.absent.iter().any(|window| window.covers(call)));
-        calls.extend(here.into_iter().flat_map(Window::calls));
-    }
-    let fits = (least..=most).contains(count);
-    (!fits).then(|| {
-        Violation::new("exact counts", format!("{count} removed, {least} to {most} can have been there"), calls)
-    })
 }

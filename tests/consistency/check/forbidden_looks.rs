@@ -1,0 +1,194 @@
+//! Histories of counts, searches for values, pages from the oldest item on, and removals of some items: those
+//! that the promises forbid, and neighbours of theirs that they allow.
+
+use super::forbidden::{Case, Script, item, items, key, list, unknown};
+use crate::history::{Order, Outcome, Promises, Request};
+
+const ITEM: &str = "linearizable adds, removals and reads of an item";
+const THERE: &str = "what was acknowledged is there";
+const NOT_BACK: &str = "what was removed, or never added, does not come back";
+const COUNTS: &str = "exact counts";
+const MOMENT: &str = "a page is the list at one moment";
+
+type Span = (u64, u64);
+
+fn moment(text: &str) -> u64 {
+    item(text).timestamp
+}
+
+impl Script {
+    fn oldest(self, span: Span, after: Option<&str>, page: &str, more: bool) -> Self {
+        let (after, order) = (after.map(key), Order::Oldest);
+        let request = Request::Get { list: list(), min: None, max: None, order, limit: None, after };
+        self.call(span, request, Outcome::Page { items: items(page), more })
+    }
+
+    fn count(self, span: Span, limit: u64, count: u64, exact: bool) -> Self {
+        let request = Request::Count { list: list(), min: None, max: None, limit: Some(limit) };
+        self.call(span, request, Outcome::Counted { count, exact })
+    }
+
+    /// `a@5 b` says that the newest "a" is that at 5 ns, and that there is no "b".
+    fn contains(self, span: Span, told: &str) -> Self {
+        let told = told.split_whitespace().map(|text| match text.split_once('@') {
+            Some((value, _)) => (format!("{value:?}"), Some(moment(text))),
+            None => (format!("{text:?}"), None),
+        });
+        let (values, newest) = told.unzip();
+        let request = Request::Contains { list: list(), min: None, max: None, values };
+        self.call(span, request, Outcome::Contained(newest))
+    }
+
+    fn remove_items(self, span: Span, named: &str, outcome: Outcome) -> Self {
+        self.call(span, Request::RemoveItems { list: list(), items: items(named) }, outcome)
+    }
+
+    fn remove_between(self, span: Span, min: u64, max: u64, outcome: Outcome) -> Self {
+        let (min, max) = (Some(moment(&format!("x@{min}"))), Some(moment(&format!("x@{max}"))));
+        self.call(span, Request::RemoveBetween { list: list(), min, max }, outcome)
+    }
+
+    /// The last calls, so many, were parts of one.
+    fn in_one_call(mut self, parts: usize) -> Self {
+        let first = self.history.calls.len() - parts;
+        let Some(client) = self.history.calls.get(first).map(|call| call.client) else { panic!("parts are needed") };
+        for call in &mut self.history.calls[first..] {
+            (call.client, call.batch) = (client, Some(0));
+        }
+        self
+    }
+}
+
+pub const CASES: &[Case] = &[
+    ("pages_from_the_oldest_item_on", || {
+        let script = Script::new().add((0, 1), "a@1 b@2 c@3").oldest((2, 3), None, "a@1 b@2", true);
+        script.oldest((4, 5), Some("b@2"), "c@3", false).allowed();
+    }),
+    ("oldest_first_in_the_other_order", || {
+        let script = Script::new().add((0, 1), "a@1 b@2").oldest((2, 3), None, "b@2 a@1", false);
+        script.forbidden("oldest first, ties by item key");
+    }),
+    ("oldest_first_begins_again", || {
+        let script = Script::new().add((0, 1), "a@1 b@2").oldest((2, 3), Some("b@2"), "a@1", false);
+        script.forbidden("a page starts after the one before it");
+    }),
+    ("oldest_first_leaves_one_out", || {
+        Script::new().add((0, 1), "a@1").add((2, 3), "b@2").oldest((4, 5), None, "b@2", true).forbidden(THERE);
+    }),
+    ("oldest_first_leaves_out_what_is_behind_a_token", || {
+        Script::new().add((0, 1), "a@1 b@2 c@3").oldest((2, 3), None, "a@1", true).allowed();
+    }),
+    ("oldest_first_promises_more_where_nothing_is", || {
+        let script = Script::new().add((0, 1), "a@1 b@2").oldest((2, 3), None, "a@1 b@2", true);
+        script.forbidden("a token is there exactly when more items are");
+    }),
+    ("a_count_of_what_is_there", || {
+        Script::new().add((0, 1), "a@1 b@2").count((2, 3), 9, 2, true).count((2, 3), 2, 2, true).allowed();
+    }),
+    ("a_count_lacks_what_was_acknowledged", || {
+        Script::new().add((0, 1), "a@1 b@2").count((2, 3), 9, 1, true).forbidden(COUNTS);
+    }),
+    ("a_count_of_what_was_removed", || {
+        let script = Script::new().add((0, 1), "a@1").remove((2, 3), "a", Outcome::Removed(1));
+        script.count((4, 5), 9, 1, true).forbidden(COUNTS);
+    }),
+    ("a_count_beyond_its_limit", || {
+        let script = Script::new().add((0, 1), "a@1 b@2 c@3").count((2, 3), 2, 2, false);
+        script.count((4, 5), 2, 2, true).forbidden(COUNTS);
+    }),
+    ("a_count_that_ends_before_its_limit", || {
+        let script = Script::new().add((0, 1), "a@1 b@2").count((2, 3), 9, 2, false);
+        script.forbidden("a count goes as far as its limit");
+    }),
+    ("a_count_of_two_moments", || {
+        // At the first of them there was only "a", at the second one only "b", and in between nothing.
+        let script = |count| {
+            let script = Script::new().add((0, 1), "a@1").remove((3, 4), "a", Outcome::Removed(1)).add((5, 6), "b@2");
+            script.count((2, 7), 9, count, true)
+        };
+        script(0).allowed();
+        script(1).allowed();
+        script(2).forbidden(COUNTS);
+        script(2).allowed_by(Promises::Quorum);
+    }),
+    ("a_search_finds_the_newest", || {
+        let script = Script::new().add((0, 1), "a@1 a@5 b@2").contains((2, 3), "a@5 b@2 c a@5");
+        script.remove_items((4, 5), "a@5", Outcome::Removed(1)).contains((6, 7), "a@1").allowed();
+    }),
+    ("a_search_finds_an_older_one", || {
+        Script::new().add((0, 1), "a@1").add((2, 3), "a@5").contains((4, 5), "a@1").forbidden(ITEM);
+    }),
+    ("a_search_misses_what_was_acknowledged", || {
+        Script::new().add((0, 1), "a@1").contains((2, 3), "a").forbidden(THERE);
+    }),
+    ("a_search_finds_what_was_removed", || {
+        let script = Script::new().add((0, 1), "a@1").remove((2, 3), "a", Outcome::Removed(1));
+        script.contains((4, 5), "a@1").forbidden(NOT_BACK);
+    }),
+    ("a_search_finds_what_nobody_added", || {
+        let script = Script::new().add((0, 1), "a@1").contains((2, 3), "a@2");
+        script.forbidden("only what was added is returned");
+    }),
+    ("a_search_of_two_moments", || {
+        let script = Script::new().add((0, 1), "a@1").add((4, 5), "b@2").remove((2, 3), "a", Outcome::Removed(1));
+        script.contains((1, 6), "a@1 b@2").forbidden(MOMENT);
+    }),
+    ("a_search_says_two_things_of_a_value", || {
+        let script = Script::new().add((0, 1), "a@1").contains((2, 3), "a@1 a");
+        script.forbidden("a value has one newest item");
+    }),
+    ("items_are_removed_and_no_others", || {
+        let script = Script::new().add((0, 1), "a@1 a@2 b@3").remove_items((2, 3), "a@2 b@3 c@4", Outcome::Removed(2));
+        script.get((4, 5), "a@1").allowed();
+    }),
+    ("a_removal_of_items_takes_another_one", || {
+        let script =
+            Script::new().add((0, 1), "a@1").add((0, 1), "a@2").remove_items((2, 3), "a@2", Outcome::Removed(1));
+        script.get((4, 5), "").forbidden(ITEM);
+    }),
+    ("a_removal_of_items_counts_one_too_few", || {
+        let script = Script::new().add((0, 1), "a@1").add((0, 1), "b@2");
+        script.remove_items((2, 3), "a@1 b@2", Outcome::Removed(1)).forbidden(ITEM);
+    }),
+    ("two_removals_of_items_count_the_same_one", || {
+        let script = Script::new().add((0, 1), "a@1").remove_items((2, 5), "a@1", Outcome::Removed(1));
+        let script = script.remove_items((3, 6), "a@1", Outcome::Removed(1));
+        script.violations(Promises::Quorum).is_empty().then_some(()).expect("they may there");
+        script.forbidden(ITEM);
+    }),
+    ("what_lies_between_is_removed_and_nothing_else", || {
+        let script = Script::new().add((0, 1), "a@1 b@2 c@3 d@4").remove_between((2, 3), 2, 3, Outcome::Removed(2));
+        script.get((4, 5), "d@4 a@1").allowed();
+    }),
+    ("a_removal_between_leaves_something", || {
+        let script =
+            Script::new().add((0, 1), "a@1").add((0, 1), "b@2").remove_between((2, 3), 1, 2, Outcome::Removed(2));
+        script.get((4, 5), "a@1").forbidden(NOT_BACK);
+    }),
+    ("a_removal_between_takes_more", || {
+        let script =
+            Script::new().add((0, 1), "a@1").add((0, 1), "b@3").remove_between((2, 3), 1, 2, Outcome::Removed(1));
+        script.get((4, 5), "").forbidden(THERE);
+    }),
+    ("a_removal_between_counts_wrong", || {
+        let removed = |count| {
+            let script = Script::new().add((0, 1), "a@1").add((0, 1), "b@2").add_unknown((0, 1), "c@2").killed(2);
+            script.remove_between((3, 4), 1, 2, Outcome::Removed(count))
+        };
+        removed(1).forbidden(COUNTS);
+        removed(1).forbidden_at_quorum(COUNTS);
+        removed(2).allowed();
+        removed(3).allowed();
+        removed(4).forbidden(COUNTS);
+    }),
+    ("a_removal_between_whose_outcome_is_unknown", || {
+        let removed = || Script::new().add((0, 1), "a@1").add((0, 1), "b@2").remove_between((2, 3), 1, 2, unknown());
+        removed().killed(4).get((5, 6), "b@2 a@1").allowed();
+        removed().killed(4).get((5, 6), "").allowed();
+        removed().killed(4).get((5, 6), "b@2 a@1").get((7, 8), "").forbidden(ITEM);
+    }),
+    ("parts_of_one_call_have_no_order", || {
+        let script = || Script::new().add((0, 1), "a@1").add((2, 5), "b@2").get((3, 4), "b@2 a@1").get((3, 4), "a@1");
+        script().in_one_call(2).allowed();
+    }),
+];
