@@ -1,6 +1,5 @@
 //! The request headers that mean something here.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,8 +17,9 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 const USER: HeaderName = HeaderName::from_static("liststore-user");
 
 const REQUEST_ID_CHARS_MAX: usize = 128;
-/// Of an id that we make: two numbers of up to 16 hexadecimal digits, and a hyphen.
-const MADE_ID_BYTES: usize = 16 + 1 + 16;
+/// Of an id that we make: the process's number in 16 hexadecimal digits with a hyphen, and the count in up to 16.
+const PROCESS_BYTES: usize = 16 + 1;
+const COUNT_BYTES: usize = 16;
 
 /// The names of what is limited, in the order of [`Limiter::left`].
 const LIMITED: [&str; 2] = ["requests", "items"];
@@ -49,13 +49,16 @@ pub(super) fn tell_limits(headers: &mut HeaderMap, limiter: &Limiter) {
 /// count. Unique, cheap, and no secret.
 #[derive(Debug)]
 pub(super) struct RequestIds {
-    process: u64,
+    /// The number in hexadecimal digits, and a hyphen.
+    process: [u8; PROCESS_BYTES],
     count: AtomicU64,
 }
 
 impl RequestIds {
     pub fn new() -> Self {
-        let (process, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let (number, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let mut process = [b'-'; PROCESS_BYTES];
+        process.iter_mut().zip(format!("{number:016x}").bytes()).for_each(|(place, digit)| *place = digit);
         Self { process, count: AtomicU64::new(0) }
     }
 
@@ -72,14 +75,24 @@ impl RequestIds {
 
     fn make(&self) -> HeaderValue {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        // Without an allocation beside the value's: each request that brings no id comes by here.
-        let mut id = [0; MADE_ID_BYTES];
-        let mut rest = &mut id[..];
-        let written = write!(rest, "{:016x}-{count:x}", self.process);
-        let length = MADE_ID_BYTES - rest.len();
-        // It always fits, and is never refused.
-        written.ok().and_then(|()| HeaderValue::from_bytes(&id[..length]).ok()).unwrap_or(HeaderValue::from_static("-"))
+        // Without an allocation beside the value's, and without formatting: each request that brings no id
+        // comes by here.
+        let mut id = [0; PROCESS_BYTES + COUNT_BYTES];
+        let (process, digits) = id.split_at_mut(PROCESS_BYTES);
+        process.copy_from_slice(&self.process);
+        let length = PROCESS_BYTES + write_hexadecimal(count, digits);
+        // It is never refused.
+        HeaderValue::from_bytes(&id[..length]).unwrap_or(HeaderValue::from_static("-"))
     }
+}
+
+/// Writes a number in as few hexadecimal digits as it has. Returns how many.
+fn write_hexadecimal(number: u64, digits: &mut [u8]) -> usize {
+    let count = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1) as usize;
+    for (place, shift) in digits[..count].iter_mut().zip((0..count as u32).rev().map(|digit| 4 * digit)) {
+        *place = b"0123456789abcdef"[(number >> shift & 0xf) as usize];
+    }
+    count
 }
 
 /// The one value of a header, if it was sent.
@@ -266,6 +279,11 @@ mod tests {
 
     #[test]
     fn request_ids_are_kept_or_made() {
+        let mut digits = [0; COUNT_BYTES];
+        for number in [0, 1, 0xf, 0x10, 0x1234_5678_9abc_def0, u64::MAX] {
+            let count = write_hexadecimal(number, &mut digits);
+            assert_eq!(std::str::from_utf8(&digits[..count]), Ok(format!("{number:x}").as_str()));
+        }
         let ids = RequestIds::new();
         let of = |text: &str| {
             let mut headers = HeaderMap::new();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::percent::decode;
+use super::percent::{cut, decode};
 use super::problem::Problem;
 use crate::wire::parameters::Parameter;
 
@@ -12,8 +12,15 @@ pub(super) fn parse<'q, const N: usize>(
     parameters: &[Parameter; N],
 ) -> Result<[Option<Cow<'q, str>>; N], Problem> {
     let mut values = [const { None }; N];
-    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-        let (name, raw) = pair.split_once('=').unwrap_or((pair, ""));
+    let mut rest = query;
+    while let Some(text) = rest {
+        let (pair, others) = cut(text, b'&');
+        rest = others;
+        if pair.is_empty() {
+            continue;
+        }
+        let (name, raw) = cut(pair, b'=');
+        let raw = raw.unwrap_or_default();
         let name = decode(name).map_err(|reason| Problem::argument("query", format!("the query {reason}")))?;
         let Some(index) = parameters.iter().position(|parameter| parameter.name == name) else {
             return Err(unknown(&name, parameters));

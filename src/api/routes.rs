@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use actix_web::http::Method;
 
-use super::percent::decode;
+use super::percent::{cut, decode};
 use super::problem::{ErrorCode, Problem};
 use crate::service::{OPERATIONS, OperationId, Segment};
 
@@ -88,7 +88,10 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
     let nothing_here = || Problem::new(ErrorCode::NotFound, "there is nothing at this path: see /openapi.json");
     let mut segments: [Cow<'p, str>; SEGMENTS_MAX] = Default::default();
     let mut count = 0;
-    for raw in path.strip_prefix('/').ok_or_else(nothing_here)?.split('/') {
+    let mut rest = Some(path.strip_prefix('/').ok_or_else(nothing_here)?);
+    while let Some(text) = rest {
+        let (raw, others) = cut(text, b'/');
+        rest = others;
         let segment = decode(raw).map_err(|reason| Problem::argument("path", format!("the path {reason}")))?;
         if let Some(slot) = segments.get_mut(count) {
             *slot = segment;

@@ -3,7 +3,12 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{EntityId, FeatureKey, Token};
+
+/// What nearly all keys have room in: they are put together without an allocation beside their own.
+const USUAL_BYTES: usize = 128;
 
 /// The partition key of a list, with its token: it is hashed when it is made, and never again.
 #[derive(Debug, Clone)]
@@ -17,9 +22,12 @@ pub struct ListKey {
 impl ListKey {
     pub fn new(feature_key: FeatureKey, entity_id: EntityId) -> Self {
         let (feature, entity) = (feature_key.as_str().as_bytes(), entity_id.as_str().as_bytes());
-        let bytes: Arc<[u8]> = [feature, b"\0", entity].concat().into();
+        let mut bytes = SmallVec::<[u8; USUAL_BYTES]>::new();
+        bytes.extend_from_slice(feature);
+        bytes.push(0);
+        bytes.extend_from_slice(entity);
         let token = Token::of_bytes(&bytes);
-        Self { feature_key, entity_id, bytes, token }
+        Self { feature_key, entity_id, bytes: bytes.as_slice().into(), token }
     }
 
     /// The list's identity: feature key, a zero byte, entity ID. Neither part has a zero byte, so that

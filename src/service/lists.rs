@@ -102,17 +102,22 @@ pub trait PageRenderer: Send + Sync + 'static {
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn get_items(&self, caller: &Caller, request: GetItems<'_>) -> Result<Reply, ServiceError> {
         caller.take_items(1)?;
-        let deadline = self.deadline(caller);
         if request.as_of.is_some_and(|moment| moment > self.clock.now()) {
             let future = Invalid::argument("nobody knows yet what the list will be: give a moment that has passed");
             return Err(ServiceError::Invalid { field: AS_OF.name, invalid: future });
         }
-        let found = self.resolve(&request.list, deadline).await?;
+        // What is known and kept costs no look at the time.
+        let mut deadline = None;
+        let found = match self.known(&request.list) {
+            Some(found) => found,
+            None => self.resolve(&request.list, *deadline.insert(self.deadline(caller))).await?,
+        };
         let read = PageRead::new(found, &request)?;
         if let Some(page) = self.kept_page(&read) {
             caller.owe_items(page.items.saturating_sub(1));
             return Ok(Reply::Items(page));
         }
+        let deadline = deadline.unwrap_or_else(|| self.deadline(caller));
         let bytes_max = self.options.page_bytes_max;
         let lists = self.lists_of(caller);
         let (page, validity) = lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
@@ -225,6 +230,12 @@ impl<R: PageRenderer> Service<R> {
         let list = ListKey::new(found.feature_key, list.entity_id);
         self.lists_of(caller).remove_all(list, found.ttl, deadline).await?;
         Ok(Reply::AllRemoved)
+    }
+
+    /// The feature version that a list belongs to, if the catalog has it already.
+    fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
+        let ListName { entity_type, feature, version, .. } = *list;
+        self.metadata.catalog().version(entity_type, feature, version).ok()
     }
 
     /// Finds the feature version that a list belongs to.

@@ -8,30 +8,34 @@ use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, Version};
 use bytes::{BufMut, BytesMut};
 use httpdate::HttpDate;
+use tokio::time::Instant;
 
-use crate::domain::Timestamp;
+use crate::domain::Clock;
 
 /// The length of `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
 const DATE_BYTES: usize = 29;
 type Date = [u8; DATE_BYTES];
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// The `Date` header, made once a second.
 #[derive(Debug, Default)]
 pub(super) struct Dates {
-    /// Of which second since the Unix epoch, and its text.
-    last: Cell<Option<(u64, Date)>>,
+    /// The text of the present second, and when that ends.
+    last: Cell<Option<(Instant, Date)>>,
 }
 
 impl Dates {
-    pub fn at(&self, now: Timestamp) -> Date {
-        let secs = now.as_nanos() / 1_000_000_000;
+    /// The date at this moment, by a clock that is asked only once the last one's second is over.
+    pub fn at(&self, moment: Instant, clock: &dyn Clock) -> Date {
         match self.last.get() {
-            Some((made, date)) if made == secs => date,
+            Some((until, date)) if moment < until => date,
             _ => {
+                let now = clock.now().as_nanos();
+                let (secs, nanos) = (now / NANOS_PER_SEC, now % NANOS_PER_SEC);
                 let text = HttpDate::from(UNIX_EPOCH + Duration::from_secs(secs)).to_string();
                 let mut date = [b' '; DATE_BYTES];
                 date.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
-                self.last.set(Some((secs, date)));
+                self.last.set(Some((moment + Duration::from_nanos(NANOS_PER_SEC - nanos), date)));
                 date
             }
         }
@@ -92,9 +96,7 @@ pub(super) fn write_head(
     if !has_no_content(status) {
         match length {
             Length::Known(bytes) => {
-                out.put_slice(b"\r\ncontent-length: ");
-                // Writing to memory does not fail.
-                let _ = write!(out, "{bytes}");
+                header(out, "content-length", itoa::Buffer::new().format(bytes).as_bytes());
             }
             Length::Chunked => header(out, "transfer-encoding", b"chunked"),
             Length::UntilTheEnd => {}
@@ -125,9 +127,15 @@ fn header(out: &mut BytesMut, name: &str, value: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{ManualClock, Timestamp};
+
+    fn at_nanos(nanos: u64) -> ManualClock {
+        ManualClock::at(Timestamp::from_nanos(nanos).unwrap())
+    }
 
     fn written(response: HttpResponse, length: Length, persistence: Persistence) -> String {
-        let date = Dates::default().at(Timestamp::from_nanos(784_111_777_999_999_999).unwrap());
+        let clock = at_nanos(784_111_777_999_999_999);
+        let date = Dates::default().at(Instant::now(), &clock);
         let mut out = BytesMut::new();
         write_head(&response.into_parts().0, length, persistence, &date, &mut out);
         String::from_utf8(out.to_vec()).unwrap()
@@ -165,9 +173,12 @@ mod tests {
 
     #[test]
     fn dates_go_on() {
-        let dates = Dates::default();
-        let at = |secs: u64| dates.at(Timestamp::from_nanos(secs * 1_000_000_000).unwrap());
-        assert_eq!(&at(0), b"Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(&at(59), b"Thu, 01 Jan 1970 00:00:59 GMT");
+        let (dates, clock, began) = (Dates::default(), at_nanos(250_000_000), Instant::now());
+        let after = |millis: u64| dates.at(began + Duration::from_millis(millis), &clock);
+        assert_eq!(&after(0), b"Thu, 01 Jan 1970 00:00:00 GMT");
+        clock.set(Timestamp::from_nanos(1_000_000_000).unwrap());
+        // The clock is not asked before its second is over.
+        assert_eq!(&after(749), b"Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(&after(750), b"Thu, 01 Jan 1970 00:00:01 GMT");
     }
 }

@@ -73,6 +73,8 @@ pub(super) struct Connection<'h, S, H> {
     /// When it began to wait for a request, and when that must have begun.
     waits_since: Instant,
     idle_until: Instant,
+    /// When the last answer was ready.
+    answered_at: Instant,
     /// Answers that were not sent yet, and a long body that ends them.
     output: BytesMut,
     long_body: Bytes,
@@ -98,6 +100,7 @@ where
             head_began: None,
             waits_since,
             idle_until: waits_since + HEAD_TIMEOUT,
+            answered_at: waits_since,
             output: BytesMut::new(),
             long_body: Bytes::new(),
             answered_in_turn: 0,
@@ -130,7 +133,7 @@ where
                     if let Err(end) = self.answer(head).await {
                         return end;
                     }
-                    self.waits_since = Instant::now();
+                    self.waits_since = self.answered_at;
                     self.idle_until = self.waits_since + KEEP_ALIVE;
                 }
                 Parsed::Partial => {
@@ -385,7 +388,8 @@ where
         let kept = kept && response.head().connection_type() != ConnectionType::Close;
         let (response, body) = response.into_parts();
         let no_content = *method == Method::HEAD || answer::has_no_content(response.status());
-        let date = self.shared.dates.at(self.shared.clock.now());
+        self.answered_at = Instant::now();
+        let date = self.shared.dates.at(self.answered_at, &*self.shared.clock);
         let persistence = answer::Persistence::of(kept, version);
         match body.try_into_bytes() {
             Ok(body) => {
@@ -415,6 +419,7 @@ where
                 answer::write_head(&response, length, persistence, &date, self.output());
                 if !no_content {
                     self.write_stream(body, length).await?;
+                    self.answered_at = Instant::now();
                 }
                 if kept { Ok(()) } else { Err(End::AfterAnswers) }
             }
@@ -493,8 +498,13 @@ where
         while rest.has_remaining() {
             let mut slices = [IoSlice::new(&[]); 2];
             let count = rest.chunks_vectored(&mut slices);
-            let slices = slices.get(..count).unwrap_or_default();
-            match ready!(Pin::new(&mut *stream).poll_write_vectored(context, slices))? {
+            let stream = Pin::new(&mut *stream);
+            let written = match slices.get(..count).unwrap_or_default() {
+                // Costs the kernel less than the other.
+                [all] => stream.poll_write(context, all),
+                slices => stream.poll_write_vectored(context, slices),
+            };
+            match ready!(written)? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 bytes => rest.advance(bytes),
             }

@@ -56,6 +56,36 @@ pub(in crate::api) enum HeadersWanted {
     Meaningful,
 }
 
+/// A set of bytes, asked for each byte of each request: one look into a table.
+struct Bytes([bool; 256]);
+
+impl Bytes {
+    /// All printable ASCII but these.
+    const fn printable_but(others: &[u8]) -> Self {
+        let mut table = [false; 256];
+        let mut byte = b'!';
+        while byte <= b'~' {
+            table[byte as usize] = true;
+            byte += 1;
+        }
+        let mut at = 0;
+        while at < others.len() {
+            table[others[at] as usize] = false;
+            at += 1;
+        }
+        Self(table)
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte)]
+    }
+}
+
+/// All that a URL may hold, and what clients are known to leave unencoded.
+static IN_TARGETS: Bytes = Bytes::printable_but(b"#<>`");
+/// Unreserved characters, sub-delimiters and percent-encodings (RFC 3986, section 3.2.2).
+static IN_HOST_NAMES: Bytes = Bytes::printable_but(b"\"#/:<>?@[\\]^`{|}");
+
 /// Parses the head that begins the input, which is not empty. `wanted` is asked with its target.
 pub(super) fn parse(input: &[u8], wanted: impl Fn(&str) -> HeadersWanted) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_USUAL];
@@ -221,8 +251,7 @@ impl Seen {
 /// URL, whose host means nothing here (RFC 9112, section 3.2).
 fn target(input: &[u8], target: &str, method: &Method) -> Result<Range<usize>, Refusal> {
     let malformed = Refusal::Malformed("the target is neither a path from the root nor an http URL");
-    // All that a URL may hold, and what clients are known to leave unencoded.
-    if !target.bytes().all(|byte| byte.is_ascii_graphic() && !b"#<>`".contains(&byte)) {
+    if !target.bytes().all(|byte| IN_TARGETS.has(byte)) {
         return Err(malformed);
     }
     let begin = target.as_ptr() as usize - input.as_ptr() as usize;
@@ -254,14 +283,18 @@ fn is_authority(text: &[u8]) -> bool {
         Some(address) => {
             !address.is_empty() && address.iter().all(|byte| byte.is_ascii_alphanumeric() || b":.%".contains(byte))
         }
-        None => {
-            let named = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
-            !host.is_empty() && host.iter().all(named)
-        }
+        None => !host.is_empty() && host.iter().all(|byte| IN_HOST_NAMES.has(*byte)),
     };
-    let is_port = port.iter().all(u8::is_ascii_digit)
-        && (port.is_empty() || std::str::from_utf8(port).is_ok_and(|text| text.parse::<u16>().is_ok()));
-    is_host && is_port
+    is_host && is_port(port)
+}
+
+/// Whether this is a number that a port may have, or nothing.
+fn is_port(digits: &[u8]) -> bool {
+    let number = digits.iter().try_fold(0_u16, |number, digit| {
+        let digit = digit.is_ascii_digit().then(|| u16::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    });
+    number.is_some()
 }
 
 /// Looks for the end of the trailers that begin the input, with the empty line behind them.
