@@ -212,7 +212,7 @@ mod tests {
     fn each_statement_for_scylla_is_held_to_a_page_of_its_manual() {
         use crate::items::cql::Texts;
 
-        const PAGES: [(&str, &str); 17] = [
+        const PAGES: [(&str, &str); 18] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
@@ -224,6 +224,7 @@ mod tests {
             ("SELECT item_key, value FROM", "cql/dml/select.html"),
             ("SELECT item_key, value, WRITETIME(value) FROM", "cql/dml/select.html"),
             ("SELECT item_key FROM", "cql/dml/select.html"),
+            ("SELECT DISTINCT feature_key, entity_id FROM", "cql/dml/select.html"),
             ("SELECT item_key, WRITETIME(value) FROM", "features/local-secondary-indexes.html"),
             ("INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value)", "cql/dml/insert.html"),
             ("DELETE FROM \"Lists\".list_items USING TIMESTAMP ?", "cql/dml/delete.html"),
