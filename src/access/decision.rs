@@ -60,6 +60,14 @@ impl Principal {
         with_scopes.filter(|(_, scopes)| !scopes.is_empty()).collect()
     }
 
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Anonymous => "anonymous",
+            Self::Local => "local",
+            Self::Known(identity) => identity.name().as_str(),
+        }
+    }
+
     /// What bounds how much they ask for, if anything does.
     pub fn limiter(&self) -> Option<&Arc<Limiter>> {
         match self {
@@ -72,7 +80,11 @@ impl Principal {
     /// checked: where somebody is known it is only on whose behalf they say they act.
     pub fn author(&self, claimed: Option<&Author>) -> Author {
         match self {
-            Self::Anonymous => claimed.cloned().unwrap_or_else(Author::anonymous),
+            // A name as only those have who are known would be taken for theirs once there are any.
+            Self::Anonymous => match claimed.filter(|claimed| is_of_somebody_known(claimed)) {
+                Some(claimed) => Author::anonymous().on_behalf_of(Some(claimed)),
+                None => claimed.cloned().unwrap_or_else(Author::anonymous),
+            },
             Self::Local => Author::new("local").unwrap_or_else(|_| Author::anonymous()).on_behalf_of(claimed),
             Self::Known(identity) => {
                 let claimed = claimed.filter(|_| identity.acts_for_others());
@@ -82,13 +94,15 @@ impl Principal {
     }
 }
 
+/// Whether a name has the form of one that somebody was found to have.
+fn is_of_somebody_known(name: &Author) -> bool {
+    let name = name.as_str();
+    name == "local" || ["key:", "jwt:", "cert:"].iter().any(|kind| name.starts_with(kind))
+}
+
 impl std::fmt::Display for Principal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Anonymous => f.write_str("anonymous"),
-            Self::Local => f.write_str("local"),
-            Self::Known(identity) => f.write_str(identity.name().as_str()),
-        }
+        f.write_str(self.name())
     }
 }
 
@@ -195,12 +209,17 @@ mod tests {
     #[test]
     fn a_name_that_is_claimed_counts_for_itself_only_where_nobody_is_known() {
         let alice = Author::new("alice").unwrap();
-        let named = |principal: &Principal, claimed| {
+        let named = |principal: &Principal, claimed: Option<&Author>| {
             let author = principal.author(claimed);
             (author.as_str().to_owned(), author.behalf().map(str::to_owned))
         };
         assert_eq!(named(&Principal::Anonymous, None), ("anonymous".to_owned(), None));
         assert_eq!(named(&Principal::Anonymous, Some(&alice)), ("alice".to_owned(), None));
+        for theirs in ["key:feed", "jwt:bob", "cert:feeds", "local"] {
+            let theirs = Author::new(theirs).unwrap();
+            let found = named(&Principal::Anonymous, Some(&theirs));
+            assert_eq!(found, ("anonymous".to_owned(), Some(theirs.as_str().to_owned())));
+        }
         let key = principal(&[Role::Editor], &["*"]);
         assert_eq!(named(&key, None), ("key:feed".to_owned(), None));
         assert_eq!(named(&key, Some(&alice)), ("key:feed".to_owned(), Some("alice".to_owned())));

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use ring::digest;
+
 use super::limits::Limiter;
 use super::permission::{Permission, Resource};
 use crate::domain::{ApiKey, Author, Role, Scope};
@@ -59,15 +61,9 @@ impl Identity {
         Self::new("key:", key.name.as_str(), vec![grant], true)
     }
 
-    /// Somebody of this name, which is cut to what the audit trail can hold. `kind` tells apart who vouches
-    /// for it.
+    /// Somebody of this name, as the audit trail can hold it. `kind` tells apart who vouches for it.
     pub fn new(kind: &str, name: &str, grants: Vec<Grant>, acts_for_others: bool) -> Self {
-        let whole = format!("{kind}{name}");
-        let cut: String = match whole.chars().count() > Author::CHARS_MAX {
-            false => whole,
-            true => whole.chars().take(Author::CHARS_MAX - 1).chain(['…']).collect(),
-        };
-        let name = Author::new(cut.replace('\0', "\u{fffd}")).unwrap_or_else(|_| Author::anonymous());
+        let name = Author::new(noted(&format!("{kind}{name}"))).unwrap_or_else(|_| Author::anonymous());
         Self { name, grants, acts_for_others, limiter: None }
     }
 
@@ -116,6 +112,24 @@ impl Identity {
     }
 }
 
+/// A name without what would break a line or hide a part of it, and cut if it is long. One that had to be
+/// changed ends with a hash of all of it, so that nobody has the name, and the limits, of somebody else.
+fn noted(whole: &str) -> String {
+    const HASH_BYTES: usize = 8;
+    let is_plain = |c: char| {
+        !c.is_control()
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    if whole.chars().all(is_plain) && whole.chars().count() <= Author::CHARS_MAX {
+        return whole.to_owned();
+    }
+    let hash = digest::digest(&digest::SHA256, whole.as_bytes());
+    let hash: String = hash.as_ref().iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let plain = whole.chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' });
+    let kept: String = plain.take(Author::CHARS_MAX - 1 - hash.len()).collect();
+    format!("{kept}…{hash}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +170,23 @@ mod tests {
     fn a_name_of_any_length_is_one_that_can_be_noted() {
         let long = Identity::new("cert:", &"é".repeat(500), vec![], false);
         assert_eq!(long.name().as_str().chars().count(), Author::CHARS_MAX);
-        assert_eq!(Identity::new("jwt:", "a\0b", vec![], false).name().as_str(), "jwt:a\u{fffd}b");
+        let plain = Identity::new("jwt:", "Ångström <a@example.org>", vec![], false);
+        assert_eq!(plain.name().as_str(), "jwt:Ångström <a@example.org>");
+        for hostile in ["a\0b", "a\nWARN b", "a\u{1b}[2J", "a\u{202e}nimda", "a\u{200b}"] {
+            let identity = Identity::new("jwt:", hostile, vec![], false);
+            let name = identity.name().as_str();
+            assert!(name.starts_with("jwt:a\u{fffd}") && !name.chars().any(char::is_control), "{name:?}");
+        }
+    }
+
+    /// Whoever may choose a subject must not choose the one of somebody else.
+    #[test]
+    fn two_names_are_never_one() {
+        let names =
+            ["x".repeat(300) + "a", "x".repeat(300) + "b", "a\0".to_owned(), "a\n".to_owned(), "a\u{fffd}".to_owned()];
+        let mut noted: Vec<_> =
+            names.iter().map(|name| Identity::new("jwt:", name, vec![], false).name().clone()).collect();
+        noted.dedup();
+        assert_eq!(noted.len(), names.len(), "{noted:?}");
     }
 }

@@ -53,8 +53,9 @@ impl Limited {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitOptions {
     pub rates: RateLimits,
-    /// List operations of one caller at work at once; any number where there is none.
-    pub operations_max: Option<usize>,
+    /// Of a list actor's permits, so many in a hundred list operations of one caller may be at work at once;
+    /// any number where there is none.
+    pub operations_percent: Option<u32>,
 }
 
 impl LimitOptions {
@@ -127,8 +128,8 @@ impl StateStore for Level {
 pub struct Left {
     pub rate: Rate,
     pub units: u64,
-    /// When it is full again.
-    pub full_in: Duration,
+    /// When there is more, if it is not full.
+    pub more_in: Duration,
 }
 
 struct Bucket {
@@ -164,8 +165,10 @@ impl Bucket {
 
     fn left(&self) -> Left {
         let missing = self.level.0.load(Ordering::Acquire).saturating_sub(self.clock.now().as_u64());
-        let units = u64::from(self.rate.burst().get()).saturating_sub(missing.div_ceil(self.unit_nanos()));
-        Left { rate: self.rate, units, full_in: Duration::from_nanos(missing) }
+        let (burst, unit) = (u64::from(self.rate.burst().get()), self.unit_nanos());
+        let units = burst.saturating_sub(missing.div_ceil(unit));
+        let with_one_more = burst.saturating_sub(units + 1).saturating_mul(unit);
+        Left { rate: self.rate, units, more_in: Duration::from_nanos(missing.saturating_sub(with_one_more)) }
     }
 }
 
@@ -173,7 +176,7 @@ impl Bucket {
 pub struct Limiter {
     requests: Option<Bucket>,
     items: Option<Bucket>,
-    operations_max: Option<usize>,
+    operations_percent: Option<u32>,
     operations: AtomicUsize,
 }
 
@@ -192,9 +195,9 @@ impl PartialEq for Limiter {
 impl Eq for Limiter {}
 
 impl Limiter {
-    fn new(LimitOptions { rates, operations_max }: LimitOptions) -> Self {
+    fn new(LimitOptions { rates, operations_percent }: LimitOptions) -> Self {
         let (requests, items) = (rates.requests.map(Bucket::new), rates.items.map(Bucket::new));
-        Self { requests, items, operations_max, operations: AtomicUsize::new(0) }
+        Self { requests, items, operations_percent, operations: AtomicUsize::new(0) }
     }
 
     /// Counts a request.
@@ -217,9 +220,11 @@ impl Limiter {
         }
     }
 
-    /// Counts a list operation until what is returned is dropped.
-    pub fn begin(self: &Arc<Self>) -> Result<Option<AtWork>, Limited> {
-        let Some(max) = self.operations_max else { return Ok(None) };
+    /// Counts a list operation until what is returned is dropped. `permits` are those of one list actor now:
+    /// whoever has fewer operations at work can hold up none of them.
+    pub fn begin(self: &Arc<Self>, permits: usize) -> Result<Option<AtWork>, Limited> {
+        let Some(percent) = self.operations_percent else { return Ok(None) };
+        let max = (permits.saturating_mul(percent as usize) / 100).max(1);
         let at_work = AtWork(Arc::clone(self));
         if self.operations.fetch_add(1, Ordering::AcqRel) >= max {
             return Err(Limited { excess: Excess::Operations, retry_after: Duration::ZERO });
@@ -257,9 +262,9 @@ mod tests {
         Some(Rate::new(1, Some(burst)).unwrap())
     }
 
-    fn limiter(requests: Option<Rate>, items: Option<Rate>, operations_max: Option<usize>) -> Arc<Limiter> {
+    fn limiter(requests: Option<Rate>, items: Option<Rate>, operations_percent: Option<u32>) -> Arc<Limiter> {
         let own = RateLimits { requests, items };
-        LimitOptions { rates: RateLimits::default(), operations_max }.limiter(own).unwrap()
+        LimitOptions { rates: RateLimits::default(), operations_percent }.limiter(own).unwrap()
     }
 
     #[test]
@@ -282,7 +287,10 @@ mod tests {
         let refused = limiter.take_items(1).unwrap_err();
         let waits = refused.retry_after.as_secs();
         assert!((985..=991).contains(&waits), "{waits}");
-        assert_eq!(limiter.left()[1].unwrap().units, 0);
+        let left = limiter.left()[1].unwrap();
+        assert_eq!(left.units, 0);
+        // Whoever waits for the one waits long enough for the other.
+        assert!(left.more_in <= refused.retry_after && left.more_in.as_secs() >= 985, "{left:?}");
         limiter.owe_items(usize::MAX);
         assert!(limiter.take_items(1).is_err());
     }
@@ -298,14 +306,28 @@ mod tests {
 
     #[test]
     fn only_so_many_operations_are_at_work_at_once() {
-        let limiter = limiter(None, None, Some(2));
-        let (first, _second) = (limiter.begin().unwrap(), limiter.begin().unwrap());
+        let limiter = limiter(None, None, Some(50));
+        let (first, _second) = (limiter.begin(4).unwrap(), limiter.begin(4).unwrap());
         for _ in 0..3 {
-            assert_eq!(limiter.begin().unwrap_err().excess, Excess::Operations);
+            assert_eq!(limiter.begin(5).unwrap_err().excess, Excess::Operations);
         }
+        // The pool has grown, and has shrunk.
+        let third = limiter.begin(6);
+        assert!(third.is_ok());
         drop(first);
-        let third = limiter.begin();
-        assert!(third.is_ok() && limiter.begin().is_err());
+        assert!(limiter.begin(4).is_err() && limiter.begin(0).is_err() && limiter.begin(usize::MAX).is_ok());
+    }
+
+    #[test]
+    fn what_is_left_is_told_until_there_is_more() {
+        let limiter = limiter(slow(5), None, None);
+        let left = || limiter.left()[0].unwrap();
+        assert_eq!((left().units, left().more_in), (5, Duration::ZERO));
+        for _ in 0..5 {
+            limiter.take_request().unwrap();
+            let left = left();
+            assert!(left.more_in > Duration::ZERO && left.more_in <= Duration::from_secs(1), "{left:?}");
+        }
     }
 
     #[test]
@@ -313,7 +335,7 @@ mod tests {
         assert!(LimitOptions::default().limiter(RateLimits::default()).is_none());
         assert!(Limiters::new(LimitOptions::default()).of("jwt:alice").is_none());
         let rates = RateLimits { requests: slow(1), items: None };
-        let limiters = Limiters::new(LimitOptions { rates, operations_max: None });
+        let limiters = Limiters::new(LimitOptions { rates, operations_percent: None });
         assert_eq!(limiters.of("jwt:alice").unwrap().take_request(), Ok(()));
         assert!(limiters.of("jwt:alice").unwrap().take_request().is_err(), "it is the same one");
         assert_eq!(limiters.of("jwt:bob").unwrap().take_request(), Ok(()));

@@ -12,6 +12,7 @@ pub mod jwt;
 mod key_ring;
 mod limits;
 mod permission;
+mod refusals;
 pub mod token;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub use identity::{Grant, Identity};
 pub use key_ring::{KeyRing, NoKey};
 pub use limits::{AtWork, Excess, Left, LimitOptions, Limited, Limiter, whole_secs};
 pub use permission::{Permission, Resource};
+pub use refusals::{Refusal, Refusals};
 
 use crate::domain::Clock;
 use jwt::{Issuers, NoToken, Verdict};
@@ -74,6 +76,7 @@ pub struct Access {
     certificates: Arc<[CertificateRule]>,
     /// Of those who show certificates.
     limiters: Arc<Limiters>,
+    refusals: Arc<Refusals>,
     clock: Arc<dyn Clock>,
 }
 
@@ -88,7 +91,8 @@ impl Access {
     ) -> Self {
         ring.limit(limits);
         let limiters = Arc::new(Limiters::new(limits));
-        Self { mode, ring, issuers, certificates: certificates.into(), limiters, clock }
+        let refusals = Arc::default();
+        Self { mode, ring, issuers, certificates: certificates.into(), limiters, refusals, clock }
     }
 
     /// Whether anybody may do anything; `None` for as long as that is not known, and nobody may.
@@ -129,6 +133,11 @@ impl Access {
             Verdict::KeysWanted(issuer) => Err(Unidentified::KeysWanted(issuer)),
             Verdict::NoKeys(issuer) => Err(Unidentified::IssuerAway(issuer)),
         }
+    }
+
+    /// What this server has refused lately.
+    pub fn refusals(&self) -> &Arc<Refusals> {
+        &self.refusals
     }
 
     /// Has new keys of an issuer looked for, if it was not done just now.

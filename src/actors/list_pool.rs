@@ -321,7 +321,8 @@ impl ListPool {
         }
         let seat = routing.seat_of(token);
         // Beside the permit, and for as long.
-        let share = self.limiter.as_ref().map_or(Ok(None), Limiter::begin)?;
+        let permits = self.inner.store.permits_per_session().unwrap_or_else(|| routing.permits_per_actor());
+        let share = self.limiter.as_ref().map_or(Ok(None), |limiter| limiter.begin(permits))?;
         let place = self.place(seat, deadline).await?;
         let slot = Arc::clone(&seat.slot);
         let Some(address) = slot.address() else {

@@ -11,22 +11,19 @@ use crate::access::jwt::NoToken;
 use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
 use crate::service::{Descriptor, OperationId, Permission};
 
-/// Tells who asks and whether they may. It waits in one case only: where a token names a key that its issuer
-/// may have made since its keys were read.
-pub(super) async fn admit(
+/// Tells who asks. It waits in one case only: where a token names a key that its issuer may have made since
+/// its keys were read.
+pub(super) async fn identify(
     state: &ApiState,
     operation: &Descriptor,
-    segments: &Segments<'_>,
     headers: &HeaderMap,
     client: &Client,
 ) -> Result<Principal, Problem> {
-    let is_open = operation.permission == Permission::Open
-        || operation.id == OperationId::Metrics && state.options.metrics_are_open;
-    if is_open {
+    if is_for_anybody(state, operation) {
         return Ok(Principal::Anonymous);
     }
     let credentials = credentials(headers, client);
-    let principal = match state.access.identify(credentials) {
+    let identified = match state.access.identify(credentials) {
         Err(Unidentified::KeysWanted(issuer) | Unidentified::IssuerAway(issuer)) => {
             // On the heap, so that it takes no room in the tasks of all requests.
             Box::pin(state.access.look_up(issuer)).await;
@@ -34,16 +31,37 @@ pub(super) async fn admit(
         }
         identified => identified,
     };
-    let principal = principal.map_err(refusal)?;
+    identified.map_err(refusal)
+}
+
+/// Whether they may ask for what the path names, now. A request counts among theirs whether or not they may:
+/// else those who are refused could ask without end.
+pub(super) fn admit(
+    state: &ApiState,
+    operation: &Descriptor,
+    segments: &Segments<'_>,
+    headers: &HeaderMap,
+    client: &Client,
+    principal: &Principal,
+) -> Result<(), Problem> {
+    if is_for_anybody(state, operation) {
+        return Ok(());
+    }
+    // Refused requests are to be found by who sent them.
+    let because_of = |problem: Problem| problem.because(principal.to_string());
+    if let Some(limiter) = principal.limiter() {
+        limiter.take_request().map_err(|limited| because_of(limited.into()))?;
+    }
     let is_open_here = matches!(principal, Principal::Anonymous) && !state.options.is_insecure;
     if client.peer != Peer::Local && (is_open_here || !state.options.allowed_hosts.is_empty()) {
         host::check(headers, &state.options.allowed_hosts)?;
     }
-    decide(&principal, operation.permission, operation.resource([&segments[0], &segments[1]])).map_err(|denied| {
-        // Refused requests are to be found by who sent them.
-        Problem::from(denied).because(principal.to_string())
-    })?;
-    Ok(principal)
+    let decided = decide(principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
+    decided.map_err(|denied| because_of(denied.into()))
+}
+
+fn is_for_anybody(state: &ApiState, operation: &Descriptor) -> bool {
+    operation.permission == Permission::Open || operation.id == OperationId::Metrics && state.options.metrics_are_open
 }
 
 /// What a request shows goes before what its connection has shown.

@@ -25,15 +25,16 @@ const COUNT_BYTES: usize = 16;
 const LIMITED: [&str; 2] = ["requests", "items"];
 
 /// Tells callers who are limited what is left of it: `RateLimit` and `RateLimit-Policy`, as
-/// draft-ietf-httpapi-ratelimit-headers-10 has them. A quota is the burst, and its window the time in which
-/// that fills.
+/// draft-ietf-httpapi-ratelimit-headers-11 has them. A quota is the burst, and its window the time in which
+/// that fills. What is left is so until there is more, which is never later than `Retry-After` says. Items are
+/// a quota unit of our own: without one, the draft takes any quota for one of requests.
 pub(super) fn tell_limits(headers: &mut HeaderMap, limiter: &Limiter) {
     let (mut limits, mut policies) = (String::new(), String::new());
     for (name, left) in LIMITED.iter().zip(limiter.left()) {
-        let Some(Left { rate, units, full_in }) = left else { continue };
+        let Some(Left { rate, units, more_in }) = left else { continue };
         let between = if limits.is_empty() { "" } else { ", " };
         let (quota, window) = (rate.burst().get(), rate.burst().get().div_ceil(rate.per_second().get()));
-        limits.push_str(&format!("{between}\"{name}\";r={units};t={}", whole_secs(full_in)));
+        limits.push_str(&format!("{between}\"{name}\";r={units};t={}", whole_secs(more_in)));
         policies.push_str(&format!("{between}\"{name}\";q={quota};w={window};qu=\"{name}\""));
     }
     for (name, value) in [(RATE_LIMIT, limits), (RATE_LIMIT_POLICY, policies)] {

@@ -21,11 +21,12 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use crate::access::Access;
+use crate::access::{Access, Principal};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::backup::Backups;
 use crate::domain::Clock;
-use crate::service::{Service, ServiceOptions};
+use crate::service::{Service, ServiceHandles, ServiceOptions};
+use crate::wire::{ErrorCode, Problem};
 use render::JsonPages;
 
 mod admission;
@@ -117,6 +118,18 @@ pub struct ApiState {
 }
 
 impl ApiState {
+    /// Keeps the books of what somebody is answered with in place of what they asked for.
+    fn note_refusal(&self, by: &Principal, operation: &'static str, problem: &Problem) {
+        use ErrorCode::Unauthenticated;
+        if !matches!(problem.status().as_u16(), 401 | 403 | 429) {
+            return;
+        }
+        // Why nobody was known stands behind the answer, in one of a few texts.
+        let cause = problem.cause.as_deref().filter(|_| problem.code == Unauthenticated);
+        let reason = cause.unwrap_or(&problem.detail);
+        self.access.refusals().note(by, operation, problem.code.name(), reason, self.clock.now());
+    }
+
     /// Registers the API's metrics with `registry`, which `GET /metrics` then shows.
     pub fn new(
         handles: Handles,
@@ -126,15 +139,14 @@ impl ApiState {
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
         let Handles { lists, metadata, backups, access, clock } = handles;
-        let service = Service::new(
-            lists.clone(),
-            metadata.clone(),
+        let handles = ServiceHandles {
+            lists: lists.clone(),
+            metadata: metadata.clone(),
             backups,
-            Arc::clone(&clock),
-            JsonPages,
-            service_options,
-            &registry,
-        )?;
+            refusals: Arc::clone(access.refusals()),
+            clock: Arc::clone(&clock),
+        };
+        let service = Service::new(handles, JsonPages, service_options, &registry)?;
         Ok(Self {
             service,
             lists,

@@ -24,21 +24,23 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     let started = Instant::now();
     let Request { method, path, query, headers: sent, client, mut body } = request;
     let request_id = state.request_ids.of(sent);
-    let mut limiter = None;
+    // As far as that is known.
+    let mut asks = Principal::Anonymous;
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
             let operation = id.descriptor();
             let offered = offered(state, operation, client.peer);
-            let admitted = match offered.and_then(|()| origin::check(method, sent, &state.options.allowed_origins)) {
-                Ok(()) => admission::admit(state, operation, &segments, sent, client).await,
+            let identified = match offered.and_then(|()| origin::check(method, sent, &state.options.allowed_origins)) {
+                Ok(()) => admission::identify(state, operation, sent, client).await,
                 Err(problem) => Err(problem),
             };
-            limiter = admitted.as_ref().ok().and_then(Principal::limiter).cloned();
-            let admitted =
-                admitted.and_then(|principal| match limiter.as_ref().map(|limiter| limiter.take_request()) {
-                    Some(Err(limited)) => Err(Problem::from(limited).because(principal.to_string())),
-                    None | Some(Ok(())) => Ok(principal),
-                });
+            if let Ok(principal) = &identified {
+                asks = principal.clone();
+            }
+            let admitted = identified.and_then(|principal| {
+                let admitted = admission::admit(state, operation, &segments, sent, client, &principal);
+                admitted.map(|()| principal)
+            });
             let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
             match admitted.and_then(|principal| missing.map_or(Ok(principal), Err)) {
                 Err(problem) => (Some(id), Err(problem)),
@@ -67,6 +69,7 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
             let outcome_unknown = problem.outcome_unknown && writes;
             let problem = problem.with_outcome_unknown(outcome_unknown);
             state.metrics.refused(&problem);
+            state.note_refusal(&asks, label(operation), &problem);
             state.request_log.failed(&request_id, label(operation), &problem);
             (problem.to_response(), Some(problem.code))
         }
@@ -75,8 +78,8 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
         // On the heap, so that it takes no room in the tasks of all connections.
         response = Box::pin(compression::compress(sent, method, response)).await;
     }
-    if let Some(limiter) = limiter {
-        headers::tell_limits(response.headers_mut(), &limiter);
+    if let Some(limiter) = asks.limiter() {
+        headers::tell_limits(response.headers_mut(), limiter);
     }
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);

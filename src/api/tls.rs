@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use prometheus::{IntCounter, IntGauge, Registry};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant, timeout};
@@ -192,6 +192,11 @@ fn config(options: &TlsOptions, texts: &[Vec<u8>]) -> Result<Arc<ServerConfig>, 
         .with_single_cert(chain, key)
         .map_err(|_| unusable(&options.certificate_file, "the certificate and the key do not belong together"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if options.clients.is_some() {
+        // A session that is taken up again is not checked again: a certificate would hold beyond its expiry.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     Ok(Arc::new(config))
 }
 

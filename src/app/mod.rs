@@ -152,7 +152,7 @@ impl Application {
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;
-        let limits = options::limits(&settings.access.rate_limits, settings.items.permits_per_actor);
+        let limits = options::limits(&settings.access.rate_limits);
         let issuers = Arc::new(Issuers::new(options::issuers(&settings.access.jwt), limits));
         let (sources, refresh) = options::issuer_keys(&settings.access.jwt);
         issuer_keys::keep(&issuers, sources, refresh, &registry).map_err(StartError::Metrics)?;

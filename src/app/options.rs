@@ -29,17 +29,15 @@ pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     files.map(|(certificate_file, key_file)| TlsOptions { certificate_file, key_file, clients })
 }
 
-/// What everybody is limited to who is known. `permits` are those of one list actor: whoever has fewer
-/// operations at work can hold up none of them.
-pub fn limits(settings: &RateLimitSettings, permits: usize) -> LimitOptions {
+/// What everybody is limited to who is known.
+pub fn limits(settings: &RateLimitSettings) -> LimitOptions {
     // They were checked when they were read.
     let rate = |per_second: Option<u32>, burst| Rate::new(per_second?, burst).ok();
     let rates = RateLimits {
         requests: rate(settings.requests_per_second, settings.requests_burst),
         items: rate(settings.items_per_second, settings.items_burst),
     };
-    let operations_max = settings.operations_percent.map(|percent| (permits * percent as usize / 100).max(1));
-    LimitOptions { rates, operations_max }
+    LimitOptions { rates, operations_percent: settings.operations_percent }
 }
 
 /// In the order of the settings.

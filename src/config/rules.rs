@@ -215,7 +215,11 @@ fn check_access(settings: &Settings, reader: &mut Reader) {
     let access = &settings.access;
     let issuers = &access.jwt.issuers;
     let is_alone = |n: usize| {
-        let is_other = |other: &IssuerSettings| other.issuer != issuers[n].issuer && other.label != issuers[n].label;
+        // One without a label could name its people as those of another are.
+        let is_other = |other: &IssuerSettings| {
+            let (issuer, label) = (&issuers[n].issuer, &issuers[n].label);
+            label.is_some() && other.issuer != *issuer && other.label != *label
+        };
         issuers.iter().enumerate().all(|(m, other)| m == n || is_other(other))
     };
     if let Some(n) = (0..issuers.len()).find(|n| !is_alone(*n)) {

@@ -303,3 +303,19 @@ fn the_documented_keys_and_defaults_are_the_real_ones() {
         assert_eq!(default, real, "{key}");
     }
 }
+
+/// The subject `b:alice` of an issuer without a label would go by the name of the subject `alice` of the issuer `b`.
+#[test]
+fn the_people_of_several_issuers_are_told_apart_by_labels() {
+    let issuers = |labels: &[Option<&str>]| {
+        let table = |(n, label): (usize, &Option<&str>)| {
+            let label = label.map(|label| format!("label = \"{label}\"\n")).unwrap_or_default();
+            format!("[[access.jwt.issuers]]\nissuer = \"i{n}\"\naudience = \"a\"\njwks_file = \"f\"\n{label}")
+        };
+        load(&labels.iter().enumerate().map(table).collect::<String>(), &[], &[])
+    };
+    assert!(issuers(&[None]).is_ok() && issuers(&[Some("a"), Some("b")]).is_ok());
+    for bad in [&[None, Some("b")][..], &[Some("a"), Some("a")], &[None, None]] {
+        assert_eq!(issuers(bad).unwrap_err().len(), 1, "{bad:?}");
+    }
+}

@@ -271,15 +271,16 @@ pub struct AuditWalk<'a> {
 }
 
 impl AuditWalk<'_> {
-    /// The token of the page after the one that ended with `last`.
-    pub fn token_after(&self, last: Revision) -> PageToken {
-        self.bound(|binding| PageToken::seal(&last.0.to_be_bytes(), binding))
+    /// The token of the page after the one that ended with `last`: the revision of a change, or the moment of a
+    /// refusal in nanoseconds.
+    pub fn token_after(&self, last: u64) -> PageToken {
+        self.bound(|binding| PageToken::seal(&last.to_be_bytes(), binding))
     }
 
-    /// The revision before which the page of this token starts.
-    pub fn resume(&self, token: &str) -> Result<Revision, Invalid> {
+    /// The number before which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<u64, Invalid> {
         let payload = self.bound(|binding| PageToken::open(token, binding))?;
-        Ok(Revision(u64::from_be_bytes(payload.try_into().map_err(|_| damaged_token())?)))
+        Ok(u64::from_be_bytes(payload.try_into().map_err(|_| damaged_token())?))
     }
 
     fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {

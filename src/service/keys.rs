@@ -1,12 +1,12 @@
-//! API keys, and the audit trail of everything.
+//! API keys.
 
 use super::operation::{Reply, RotateKey};
 use super::{Caller, Changes, CreateKey, PageRenderer, Service, ServiceError, within};
 use crate::access::token::Secret;
-use crate::domain::page::{AuditWalk, KeyWalk};
+use crate::domain::page::KeyWalk;
 use crate::domain::{KeyId, Limit, Timestamp, Ttl};
 use crate::metadata::MetadataError;
-use crate::metadata::keys::{AuditFilter, KeyChange};
+use crate::metadata::keys::KeyChange;
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn create_key(&self, caller: &Caller, new: CreateKey) -> Result<Reply, ServiceError> {
@@ -57,24 +57,6 @@ impl<R: PageRenderer> Service<R> {
     pub(super) async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<Reply, ServiceError> {
         let changed = self.metadata.change_key(KeyChange::Revoke { id }, caller.author());
         within(caller, Changes::Definitions, changed).await.map(Box::new).map(Reply::Key)
-    }
-
-    pub(super) async fn list_audit(
-        &self,
-        caller: &Caller,
-        filter: AuditFilter,
-        page_size: Limit,
-        page_token: Option<impl AsRef<str>>,
-    ) -> Result<Reply, ServiceError> {
-        let (since, until) = (filter.since, filter.until);
-        let texts = [filter.by.clone(), filter.target.clone(), filter.action.clone()];
-        let walk = AuditWalk { texts: texts.each_ref().map(|text| text.as_deref()), since, until };
-        let before = page_token.map(|token| walk.resume(token.as_ref())).transpose();
-        let before = before.map_err(ServiceError::invalid("page_token"))?;
-        let page = within(caller, Changes::Nothing, self.metadata.audit(filter, before, page_size)).await?;
-        let last = page.entries.last().filter(|_| page.more);
-        let next_page_token = last.map(|entry| walk.token_after(entry.revision()));
-        Ok(Reply::Audit { entries: page.entries, next_page_token })
     }
 
     fn after(&self, time: Ttl) -> Timestamp {

@@ -166,7 +166,8 @@ impl<R: PageRenderer> Service<R> {
         list: ListName<'_>,
         removal: RemoveItemsInput<'_>,
     ) -> Result<Reply, ServiceError> {
-        caller.take_items(1)?;
+        let named = if let RemoveItemsInput::Items(named) = &removal { named.items.len() } else { 1 };
+        caller.take_items(named)?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let encode = |value: &str| found.value_type.encode(value).map(Value::into_bytes);
@@ -186,7 +187,9 @@ impl<R: PageRenderer> Service<R> {
             }
         };
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Removed(self.lists_of(caller).remove(list, found.ttl, removal, deadline).await?))
+        let removed = self.lists_of(caller).remove(list, found.ttl, removal, deadline).await?;
+        caller.owe_items((removed as usize).saturating_sub(named));
+        Ok(Reply::Removed(removed))
     }
 
     pub(super) async fn count_items(
@@ -200,7 +203,9 @@ impl<R: PageRenderer> Service<R> {
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Counted(self.lists_of(caller).count(list, found.ttl, within, max.get() as u64, deadline).await?))
+        let counted = self.lists_of(caller).count(list, found.ttl, within, max.get() as u64, deadline).await?;
+        caller.owe_items((counted.items as usize).saturating_sub(1));
+        Ok(Reply::Counted(counted))
     }
 
     pub(super) async fn contains_items(
@@ -210,7 +215,7 @@ impl<R: PageRenderer> Service<R> {
         within: Bounds,
         values: Vec<&str>,
     ) -> Result<Reply, ServiceError> {
-        caller.take_items(1)?;
+        caller.take_items(values.len())?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let encode = |(index, value)| {

@@ -22,6 +22,7 @@
 //! Health, metrics and the OpenAPI document have rows in the table and are answered by the API
 //! itself: they are about the server, and must be answered whatever state the service is in.
 
+mod audit;
 mod batch;
 mod descriptor;
 mod entities;
@@ -43,7 +44,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use tokio::time::{Instant, timeout};
 
-use crate::access::{Principal, decide};
+use crate::access::{Principal, Refusals, decide};
 use crate::actors::{ListPool, MetadataHandle, Resize};
 use crate::backup::{Backup, Backups};
 use crate::domain::{Author, Clock};
@@ -52,10 +53,11 @@ use crate::metadata::{Change, MetadataError};
 use page_cache::PageCache;
 
 pub use crate::access::Permission;
+pub use audit::REFUSE;
 pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;
 pub use lists::PageRenderer;
-pub use operation::{AddItems, CreateKey, GetItems, ListName, Operation, OperationId, Reply, RotateKey};
+pub use operation::{AddItems, Audited, CreateKey, GetItems, ListName, Operation, OperationId, Reply, RotateKey};
 pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
 pub use table::{OPERATIONS, queries};
@@ -130,11 +132,21 @@ async fn within<T>(
     }
 }
 
+/// What operations are carried out with.
+pub struct ServiceHandles {
+    pub lists: ListPool,
+    pub metadata: MetadataHandle,
+    pub backups: Backups,
+    pub refusals: Arc<Refusals>,
+    pub clock: Arc<dyn Clock>,
+}
+
 /// Carries out operations. Shared by all ways in.
 pub struct Service<R> {
     lists: ListPool,
     metadata: MetadataHandle,
     backups: Backups,
+    refusals: Arc<Refusals>,
     clock: Arc<dyn Clock>,
     renderer: R,
     pages: PageCache,
@@ -144,16 +156,14 @@ pub struct Service<R> {
 impl<R: PageRenderer> Service<R> {
     /// Registers the metrics of kept pages with `registry`.
     pub fn new(
-        lists: ListPool,
-        metadata: MetadataHandle,
-        backups: Backups,
-        clock: Arc<dyn Clock>,
+        handles: ServiceHandles,
         renderer: R,
         options: ServiceOptions,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
+        let ServiceHandles { lists, metadata, backups, refusals, clock } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
-        Ok(Self { lists, metadata, backups, clock, renderer, pages, options })
+        Ok(Self { lists, metadata, backups, refusals, clock, renderer, pages, options })
     }
 
     /// Carries an operation out, if the caller may: that is decided here, for every operation, before

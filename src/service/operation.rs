@@ -10,8 +10,8 @@ use super::error::ServiceError;
 use super::page_cache::RenderedPage;
 use super::receipt::Receipt;
 use super::table::OPERATIONS;
-use crate::access::token::Secret;
 use crate::access::{Principal, Resource};
+use crate::access::{Refusal, token::Secret};
 use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::backup::Backup;
 use crate::domain::{
@@ -301,6 +301,13 @@ impl Operation<'_> {
     }
 }
 
+/// An entry of the audit trail.
+#[derive(Debug)]
+pub enum Audited {
+    Change(Box<AuditEntry>),
+    Refusal(Refusal),
+}
+
 /// What came of an operation.
 #[derive(Debug)]
 pub enum Reply {
@@ -354,7 +361,7 @@ pub enum Reply {
         next_page_token: Option<PageToken>,
     },
     Audit {
-        entries: Vec<AuditEntry>,
+        entries: Vec<Audited>,
         next_page_token: Option<PageToken>,
     },
     Pool(PoolView),

@@ -232,19 +232,21 @@ pub struct KeyPage {
     pub next_page_token: Option<String>,
 }
 
-/// A change of a definition or a key, or an erasure.
+/// A change of a definition or a key, an erasure, or what somebody was refused.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Audited {
     #[schema(value_type = texts::Timestamp, inline)]
     pub at: String,
-    /// `key:` and a key's name, `local`, or, of an open server, whoever the caller said.
+    /// `key:` and a key's name, `local`, or, of an open server, whoever the caller said; `anonymous` where nobody
+    /// is known.
     pub by: String,
     /// For whom, as the caller said and nobody checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub on_behalf_of: Option<String>,
     pub action: String,
-    /// `user.story_presented`, `key:feed`, or `entity:user/u-123`.
+    /// `user.story_presented`, `key:feed`, or `entity:user/u-123`; of what was refused (`refuse`) the name of the
+    /// operation.
     pub target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Label, inline, required = false)]

@@ -319,6 +319,75 @@ async fn the_audit_trail_tells_who_did_what_and_for_whom() {
     assert_eq!((first.len(), second, end), (3, vec!["create_feature user.seen".to_owned()], None));
 }
 
+/// In pages like those of changes, and with nothing in them that callers make up.
+#[tokio::test]
+async fn the_audit_trail_tells_who_was_refused_what() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let reader = json!({"name": "ro", "roles": ["reader"], "requests_per_second": 1, "requests_burst": 30});
+    let (reader, id) = key(&api, Some(&admin), reader).await;
+    let list = "/v1/lists/user/seen/u/items";
+    let item = json!({"items": [{"timestamp": super::client::ago(1), "value": "x"}]});
+    for _ in 0..3 {
+        with_key(&api, &reader, Method::POST, list, &item).await.refused("permission_denied", "");
+    }
+    let request = json!({"entity_type": "user", "feature": "seen", "entity_id": "u", "items": item["items"]});
+    let batch = json!({"requests": [request, request]});
+    let (elsewhere, _) =
+        key(&api, Some(&admin), json!({"name": "e", "roles": ["writer"], "scopes": ["customer.*"]})).await;
+    with_key(&api, &elsewhere, Method::POST, "/v1/lists:batchAdd", &batch).await.expect(200);
+    while with_key(&api, &reader, Method::GET, list, &Value::Null).await.status != 429 {}
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    with_key(&api, &reader, Method::GET, list, &Value::Null).await.refused("unauthenticated", "");
+    // Whatever strangers send is not what is kept.
+    for n in 0..50 {
+        api.get(&format!("/v1/features/user/made-up-{n}")).await.refused("unauthenticated", "");
+    }
+    let read = async |query: &str| {
+        with_key(&api, &admin, Method::GET, &format!("/v1/audit{query}"), &Value::Null).await.expect(200)
+    };
+    let told = |page: &Value| {
+        let changes = page["changes"].as_array().unwrap();
+        let told = changes.iter().map(|change| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (by, target, after) = (text(&change["by"]), text(&change["target"]), &change["after"]);
+            match change["action"].as_str() {
+                Some("refuse") => format!("{by} {target} {} {}", text(&after["code"]), after["count"]),
+                other => format!("{by} {target} {}", other.unwrap()),
+            }
+        });
+        told.collect::<Vec<_>>()
+    };
+    let refusals = read("?action=refuse").await;
+    let expected = [
+        "anonymous get_feature unauthenticated 50",
+        "anonymous get_items unauthenticated 1",
+        "key:ro get_items rate_limited 1",
+        "key:e batch_add permission_denied 2",
+        "key:ro add_items permission_denied 3",
+    ];
+    assert_eq!(told(&refusals), expected);
+    let reasons: Vec<_> =
+        refusals["changes"].as_array().unwrap().iter().map(|r| r["after"]["reason"].clone()).collect();
+    assert_eq!((&reasons[0], &reasons[1]), (&json!("no key"), &json!("a revoked key")));
+    assert!(!refusals.to_string().contains("made-up") && !refusals.to_string().contains(&reader[16..]));
+    assert_eq!(told(&read("?action=refuse&by=key:ro").await), [expected[2], expected[4]]);
+    assert_eq!(told(&read("?action=refuse&target=batch_add").await), [expected[3]]);
+    assert_eq!(told(&read("").await)[0], "key:admin key:ro revoke_key", "changes stand by themselves");
+    let (mut paged, mut token) = (Vec::new(), String::new());
+    loop {
+        let page = read(&format!("?action=refuse&page_size=2{token}")).await;
+        assert!(page["changes"].as_array().unwrap().len() <= 2);
+        paged.extend(told(&page));
+        match page["next_page_token"].as_str() {
+            Some(next) => token = format!("&page_token={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(paged, expected);
+}
+
 #[tokio::test]
 async fn metrics_are_open_where_that_is_set() {
     let api = api_with(&[("access.metrics", "open")]).await;
@@ -429,6 +498,134 @@ async fn a_key_has_as_many_requests_and_items_as_it_says() {
     with_key(&api, &reader, Method::GET, list, &Value::Null).await.refused("rate_limited", "");
     let metrics = with_key(&api, &admin, Method::GET, "/metrics", &Value::Null).await.text();
     assert!(metrics.contains("liststore_access_refused_total{reason=\"rate_limited\"}"), "{metrics}");
+}
+
+/// Else whoever may nothing could ask without end.
+#[tokio::test]
+async fn what_is_refused_counts_among_the_requests() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let elsewhere = json!({"name": "n", "roles": ["writer"], "scopes": ["customer.*"], "requests_per_second": 1, "requests_burst": 4});
+    let (noisy, _) = key(&api, Some(&admin), elsewhere).await;
+    let list = "/v1/lists/user/seen/u/items";
+    let first = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
+    first.refused("permission_denied", "");
+    assert!(first.header("ratelimit").is_some(), "{:?}", first.headers);
+    let mut last = first;
+    for _ in 0..100 {
+        if last.status == 429 {
+            break;
+        }
+        last = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
+    }
+    last.refused("rate_limited", "");
+    let told: u64 = last.header("ratelimit").unwrap().split_once(";t=").unwrap().1.parse().unwrap();
+    let retry_after: u64 = last.header("retry-after").unwrap().parse().unwrap();
+    assert!(told <= retry_after, "whoever comes again then is let in: {last:?}");
+}
+
+/// Whatever way somebody looks at items or removes them.
+#[tokio::test]
+async fn items_that_are_counted_asked_after_and_removed_are_items_too() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let list = "/v1/lists/user/seen/u/items";
+    let at = super::client::ago(60);
+    let items: Vec<_> = (0..50).map(|n| json!({"timestamp": at + n, "value": format!("{n}")})).collect();
+    let values: Vec<_> = (0..50).map(|n| n.to_string()).collect();
+    let requests: Vec<_> =
+        (0..50).map(|n| json!({"entity_type": "user", "feature": "seen", "entity_id": n.to_string()})).collect();
+    for (number, (method, path, body)) in [
+        (Method::GET, format!("{list}:count"), Value::Null),
+        (Method::POST, format!("{list}:contains"), json!({ "values": values })),
+        (Method::POST, "/v1/lists:batchGet".to_owned(), json!({ "requests": requests })),
+        (Method::POST, format!("{list}:remove"), json!({ "items": items })),
+        (Method::POST, format!("{list}:remove"), json!({"min_timestamp": "1970-01-02T00:00:00Z"})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        with_key(&api, &admin, Method::POST, list, &json!({ "items": items })).await.expect(200);
+        let limited =
+            json!({"name": format!("k{number}"), "roles": ["writer"], "items_per_second": 1, "items_burst": 3});
+        let (greedy, _) = key(&api, Some(&admin), limited).await;
+        with_key(&api, &greedy, method, &path, &body).await.expect(200);
+        let refused = with_key(&api, &greedy, Method::GET, list, &Value::Null).await;
+        refused.refused("rate_limited", "");
+        let waits: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+        assert!((20..=48).contains(&waits), "the fifty are owed: {waits}, {path}");
+    }
+}
+
+/// What a scope says is compared with the names that the server uses, however they were sent.
+#[tokio::test]
+async fn no_way_of_writing_a_path_leads_out_of_a_scope() {
+    let api = api().await;
+    for (entity_type, name) in [("user", "seen"), ("user.seen", "all"), ("customer", "seen")] {
+        let feature = json!({"entity_type": entity_type, "name": name, "value_type": "string", "ttl": "1h"});
+        api.post("/v1/features", feature).await.expect(201);
+    }
+    let admin = admin(&api).await;
+    let scoped = json!({"name": "n", "roles": ["writer", "editor"], "scopes": ["user.seen"]});
+    let (token, _) = key(&api, Some(&admin), scoped).await;
+    let status = async |path: &str| {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n");
+        api.exchange(request.as_bytes()).await.status
+    };
+    for path in ["/v1/lists/user/seen/u/items", "/v1/lists/%75ser/s%65en/u/items", "/v1/features/user/seen"] {
+        assert_eq!(status(path).await, 200, "{path}");
+    }
+    for path in [
+        "/v1/lists/customer/seen/u/items",
+        "/v1/lists/user%2Eseen/all/u/items",
+        "/v1/lists/user.seen/all/u/items",
+        "/v1/lists/User/seen/u/items",
+        "/v1/lists/user/SEEN/u/items",
+        "/v1/lists/user/seen%00/u/items",
+        "/v1/lists/user/seen%20/u/items",
+        "/v1/lists/user%2Fseen/x/u/items",
+        "/v1/lists/user/../u/items",
+        "/v1/lists/user/seen%2F..%2F..%2Fcustomer/u/items",
+        "/v1/features/customer/seen",
+        "/v1/features/customer/seen/history",
+    ] {
+        let status = status(path).await;
+        assert!(status == 403, "{path}: {status}");
+    }
+    for path in [
+        "/v1/lists/user/seen/../../../customer/seen/u/items",
+        "/v1/lists/user/seen/..%2F..%2F..%2Fcustomer%2Fseen/u/items/x",
+        "/v1/lists//customer/seen/u/items",
+        "/v1/./lists/customer/seen/u/items",
+        "/v1/lists/user/seen/u/items/..",
+        "//v1/lists/customer/seen/u/items",
+    ] {
+        let status = status(path).await;
+        assert!(matches!(status, 400 | 404), "{path}: {status}");
+    }
+    // Calls for several lists: each by itself, and the same whether or not there is such a feature.
+    let request =
+        |entity_type: &str, feature: &str| json!({"entity_type": entity_type, "feature": feature, "entity_id": "u"});
+    let body = json!({"requests": [request("user", "seen"), request("customer", "seen"), request("customer", "none")]});
+    let answer = with_key(&api, &token, Method::POST, "/v1/lists:batchGet", &body).await.expect(200);
+    let results = answer["results"].as_array().unwrap();
+    assert!(results[0].get("items").is_some(), "{answer}");
+    assert_eq!(results[1], results[2]);
+    assert_eq!(results[1]["problem"]["code"], "permission_denied", "{answer}");
+    let item = json!([{"timestamp": super::client::ago(1), "value": 7}]);
+    let adding = |entity_type: &str, feature: &str| {
+        let mut request = request(entity_type, feature);
+        request["items"] = item.clone();
+        request
+    };
+    // A value of another type does not tell either.
+    let body = json!({"requests": [adding("customer", "seen"), adding("customer", "none")]});
+    let answer = with_key(&api, &token, Method::POST, "/v1/lists:batchAdd", &body).await.expect(200);
+    assert_eq!(answer["results"][0], answer["results"][1]);
+    assert_eq!(answer["results"][0]["problem"]["code"], "permission_denied", "{answer}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore, SupportedProtocolVersion};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -167,6 +167,26 @@ async fn clients_show_certificates_of_the_authority_that_is_named() {
             assert_eq!(told(None).await.is_ok(), without, "{client_auth}");
             assert_eq!(told(Some("feeds")).await.unwrap(), 200, "{client_auth}");
             assert_eq!(told(Some("stranger")).await.is_ok(), client_auth == "none", "{client_auth}");
+        }
+    }
+}
+
+/// A session that is taken up again would bring along a certificate that nobody checks again.
+#[tokio::test]
+async fn certificates_are_checked_anew_on_every_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    for (client_auth, resumed) in [("none", true), ("optional", false), ("required", false)] {
+        let server = server(&dir, client_auth, &[]).await;
+        for version in BOTH {
+            let connector = connector(&dir, Some("feeds"), &[*version]);
+            let mut kinds = Vec::new();
+            for _ in 0..3 {
+                let mut stream = connect(&server, &connector).await.unwrap();
+                assert_eq!(ask(&mut stream, "GET", "/livez", "").await.unwrap().status, 200);
+                kinds.push(stream.get_ref().1.handshake_kind().unwrap());
+            }
+            assert_eq!(kinds.contains(&HandshakeKind::Resumed), resumed, "{client_auth} {kinds:?}");
         }
     }
 }

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::future::join_all;
 use reqwest::Method;
 use ring::hmac;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use super::client::{Answer, Api, ago, api_with};
 use super::test_tokens::{Signer, header, message, signed, with, with_signature};
@@ -257,46 +259,63 @@ async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
     assert!(issuer.asked() - asked <= 6, "{}", issuer.asked() - asked);
 }
 
+/// Until it tells its keys for the first time nobody can be known by them.
 #[tokio::test]
-async fn an_issuer_that_is_away_or_lies_changes_nothing() {
+async fn an_issuer_that_comes_late_is_waited_for() {
     let signer = Signer::ed();
-    let keys = Says::Keys(key_set(&[signer.jwk("k")]));
     let issuer = Issuer::start(Says::Status("503 Service Unavailable")).await;
     let api = server(&issuer).await;
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
     ask(&api, &token).await.refused("issuer_unavailable", "");
-    issuer.say(keys.clone());
+    issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
     let mut answer = ask(&api, &token).await;
     while answer.status == 503 {
         tokio::time::sleep(Duration::from_millis(20)).await;
         answer = ask(&api, &token).await;
     }
     answer.expect(200);
+}
+
+/// Each with an issuer and a server of its own, whose first reading out of turn comes at once, and all at the
+/// same time, since some end by a time limit only.
+#[tokio::test]
+async fn an_issuer_that_is_away_or_lies_changes_nothing() {
+    let signer = Signer::ed();
     let stranger = Signer::ed();
     let elsewhere = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
-    for says in [
+    let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
+    let unavailable = format!("liststore_access_issuer_keys_unavailable{{issuer=\"{ISSUER}\"}} 1");
+    let mut leaked = signer.jwk("k");
+    leaked["d"] = json!("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A");
+    let lies = [
         Says::Status("500 Internal Server Error"),
         Says::Keys("<html>sign in</html>".to_owned()),
         Says::Keys(key_set(&[])),
+        Says::Keys(key_set(&[json!({"kty": "oct", "kid": "k", "alg": "HS256", "k": "c2VjcmV0"})])),
+        Says::Keys(key_set(&[leaked])),
+        Says::Keys(format!("{{\"keys\":{}1", "[".repeat(500_000))),
         Says::Nothing,
         Says::Endless,
         Says::Redirect(elsewhere.url.clone()),
-    ] {
-        issuer.say(says.clone());
-        // A name that is not known has the keys read, or is refused at once where that was done just now.
-        let asked = issuer.asked();
-        let unknown = with(&header("EdDSA"), &json!({"kid": "other"}));
-        while issuer.asked() == asked {
-            let token = signed(&signer, &unknown, &claims("alice", &["admins"]));
-            ask(&api, &token).await.refused("unauthenticated", "");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    ];
+    let changing_nothing = lies.map(async |says| {
+        let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+        let api = server(&issuer).await;
         ask(&api, &token).await.expect(200);
-    }
+        let asked = issuer.asked();
+        issuer.say(says.clone());
+        // A name that is not known has the keys read.
+        let unknown = with(&header("EdDSA"), &json!({"kid": "other"}));
+        let unknown = signed(&signer, &unknown, &claims("alice", &["admins"]));
+        ask(&api, &unknown).await.refused("unauthenticated", "");
+        assert!(issuer.asked() > asked, "{says:?}");
+        let metrics = async || with_path(&api, &token, "/metrics").await.text();
+        let told = async { while !metrics().await.contains(&unavailable) {} };
+        timeout(Duration::from_secs(60), told).await.unwrap_or_else(|_| panic!("nobody is told of {says:?}"));
+        ask(&api, &token).await.expect(200);
+    });
+    join_all(changing_nothing).await;
     assert_eq!(elsewhere.asked(), 0, "nobody is followed elsewhere");
-    let metrics = with_path(&api, &token, "/metrics").await.text();
-    assert!(metrics.contains(&format!("liststore_access_issuer_keys_unavailable{{issuer=\"{ISSUER}\"}} 1")));
-    issuer.say(keys);
 }
 
 /// What a token points to is not fetched.

@@ -6,6 +6,7 @@
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// More than an issuer ever needs at once.
@@ -83,8 +84,19 @@ impl KeySet {
     }
 }
 
+/// What only the private half of a key has (RFC 7518, section 6; RFC 8037, section 2).
+#[derive(Deserialize)]
+struct PrivatePart {
+    #[serde(default)]
+    d: Option<IgnoredAny>,
+}
+
 fn signing_key(text: &str) -> Option<SigningKey> {
     let jwk: Jwk = serde_json::from_str(text).ok()?;
+    // Whoever reads the set can sign with it.
+    if serde_json::from_str::<PrivatePart>(text).ok()?.d.is_some() {
+        return None;
+    }
     let signs = jwk.common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature);
     let algorithm = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => Algorithm::RS256,
@@ -148,10 +160,14 @@ mod tests {
         other["alg"] = json!("RS512");
         let mut short = ed("s");
         short["x"] = json!("AAAA");
+        let mut published = ed("p");
+        published["d"] = json!("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A");
         let unknown = json!({"kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA"});
         let padded = rsa_of(&[vec![0; 128], vec![0xff; 128]].concat());
         let of_2047_bits = rsa_of(&[vec![0x7f], vec![0xff; 255]].concat());
-        for unfit in [secret, encrypting, other, short, unknown, rsa(255), padded, of_2047_bits, json!(7), json!({})] {
+        for unfit in
+            [secret, encrypting, other, short, published, unknown, rsa(255), padded, of_2047_bits, json!(7), json!({})]
+        {
             assert_eq!(read(json!([unfit])), Err(NoKeySet::NoneFits), "{unfit}");
             assert_eq!(read(json!([unfit, ed("a")])), Ok(1), "{unfit}");
         }

@@ -1,5 +1,7 @@
 //! Tokens that hold, and tokens that somebody has forged.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::json;
 use test_tokens::{Signer, header, message, signed, with, with_signature};
@@ -123,6 +125,14 @@ fn claims_and_headers_that_must_not_be_are_refused() {
         (json!({"exp": "soon"}), NoToken::Incomplete),
         (json!({"exp": -1}), NoToken::Incomplete),
         (json!({"nbf": "soon"}), NoToken::Incomplete),
+        (json!({"exp": "9999999999"}), NoToken::Incomplete),
+        (json!({"exp": [9_999_999_999u64]}), NoToken::Malformed),
+        (json!({"exp": true}), NoToken::Incomplete),
+        (json!({"nbf": -1}), NoToken::Incomplete),
+        (json!({"aud": "liststore "}), NoToken::OtherAudience),
+        (json!({"aud": "liststore,other"}), NoToken::OtherAudience),
+        (json!({"aud": {"liststore": true}}), NoToken::OtherAudience),
+        (json!({"sub": ["alice"]}), NoToken::Incomplete),
     ] {
         let token = signed(&signer, &header("EdDSA"), &with(&claims(), &members));
         assert_eq!(verdict(&issuers, &token), Verdict::Refused(why), "{members}");
@@ -141,6 +151,49 @@ fn claims_and_headers_that_must_not_be_are_refused() {
             Some(why) => assert_eq!(verdict(&issuers, &token), Verdict::Refused(why), "{members}"),
             None => assert_known(&issuers, &token),
         }
+    }
+}
+
+/// Members that are there twice, and texts that no writer of JSON would make.
+#[test]
+fn texts_that_could_be_read_in_two_ways_are_refused() {
+    let signer = Signer::ed();
+    let issuers = issuers(Some(keys(&[signer.jwk("k")])));
+    let signed_text = |header: &str, claims: &str| {
+        let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        let message = format!("{}.{}", part(header), part(claims));
+        with_signature(&message, &signer.sign(message.as_bytes()))
+    };
+    let (head, claims) = (r#"{"alg":"EdDSA","kid":"k"}"#, claims().to_string());
+    assert_known(&issuers, &signed_text(head, &claims));
+    let more = |member: &str| format!("{},{member}}}", claims.strip_suffix('}').unwrap());
+    for twice in [r#""iss":"https://id.example.org""#, r#""aud":"liststore""#, r#""sub":"root""#] {
+        let found = verdict(&issuers, &signed_text(head, &more(twice)));
+        assert!(matches!(found, Verdict::Refused(_)), "{twice}: {found:?}");
+    }
+    let deep = more(&format!(r#""deep":{}{}"#, "[".repeat(4_000), "]".repeat(4_000)));
+    for (header, claims) in [
+        (r#"{"alg":"EdDSA","alg":"HS256","kid":"k"}"#, claims.as_str()),
+        (r#"{"alg":["EdDSA"],"kid":"k"}"#, &claims),
+        (r#"{"alg":"EdDSA","kid":{"k":"k"}}"#, &claims),
+        (r#"{"kid":"k"}"#, &claims),
+        (head, &deep),
+        (head, "[]"),
+        (head, "null"),
+        (head, &format!("{claims} {claims}")),
+    ] {
+        assert_eq!(verdict(&issuers, &signed_text(header, claims)), Verdict::Refused(NoToken::Malformed), "{header}");
+    }
+}
+
+/// A key's name is compared, and never looked up anywhere else.
+#[test]
+fn names_of_keys_lead_nowhere() {
+    let signer = Signer::ed();
+    let issuers = issuers(Some(keys(&[signer.jwk("k")])));
+    for kid in ["", "K", "k ", "../k", "/dev/null", "k' OR '1'='1", "https://evil.example/jwks", "k\u{0}"] {
+        let token = signed(&signer, &with(&header("EdDSA"), &json!({"kid": kid})), &claims());
+        assert_eq!(verdict(&issuers, &token), Verdict::KeysWanted(0), "{kid}");
     }
 }
 

@@ -65,6 +65,7 @@ pub(super) fn failed(call: &Call<'_>, index: usize, error: ServiceError) -> Requ
     let outcome_unknown = problem.outcome_unknown && call.operation.effect.writes();
     let problem = problem.with_outcome_unknown(outcome_unknown);
     call.state.request_log.failed(call.request_id, label(Some(call.operation.id)), &problem);
+    call.state.note_refusal(call.principal, label(Some(call.operation.id)), &problem);
     call.state.metrics.batch_failures.inc();
     RequestFailed { problem: problem.body() }
 }

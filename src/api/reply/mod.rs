@@ -17,13 +17,12 @@ use super::headers::{etag, has_already};
 use super::lines;
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
-use crate::access::Principal;
+use crate::access::{Principal, Refusal};
 use crate::actors::AddOutcome;
 use crate::domain::{PageToken, Scope, Timestamp, ValueType};
 use crate::items::Count;
-use crate::metadata::keys::AuditEntry;
 use crate::metadata::{self, HistoryEntry};
-use crate::service::{Caller, Operation, OperationId, RenderedPage, Reply};
+use crate::service::{Audited, Caller, Operation, OperationId, REFUSE, RenderedPage, Reply};
 use crate::wire;
 
 /// Of answers that come in a form that the caller prefers.
@@ -191,12 +190,31 @@ fn change(entry: HistoryEntry) -> wire::Change {
     }
 }
 
-fn audited(entry: AuditEntry) -> wire::Audited {
+fn audited(entry: Audited) -> wire::Audited {
+    let entry = match entry {
+        Audited::Change(entry) => *entry,
+        Audited::Refusal(refusal) => return refused(refusal),
+    };
     let (at, by, on_behalf_of) = (entry.at(), entry.by().as_str().to_owned(), entry.by().behalf().map(str::to_owned));
     let (action, target) = (entry.action().to_owned(), entry.target());
     let version = entry.version().map(ToString::to_string);
     let (before, after) = entry.states();
     wire::Audited { at: at.to_string(), by, on_behalf_of, action, target, version, before, after }
+}
+
+fn refused(refusal: Refusal) -> wire::Audited {
+    let Refusal { at, last_at, count, by, operation, code, reason } = refusal;
+    let after = serde_json::json!({"code": code, "reason": reason, "count": count, "last_at": last_at.to_string()});
+    wire::Audited {
+        at: at.to_string(),
+        by,
+        on_behalf_of: None,
+        action: REFUSE.to_owned(),
+        target: operation.to_owned(),
+        version: None,
+        before: None,
+        after: Some(after),
+    }
 }
 
 fn action(action: metadata::Action) -> wire::Action {

@@ -128,7 +128,9 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::ListAudit,
         name: "list_audit",
         summary: "Read the audit trail of everything",
-        description: "Changes of definitions and of API keys, newest first.",
+        description: "Changes of definitions and of API keys, newest first. The action `refuse` asks for what this \
+                      server has refused lately in their place: what is refused alike within a minute is one entry, with \
+                      how often in `after.count`.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Read,
