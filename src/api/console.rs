@@ -12,21 +12,28 @@ use super::call::HandlerResult;
 use super::headers::has_already;
 use super::negotiation::prefers_gzip;
 use super::problem::Problem;
-use crate::console::{self, CONSOLE, File};
+use crate::console::{self, CONSOLE, Found};
 
-/// Nothing but the server's own files and API: no inline script or style, no evaluated text, no other host.
-const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
-                              connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
+/// Nothing but the server's own files and API, and what tells people's tokens: no inline script or style, no
+/// evaluated text, no other host.
+pub(super) fn content_policy(sign_in_origins: &[String]) -> String {
+    let connect = [&["'self'".to_owned()], sign_in_origins].concat().join(" ");
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src {connect}; \
+         base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+    )
+}
+
 /// The answer, if the path is one of the console's.
-pub(super) fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<HandlerResult> {
+pub(super) fn answer(method: &Method, path: &str, headers: &HeaderMap, content_policy: &str) -> Option<HandlerResult> {
     if path == "/" {
         return (is_read(method) && is_browser(headers)).then(to_the_console);
     }
     let found = console::find(path)?;
     Some(if is_read(method) {
-        file(found.file, found.is_immutable, headers)
+        file(&found, headers, content_policy)
     } else if method == Method::OPTIONS {
         Ok(HttpResponse::NoContent().insert_header((ALLOW, METHODS)).finish())
     } else {
@@ -48,13 +55,14 @@ fn to_the_console() -> HandlerResult {
     Ok(HttpResponse::SeeOther().insert_header((LOCATION, CONSOLE)).insert_header((VARY, "Accept")).finish())
 }
 
-fn file(file: &'static File, is_immutable: bool, headers: &HeaderMap) -> HandlerResult {
+fn file(found: &Found, headers: &HeaderMap, content_policy: &str) -> HandlerResult {
+    let Found { file, is_immutable } = *found;
     let is_packed = prefers_gzip(headers);
     let etag = if is_packed { &file.etag_packed } else { &file.etag };
     if has_already(headers, etag.as_bytes())? {
-        return Ok(about(HttpResponse::NotModified(), etag, is_immutable).finish());
+        return Ok(about(HttpResponse::NotModified(), etag, is_immutable, content_policy).finish());
     }
-    let mut response = about(HttpResponse::Ok(), etag, is_immutable);
+    let mut response = about(HttpResponse::Ok(), etag, is_immutable, content_policy);
     response.insert_header((CONTENT_TYPE, file.content_type));
     Ok(if is_packed {
         response.insert_header((CONTENT_ENCODING, "gzip")).body(file.packed.clone())
@@ -64,13 +72,13 @@ fn file(file: &'static File, is_immutable: bool, headers: &HeaderMap) -> Handler
 }
 
 /// What is said of a file whether or not it is sent.
-fn about(mut response: HttpResponseBuilder, etag: &str, is_immutable: bool) -> HttpResponseBuilder {
+fn about(mut response: HttpResponseBuilder, etag: &str, is_immutable: bool, policy: &str) -> HttpResponseBuilder {
     let caching = if is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
     response
         .insert_header((CACHE_CONTROL, caching))
         .insert_header((ETAG, etag))
         .insert_header((VARY, "Accept-Encoding"))
-        .insert_header((CONTENT_SECURITY_POLICY, CONTENT_POLICY))
+        .insert_header((CONTENT_SECURITY_POLICY, policy))
         .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .insert_header((X_FRAME_OPTIONS, "DENY"))
         .insert_header((REFERRER_POLICY, "no-referrer"))

@@ -1,8 +1,11 @@
 //! Reads requests about API keys and the audit trail.
 
+use actix_web::HttpResponse;
+
 use super::call::{Call, HandlerResult};
 use super::features::limit;
 use super::problem::Problem;
+use super::reply::json;
 use crate::domain::{KeyId, Timestamp, Ttl};
 use crate::metadata::keys::AuditFilter;
 use crate::service::{CreateKey, Operation, RotateKey, queries};
@@ -13,6 +16,12 @@ pub(super) async fn get_me(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
     call.execute(&caller, Operation::GetMe).await
+}
+
+/// It is about the server alone, and for whoever is nobody yet.
+pub(super) fn get_sign_in(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    json(HttpResponse::Ok(), &call.state.options.sign_in)
 }
 
 pub(super) async fn create_key(mut call: Call<'_>) -> HandlerResult {

@@ -64,6 +64,7 @@ mod server;
 mod tls;
 mod versions;
 
+pub use crate::wire::{IdentityProvider, SignIn};
 pub use health::is_ready;
 pub use listen::{ListenOptions, Listening, listen, listen_for_administration};
 pub use tls::{ClientTls, Tls, TlsError, TlsOptions};
@@ -89,6 +90,10 @@ pub struct ApiOptions {
     pub is_insecure: bool,
     /// Whether metrics and the pool have an address of their own, and are served there alone.
     pub administration_is_apart: bool,
+    /// How people sign in to the console, beside with a key.
+    pub sign_in: SignIn,
+    /// Where the console gets their tokens from: such as `https://id.example.org`.
+    pub sign_in_origins: Vec<String>,
 }
 
 /// What operations are carried out with.
@@ -110,6 +115,8 @@ pub struct ApiState {
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
     budget: Arc<http1::Budget>,
+    /// What pages of the console may load.
+    content_policy: String,
     options: ApiOptions,
     registry: Registry,
     metrics: metrics::ApiMetrics,
@@ -155,6 +162,7 @@ impl ApiState {
             clock,
             draining,
             budget: http1::Budget::new(options.buffered_bytes_max),
+            content_policy: console::content_policy(&options.sign_in_origins),
             options,
             metrics: metrics::ApiMetrics::register(&registry)?,
             registry,

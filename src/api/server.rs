@@ -57,7 +57,8 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
         // Whatever the table does not know may be a page of the console, which is for the address of the API.
         Err(problem) => {
             let is_administration = matches!(client.peer, Peer::Administration(_));
-            let page = if is_administration { None } else { console::answer(method, path, sent) };
+            let page =
+                if is_administration { None } else { console::answer(method, path, sent, &state.content_policy) };
             (None, page.unwrap_or(Err(problem)))
         }
     };
@@ -154,6 +155,7 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::UpdateVersion => versions::update_version(call).await,
         OperationId::DeleteVersion => versions::delete_version(call).await,
         OperationId::GetMe => keys::get_me(call).await,
+        OperationId::GetSignIn => keys::get_sign_in(call),
         OperationId::CreateKey => keys::create_key(call).await,
         OperationId::ListKeys => keys::list_keys(call).await,
         OperationId::GetKey => keys::get_key(call).await,

@@ -160,6 +160,7 @@ impl Application {
         let ring = metadata.key_ring().clone();
         let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
         let draining = Arc::new(AtomicBool::new(false));
+        let (sign_in, sign_in_origins) = options::sign_in(&settings.access.jwt);
         let state = Arc::new(
             ApiState::new(
                 Handles {
@@ -187,6 +188,8 @@ impl Application {
                     metrics_are_open: settings.access.metrics == MetricsAccess::Open,
                     is_insecure: entrance.is_insecure,
                     administration_is_apart: settings.admin.listen.is_some(),
+                    sign_in,
+                    sign_in_origins,
                 },
             )
             .map_err(StartError::Metrics)?,

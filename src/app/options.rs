@@ -7,11 +7,11 @@ use super::issuer_keys::KeySource;
 use crate::access::jwt::{IssuerOptions, Rule};
 use crate::access::{CertificateRule, CertifiedName, Grant, LimitOptions};
 use crate::actors::{MetadataOptions, RefreshOptions, StoredCatalogOptions};
-use crate::api::{ClientTls, TlsOptions};
+use crate::api::{ClientTls, IdentityProvider, SignIn, TlsOptions};
 use crate::config::{
-    CertificateSettings, ClientAuth, Compression, Consistency, Dialect, EmbeddedSettings, Fsync, HttpTlsSettings,
-    IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, PostgresSettings,
-    RateLimitSettings, RuleSettings, Secret, Tablets,
+    CertificateSettings, ClientAuth, Compression, Consistency, ConsoleToken, Dialect, EmbeddedSettings, Fsync,
+    HttpTlsSettings, IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind,
+    PostgresSettings, RateLimitSettings, RuleSettings, Secret, Tablets,
 };
 use crate::domain::{Rate, RateLimits};
 use crate::items::cql::{
@@ -56,6 +56,25 @@ pub fn issuers(settings: &JwtSettings) -> Vec<IssuerOptions> {
         rules: issuer.rules.iter().map(rule).collect(),
     };
     settings.issuers.iter().map(issuer).collect()
+}
+
+/// How people sign in to the console, and from which origins it gets their tokens.
+pub fn sign_in(settings: &JwtSettings) -> (SignIn, Vec<String>) {
+    let provider = |issuer: &IssuerSettings| {
+        let token = match issuer.console_token {
+            ConsoleToken::AccessToken => "access_token",
+            ConsoleToken::IdToken => "id_token",
+        };
+        Some(IdentityProvider {
+            issuer: issuer.issuer.clone(),
+            label: issuer.label.clone(),
+            client_id: issuer.client_id.clone()?,
+            scope: issuer.console_scopes.join(" "),
+            token: token.to_owned(),
+        })
+    };
+    let providers = settings.issuers.iter().filter_map(provider).collect();
+    (SignIn { providers }, settings.issuers.iter().filter_map(IssuerSettings::sign_in_origin).collect())
 }
 
 /// Where the keys of each issuer are, in the same order, and how often they are read.

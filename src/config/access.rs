@@ -59,8 +59,26 @@ pub struct IssuerSettings {
     pub token_file: Option<PathBuf>,
     #[serde(default = "leeway_secs")]
     pub leeway_secs: u64,
+    /// What the issuer knows the console as, a public client; nobody signs in to the console with it where
+    /// there is none.
+    pub client_id: Option<String>,
+    /// What the console asks the issuer for.
+    #[serde(default = "openid", deserialize_with = "one_or_many")]
+    pub console_scopes: Vec<String>,
+    #[serde(default)]
+    pub console_token: ConsoleToken,
     #[serde(default)]
     pub rules: Vec<RuleSettings>,
+}
+
+/// Which of an issuer's tokens the console shows to the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleToken {
+    #[default]
+    AccessToken,
+    /// Of issuers whose access tokens are for nobody else to read. Its audience is the client.
+    IdToken,
 }
 
 /// What those get whose claim has a value.
@@ -136,7 +154,36 @@ impl IssuerSettings {
             (None, Some(_)) => {}
             _ => return Err("needs one of jwks_url and jwks_file".to_owned()),
         }
+        if self.client_id.is_some() {
+            self.check_sign_in()?;
+        }
         self.rules.iter().try_for_each(RuleSettings::check)
+    }
+
+    /// A browser asks the issuer where people sign in, and gets their tokens there.
+    fn check_sign_in(&self) -> Result<(), String> {
+        if self.client_id.as_ref().is_some_and(String::is_empty) {
+            return Err("client_id must not be empty".to_owned());
+        }
+        let is_word = |scope: &String| !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_graphic());
+        if self.console_scopes.is_empty() || !self.console_scopes.iter().all(is_word) {
+            return Err("console_scopes must be words such as openid".to_owned());
+        }
+        let url = Url::parse(&self.issuer).map_err(|e| format!("beside client_id issuer must be a URL: {e}"))?;
+        match url.scheme() {
+            _ if url.query().is_some() || url.fragment().is_some() => {
+                Err("beside client_id issuer must be a URL without a query or fragment".to_owned())
+            }
+            "https" => Ok(()),
+            "http" if is_loopback(&url) => Ok(()),
+            _ => Err("beside client_id issuer must begin with https://; http:// is for this machine alone".to_owned()),
+        }
+    }
+
+    /// Where the console may fetch tokens from, as browsers write it; nowhere without a client.
+    pub fn sign_in_origin(&self) -> Option<String> {
+        self.client_id.as_ref()?;
+        Some(Url::parse(&self.issuer).ok()?.origin().ascii_serialization())
     }
 }
 
@@ -184,6 +231,10 @@ fn check_grant(roles: &[Role], scopes: &[Scope]) -> Result<(), String> {
         return Err("roles and scopes must not be empty".to_owned());
     }
     Ok(())
+}
+
+fn openid() -> Vec<String> {
+    vec!["openid".to_owned()]
 }
 
 fn leeway_secs() -> u64 {

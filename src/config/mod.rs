@@ -23,7 +23,9 @@ use serde::Serialize;
 
 use reader::Reader;
 
-pub use access::{AccessSettings, CertificateSettings, IssuerSettings, JwtSettings, RateLimitSettings, RuleSettings};
+pub use access::{
+    AccessSettings, CertificateSettings, ConsoleToken, IssuerSettings, JwtSettings, RateLimitSettings, RuleSettings,
+};
 pub use choices::{
     AccessMode, ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind,
     MetricsAccess, Tablets,

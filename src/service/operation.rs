@@ -47,6 +47,7 @@ pub enum OperationId {
     UpdateVersion,
     DeleteVersion,
     GetMe,
+    GetSignIn,
     CreateKey,
     ListKeys,
     GetKey,

@@ -202,6 +202,28 @@ pub struct Me {
     pub permissions: BTreeMap<String, Vec<String>>,
 }
 
+/// How people sign in to the console, beside with an API key.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct SignIn {
+    pub providers: Vec<IdentityProvider>,
+}
+
+/// An identity provider that knows the console as a public client (OpenID Connect, authorization code with PKCE).
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct IdentityProvider {
+    /// Where it describes itself: below this, at `/.well-known/openid-configuration`.
+    pub issuer: String,
+    /// What people call it, if it has a name here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub label: Option<String>,
+    pub client_id: String,
+    /// Words with spaces between them.
+    pub scope: String,
+    /// Which of its tokens this server takes: access_token or id_token.
+    pub token: String,
+}
+
 /// What somebody is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

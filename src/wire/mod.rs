@@ -35,7 +35,9 @@ pub use batch::{
 };
 pub use erasure::{EntityErased, ErasedList};
 pub use error_code::{ErrorCode, Row};
-pub use keys::{AuditPage, Audited, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind};
+pub use keys::{
+    AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,
+};
 pub use lists::{
     ContainsInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput, check_bounds,
 };

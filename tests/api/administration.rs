@@ -1,6 +1,6 @@
 //! An address for administration alone.
 
-use liststore::service::{Group, OPERATIONS, OperationId, Permission};
+use liststore::service::{Group, OPERATIONS, OperationId};
 
 use super::client::{api, api_with};
 
@@ -22,7 +22,7 @@ async fn metrics_and_the_pool_have_an_address_of_their_own_and_lists_are_not_ser
         let is_administration = operation.group == Group::Operations || operation.id == OperationId::Metrics;
         let about = operation.name;
         assert_eq!(not_here(&here), is_administration, "{about}: {here:?}");
-        let is_health = operation.permission == Permission::Open || operation.id == OperationId::Metrics;
+        let is_health = operation.group == Group::Health;
         assert_eq!(not_there(&there), !(is_administration || is_health), "{about}: {there:?}");
     }
 }

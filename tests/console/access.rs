@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, sign_in};
 use crate::page::Page;
+use crate::provider::Provider;
 
 pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
     let api = Api::start().await;
@@ -99,4 +100,47 @@ pub async fn keys_are_made_rotated_and_revoked(page: Rc<Page>) {
     page.sees_no("revoked the key").await;
     page.is_accessible().await;
     page.expects_refusals(401).await;
+}
+
+pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
+    let provider = Provider::start().await;
+    let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
+    let sign_in = format!("Sign in with {}", provider.url.strip_prefix("http://").unwrap());
+    // A link of somebody else signs nobody in.
+    page.open(&api.url("/console/signed-in?code=c-1&state=forged")).await;
+    page.sees("It was not begun in this tab").await;
+    assert_eq!(provider.exchanges(), [0; 0]);
+    page.open(&api.url("/console/access?page=1")).await;
+    page.the("button", &sign_in).await;
+    page.is_accessible().await;
+    page.click("button", &sign_in).await;
+    page.the("heading", "Who are you?").await;
+    page.click("link", "I am alice").await;
+    // One is back where one was, and nothing of it stands in the address.
+    page.sees("jwt:alice").await;
+    page.holds("location.pathname + location.search === '/console/access?page=1'").await;
+    page.is_accessible().await;
+    assert_eq!(provider.exchanges(), [200]);
+    page.reload().await;
+    page.sees("jwt:alice").await;
+    // What was begun holds once.
+    page.holds("sessionStorage.length === 1 && document.cookie === ''").await;
+    page.click("button", "Sign out").await;
+    page.the("button", &sign_in).await;
+    page.open(&api.url("/console/signed-in?code=c-1&state=undefined")).await;
+    page.sees("It was not begun in this tab").await;
+    assert_eq!(provider.exchanges(), [200]);
+    // Whom the provider refuses is told so.
+    page.click("button", &sign_in).await;
+    page.the("heading", "Who are you?").await;
+    let link = page.run("return document.querySelector('a').href.replace('code=c-1', 'code=c-2')").await;
+    page.open(link.as_str().unwrap()).await;
+    page.sees("The identity provider refused it").await;
+    for line in page.log().await {
+        // Who comes back finds a field that was looked at before.
+        assert!(
+            line.starts_with("\"INFO\"") || line.contains("status of 401 ") || line.contains("status of 400 "),
+            "{line}"
+        );
+    }
 }

@@ -15,7 +15,11 @@ pub struct Api {
 
 impl Api {
     pub async fn start() -> Self {
-        Self { server: spawn_server(settings(&[])).await, client: reqwest::Client::new(), token: None }
+        Self::start_with(&[]).await
+    }
+
+    pub async fn start_with(given: &[(&'static str, &str)]) -> Self {
+        Self { server: spawn_server(settings(given)).await, client: reqwest::Client::new(), token: None }
     }
 
     pub fn url(&self, path: &str) -> String {

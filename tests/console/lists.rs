@@ -44,9 +44,21 @@ pub async fn items_are_added_looked_at_and_removed(page: Rc<Page>) {
     let copied = page.copied().await;
     assert!(copied.starts_with("liststore list get ") && copied.ends_with(" user seen u-1"), "{copied}");
 
+    // One item alone, and then every one with its value.
     page.click("button", "Remove this value").await;
     page.the("dialog", "Remove this value?").await;
     page.is_accessible().await;
+    page.choose("What goes", "this item alone").await;
+    page.sees("Others with").await;
+    page.click("button", "Remove").await;
+    page.sees("1 item was removed").await;
+    let items = api.get("/v1/lists/user/seen/u-1/items").await["items"].clone();
+    let values: Vec<_> = items.as_array().unwrap().iter().map(|item| item["value"].as_str().unwrap()).collect();
+    assert_eq!(values, ["story-2", "story-1"]);
+    api.add("seen", &[(60, json!("story-1"))]).await;
+    page.reload().await;
+    page.sees("3 items over").await;
+    page.click("button", "Remove this value").await;
     page.click("button", "Remove").await;
     page.sees("2 items were removed").await;
     page.click("button", "Remove all").await;
@@ -56,6 +68,34 @@ pub async fn items_are_added_looked_at_and_removed(page: Rc<Page>) {
     page.press("\u{E007}").await;
     page.sees("This list is empty").await;
     assert_eq!(api.get("/v1/lists/user/seen/u-1/items").await["items"], json!([]));
+}
+
+/// For those who do not know an ID: page by page, and from there into a list.
+pub async fn entities_are_walked_in_pages(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/lists?type=user&feature=seen")).await;
+    page.sees("No entity has a list here").await;
+    page.is_accessible().await;
+    let item = json!([{"timestamp": ago_text(60), "value": "x"}]);
+    let request = |n| json!({"entity_type": "user", "feature": "seen", "entity_id": format!("u-{n}"), "items": item});
+    let requests: Vec<_> = (0..120).map(request).collect();
+    api.send(Method::POST, "/v1/lists:batchAdd", json!({ "requests": requests })).await;
+    page.reload().await;
+    let shown = "new Set([...document.querySelectorAll('.entities a')].map((a) => a.innerText))";
+    page.holds(&format!("{shown}.size === 100")).await;
+    page.is_accessible().await;
+    page.run(&format!("window.first = {shown}")).await;
+    page.click("button", "More").await;
+    page.holds(&format!("{shown}.size === 20 && [...{shown}].every((id) => !window.first.has(id))")).await;
+    let id = page.run("return document.querySelector('.entities a').innerText").await;
+    page.click("button", "Back").await;
+    page.holds(&format!("{shown}.size === 100")).await;
+    page.click("button", "More").await;
+    page.holds(&format!("{shown}.size === 20")).await;
+    page.click("link", id.as_str().unwrap()).await;
+    page.sees("1 item over").await;
+    page.the("heading", id.as_str().unwrap()).await;
 }
 
 pub async fn pages_go_both_ways_and_outlive_a_reload(page: Rc<Page>) {

@@ -13,11 +13,14 @@ mod health;
 mod hostile;
 mod lists;
 mod page;
+mod provider;
 mod reference;
 mod served;
 #[path = "../support/server.rs"]
 #[allow(dead_code, reason = "no test here needs all of it")]
 mod support;
+#[path = "../support/tokens.rs"]
+mod test_tokens;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         features::versions_stand_side_by_side,
         features::thousands_are_searched_and_paged,
         lists::items_are_added_looked_at_and_removed,
+        lists::entities_are_walked_in_pages,
         lists::pages_go_both_ways_and_outlive_a_reload,
         lists::why_an_item_is_missing_is_told,
         lists::values_of_each_type_are_shown,
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         access::the_first_key_closes_an_open_server,
         access::what_a_key_does_not_allow_is_not_offered,
         access::keys_are_made_rotated_and_revoked,
+        access::people_sign_in_with_their_identity_provider,
         reference::a_call_is_read_about_and_tried,
         hostile::names_and_values_do_no_harm,
         served::pages_are_light_and_paint_soon,

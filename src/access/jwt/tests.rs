@@ -126,16 +126,23 @@ fn claims_and_headers_that_must_not_be_are_refused() {
         (json!({"exp": -1}), NoToken::Incomplete),
         (json!({"nbf": "soon"}), NoToken::Incomplete),
         (json!({"exp": "9999999999"}), NoToken::Incomplete),
-        (json!({"exp": [9_999_999_999u64]}), NoToken::Malformed),
-        (json!({"exp": true}), NoToken::Incomplete),
         (json!({"nbf": -1}), NoToken::Incomplete),
         (json!({"aud": "liststore "}), NoToken::OtherAudience),
         (json!({"aud": "liststore,other"}), NoToken::OtherAudience),
-        (json!({"aud": {"liststore": true}}), NoToken::OtherAudience),
-        (json!({"sub": ["alice"]}), NoToken::Incomplete),
     ] {
         let token = signed(&signer, &header("EdDSA"), &with(&claims(), &members));
         assert_eq!(verdict(&issuers, &token), Verdict::Refused(why), "{members}");
+    }
+    // Of another type than the claim has.
+    for members in [
+        json!({"exp": [NOW_SECS + 100]}),
+        json!({"exp": true}),
+        json!({"aud": {"liststore": true}}),
+        json!({"sub": ["alice"]}),
+        json!({"nbf": {}}),
+    ] {
+        let found = verdict(&issuers, &signed(&signer, &header("EdDSA"), &with(&claims(), &members)));
+        assert!(matches!(found, Verdict::Refused(_)), "{members}: {found:?}");
     }
     for (members, why) in [
         (json!({"crit": ["exp"]}), Some(NoToken::Critical)),

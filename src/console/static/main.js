@@ -3,7 +3,7 @@
 import { html, render, useEffect, useState } from "./lib/html.js";
 import { connection } from "./lib/api.js";
 import { followLinks, place, segments, usePlace } from "./lib/router.js";
-import { refresh, session } from "./lib/session.js";
+import { refresh, session, start } from "./lib/session.js";
 import { useStore } from "./lib/store.js";
 import { Header, Navigation } from "./ui/frame.js";
 import { Loading, Notice, Said, Trouble } from "./ui/parts.js";
@@ -86,4 +86,4 @@ place.subscribe(({ path }) => {
 connection.subscribe(({ online }) => online && session.get().state !== "in" && refresh());
 
 render(html`<${App}/>`, document.getElementById("app"));
-refresh();
+start();

@@ -5,11 +5,11 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{AuditPage, ErrorCode, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, Type};
+use crate::wire::{AuditPage, ErrorCode, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, SignIn, Type};
 
 const KEY: ReplyForm = json(200, "The key.", Type::of::<Key>());
 
-pub const ROWS: [Descriptor; 7] = [
+pub const ROWS: [Descriptor; 8] = [
     Descriptor {
         id: OperationId::GetMe,
         name: "get_me",
@@ -32,6 +32,22 @@ pub const ROWS: [Descriptor; 7] = [
             ErrorCode::Overloaded,
             ErrorCode::MetadataUnavailable,
         ]],
+    },
+    Descriptor {
+        id: OperationId::GetSignIn,
+        name: "get_sign_in",
+        summary: "How people sign in to the console",
+        description: "The identity providers that know the console as a client, if there are any.",
+        group: Group::Access,
+        permission: Permission::Open,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/sign-in",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "The providers.", Type::of::<SignIn>())],
+        errors: &[&[ErrorCode::InvalidArgument, ErrorCode::Internal, ErrorCode::Overloaded]],
     },
     Descriptor {
         id: OperationId::CreateKey,

@@ -14,10 +14,14 @@ export async function getItems(list, query, signal) {
 const change = (method, at, list, body) =>
   call(method, at, { query: list.version ? { version: list.version } : {}, body });
 
+const itemText = (timestamp, valueText) => `{"items":[{"timestamp":${JSON.stringify(timestamp)},"value":${valueText}}]}`;
+
 export const addItem = async (list, timestamp, valueText) =>
-  (await change("POST", itemsPath(list), list, `{"items":[{"timestamp":${JSON.stringify(timestamp)},"value":${valueText}}]}`)).data;
+  (await change("POST", itemsPath(list), list, itemText(timestamp, valueText))).data;
 export const removeValue = async (list, valueText) =>
   (await change("POST", `${itemsPath(list)}:remove`, list, `{"value":${valueText}}`)).data;
+export const removeItem = async (list, timestamp, valueText) =>
+  (await change("POST", `${itemsPath(list)}:remove`, list, itemText(timestamp, valueText))).data;
 export const removeAll = (list) => change("DELETE", itemsPath(list), list);
 
 const urlOf = (list, query) => {
@@ -44,8 +48,10 @@ export function asCommand(list, { min_timestamp, max_timestamp, limit, order } =
   return [...words, quoted(list.type), quoted(list.feature), /^-/.test(list.id) ? `'${list.id}'` : quoted(list.id)].join(" ");
 }
 
-export const removalAsCurl = (list, value, withKey) => {
+/** Of one item, where a timestamp is named, else of a value. */
+export const removalAsCurl = (list, { value, timestamp }, withKey) => {
   const key = withKey ? ' -H "Authorization: Bearer $LISTSTORE_TOKEN"' : "";
   const url = urlOf(list, {}).replace("/items", "/items:remove");
-  return `curl -s${key} --json ${quoted(`{"value":${valueJson(value)}}`)} ${quoted(url)}`;
+  const body = timestamp ? itemText(timestamp, valueJson(value)) : `{"value":${valueJson(value)}}`;
+  return `curl -s${key} --json ${quoted(body)} ${quoted(url)}`;
 };

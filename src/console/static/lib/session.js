@@ -2,12 +2,17 @@
 // server refuses it all the same.
 
 import { Problem, get, onUnauthenticated, token } from "./api.js";
+import { BACK, arrive } from "./provider.js";
+import { go } from "./router.js";
 import { createStore } from "./store.js";
 
 /** `state`: starting, in, out (a key is needed), or unknown (the server could not tell). */
 export const session = createStore({ state: "starting", me: null, problem: null });
 
-onUnauthenticated.call = (problem) => session.set({ state: "out", me: null, problem: token.get() ? problem : null });
+onUnauthenticated.call = (problem) => {
+  const before = { ...problem, detail: problem.detail, title: "The key that was used before does not hold any more" };
+  session.set({ state: "out", me: null, problem: token.get() ? before : null });
+};
 
 export async function refresh() {
   try {
@@ -17,6 +22,23 @@ export async function refresh() {
     if (!(problem instanceof Problem)) throw problem;
     if (problem.status === 401) onUnauthenticated.call(problem);
     else session.set({ state: "unknown", me: null, problem });
+  }
+}
+
+/** Finds out who is there, who may just have come back from an identity provider. */
+export async function start() {
+  if (location.pathname !== BACK) return refresh();
+  const query = new URLSearchParams(location.search);
+  // The code holds once; it is nothing to go back to, or to send to somebody.
+  go("/console", { replace: true });
+  try {
+    const { token, back } = await arrive(query);
+    await signIn(token);
+    go(back, { replace: true });
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+    await refresh();
+    if (session.get().state === "out") session.set({ state: "out", me: null, problem: { ...problem, detail: problem.detail, title: "Signing in did not work" } });
   }
 }
 

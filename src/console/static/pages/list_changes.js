@@ -2,8 +2,8 @@
 
 import { html, useState } from "../lib/html.js";
 import { titleOf } from "../lib/features.js";
-import { dayTime, nowNanos, readMoment, readTtl, rfc3339, relative } from "../lib/format.js";
-import { addItem, removalAsCurl, removeAll, removeValue } from "../lib/lists.js";
+import { dayTime, millisOf, nowNanos, readMoment, readTtl, rfc3339, relative } from "../lib/format.js";
+import { addItem, removalAsCurl, removeAll, removeItem, removeValue } from "../lib/lists.js";
 import { isOpen } from "../lib/session.js";
 import { readValue, valueJson } from "../lib/values.js";
 import { Button, Command, Dialog, Notice, SelectField, TextField, Trouble } from "../ui/parts.js";
@@ -54,20 +54,28 @@ export function AddItem({ list, feature, ttl, onClose, onDone }) {
 }
 
 export function RemoveValue({ list, feature, item, onClose, onDone }) {
+  const [what, setWhat] = useState("value");
+  const isAlone = what === "item";
   const task = useTask();
   const remove = () => task.run(async () => {
-    const { removed } = await removeValue(list, valueJson(item.value));
+    const text = valueJson(item.value);
+    const { removed } = await (isAlone ? removeItem(list, item.timestamp, text) : removeValue(list, text));
     onDone(removed === 1 ? "1 item was removed" : `${removed} items were removed`);
   });
   return html`
     <${Dialog} title="Remove this value?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
       <${Button} kind="danger solid" onClick=${remove} disabled=${task.busy}>Remove</${Button}>`}>
-      <p>Every item of <strong><bdi>${list.id}</bdi></strong> with this value goes, at whatever time it happened:</p>
+      <${SelectField} label="What goes" value=${what} onChange=${setWhat}
+        options=${[["value", "every item with this value"], ["item", "this item alone"]]}/>
+      ${isAlone
+        ? html`<p>Of <strong><bdi>${list.id}</bdi></strong> the item of ${dayTime(millisOf(item.timestamp))} goes. Others with
+            this value stay:</p>`
+        : html`<p>Every item of <strong><bdi>${list.id}</bdi></strong> with this value goes, at whatever time it happened:</p>`}
       <div class="quote"><${Value} type=${feature.value_type} value=${item.value}/></div>
       <${Trouble} problem=${task.problem}/>
       <details><summary>The same for a shell</summary>
-        <${Command} label="command" text=${removalAsCurl(list, item.value, !isOpen())}/></details>
+        <${Command} label="command" text=${removalAsCurl(list, { value: item.value, timestamp: isAlone && item.timestamp }, !isOpen())}/></details>
     </${Dialog}>`;
 }
 

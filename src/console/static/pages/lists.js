@@ -8,6 +8,7 @@ import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Button, Empty, Field, LinkButton, Loading, Notice, PageHead, TextField, Trouble } from "../ui/parts.js";
 import { useLoad } from "../ui/use.js";
+import { Entities } from "./list_entities.js";
 import { ListView } from "./list_view.js";
 
 /** What the address says. */
@@ -34,15 +35,16 @@ export function Lists() {
     ${refused ? html`<${Notice} kind="warn" title="You may not read lists here."><p>${refused}</p></${Notice}>`
       : isNamed && loaded.problem ? html`<${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`
       : isNamed && wanted.id && feature ? html`<${ListView} wanted=${wanted} feature=${feature}/>`
-      : isNamed && wanted.id ? html`<${Loading} what="Loading"/>`
-      : features.data && html`<${Start} features=${features.data} wanted=${wanted}/>`}`;
+      : isNamed && !loaded.data ? html`<${Loading} what="Loading"/>`
+      : isNamed ? html`<${Entities} wanted=${wanted} feature=${feature}/>`
+      : features.data && html`<${Start} features=${features.data}/>`}`;
 }
 
-const Start = ({ features, wanted }) => features.length
+const Start = ({ features }) => features.length
   ? html`
-    <${Empty} icon="lists" title=${wanted.feature ? "Which entity?" : "Which list?"}>
+    <${Empty} icon="lists" title="Which list?">
       <p>A list belongs to an entity and a feature: the stories that <em>user u-123</em> was shown. Choose the feature,
-        and name the entity.</p>
+        and name the entity, or leave it out to see which entities have one.</p>
     </${Empty}>`
   : html`
     <${Empty} icon="lists" title="There are no features yet"
@@ -62,7 +64,7 @@ function Choice({ wanted, features, feature }) {
   const [min, max] = [readMoment(draft.min), readMoment(draft.max)];
   const errors = {
     name: !name ? "Choose a feature." : features && !picked ? "There is no such feature." : null,
-    id: !draft.id ? "Name the entity." : new TextEncoder().encode(draft.id).length > 512 ? "At most 512 bytes."
+    id: new TextEncoder().encode(draft.id).length > 512 ? "At most 512 bytes."
       : [".", ".."].includes(draft.id) ? "Not . or .." : null,
     min: min.error, max: max.error,
   };
@@ -70,7 +72,8 @@ function Choice({ wanted, features, feature }) {
     event.preventDefault();
     setTried(true);
     if (Object.values(errors).some(Boolean) || !picked) return;
-    const query = new URLSearchParams({ type: picked.entity_type, feature: picked.name, id: draft.id });
+    const query = new URLSearchParams({ type: picked.entity_type, feature: picked.name });
+    if (draft.id) query.set("id", draft.id);
     if (draft.version && versions.some(({ version }) => version === draft.version)) query.set("version", draft.version);
     if (min.ns !== null) query.set("min", rfc3339(min.ns));
     if (max.ns !== null) query.set("max", rfc3339(max.ns));

@@ -1,9 +1,12 @@
-// A server that asks for a key: one shows it, and it is kept for as long as the tab is open.
+// A server that asks who one is: one shows a key, or signs in with an identity provider. What holds is kept for as
+// long as the tab is open.
 
 import { html, useState } from "../lib/html.js";
+import { leave, nameOfProvider, providers, unable } from "../lib/provider.js";
+import { place } from "../lib/router.js";
 import { signIn } from "../lib/session.js";
 import { Button, Command, PageHead, TextField, Trouble } from "../ui/parts.js";
-import { useTask } from "../ui/use.js";
+import { useLoad, useTask } from "../ui/use.js";
 
 export function SignIn({ problem }) {
   const [text, setText] = useState("");
@@ -14,10 +17,10 @@ export function SignIn({ problem }) {
   };
   return html`
     <div class="sign-in">
-      <${PageHead} title="Sign in" about="This server asks for an API key."/>
+      <${PageHead} title="Sign in" about="This server asks who you are."/>
+      ${problem && html`<${Trouble} problem=${problem}/>`}
+      <${Providers}/>
       <form class="card" onSubmit=${submit}>
-        ${problem && !task.problem && html`
-          <${Trouble} problem=${{ ...problem, title: "The key that was used before does not hold any more" }}/>`}
         <${Trouble} problem=${task.problem}/>
         <${TextField} label="API key" required value=${text} onInput=${setText} type="password" name="key" autofocus
           placeholder="ls_…" hint="It stays in this tab, until the tab is closed, and is sent to this server alone."/>
@@ -29,4 +32,21 @@ export function SignIn({ problem }) {
         <${Command} label="command" text="liststore key create console --role admin --local"/>
       </section>
     </div>`;
+}
+
+/** Those that the server's settings name; none for most servers. */
+function Providers() {
+  const { data } = useLoad(providers, []);
+  const task = useTask();
+  if (!data?.length) return null;
+  const here = () => place.get().path + location.search;
+  return html`
+    <section class="card" aria-label="Identity providers">
+      <${Trouble} problem=${task.problem}/>
+      <p class="actions">
+        ${data.map((provider) => html`
+          <${Button} kind="primary" refused=${unable()} disabled=${task.busy}
+            onClick=${() => task.run(() => leave(provider, here()))}>Sign in with ${nameOfProvider(provider)}</${Button}>`)}
+      </p>
+    </section>`;
 }

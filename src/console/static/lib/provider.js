@@ -1,0 +1,104 @@
+// Signs people in with an identity provider: OpenID Connect, authorization code with PKCE (RFC 7636), as a public
+// client. What is begun is kept in the tab, holds once, and is never sent anywhere but its verifier to the provider.
+
+import { Problem, get } from "./api.js";
+
+/** Where the provider leads people back to. */
+export const BACK = "/console/signed-in";
+const PENDING = "liststore.sign-in";
+
+export const providers = async (signal) =>
+  (await get("/v1/sign-in", {}, { quiet: true, authorization: null, signal })).data.providers;
+
+export const nameOfProvider = ({ label, issuer }) => label ?? new URL(issuer).host;
+
+/** Why this browser cannot do it here; null if it can. */
+export const unable = () =>
+  globalThis.crypto?.subtle ? null : "Browsers sign in this way over https only, or on the server's own machine.";
+
+const failed = (detail) => new Problem({ code: "sign_in_failed", title: "Signing in did not work", status: 0, detail });
+const text64 = (bytes) =>
+  btoa(String.fromCharCode(...new Uint8Array(bytes))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const random = () => text64(crypto.getRandomValues(new Uint8Array(32)));
+
+/** Asks the provider, and nobody whom it points to. */
+async function ask(url, options) {
+  let response;
+  let data;
+  try {
+    response = await fetch(url, { cache: "no-store", credentials: "omit", redirect: "error", ...options });
+    data = await response.json();
+  } catch {
+    throw failed("The identity provider does not answer, or not to pages of this server.");
+  }
+  if (!response.ok) throw failed(`The identity provider refused it: ${data.error_description ?? data.error ?? response.status}`);
+  return data;
+}
+
+async function described(issuer) {
+  const found = await ask(`${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`);
+  const isOfIt = (url) => URL.canParse(url) && new URL(url).origin === new URL(issuer).origin;
+  const isWeb = (url) => URL.canParse(url) && (new URL(url).protocol === "https:" || isOfIt(url));
+  if (found.issuer !== issuer || !isWeb(found.authorization_endpoint) || !isOfIt(found.token_endpoint)) {
+    throw failed("The identity provider describes itself as another one.");
+  }
+  return found;
+}
+
+const here = () => location.origin + BACK;
+
+/** Leaves for the provider. One comes back to `back`. */
+export async function leave(provider, back) {
+  const { authorization_endpoint } = await described(provider.issuer);
+  const pending = { issuer: provider.issuer, state: random(), nonce: random(), verifier: random(), back };
+  sessionStorage.setItem(PENDING, JSON.stringify(pending));
+  const challenge = text64(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(pending.verifier)));
+  const url = new URL(authorization_endpoint);
+  for (const [name, value] of Object.entries({
+    response_type: "code",
+    client_id: provider.client_id,
+    redirect_uri: here(),
+    scope: provider.scope,
+    state: pending.state,
+    nonce: pending.nonce,
+    code_challenge: challenge,
+    code_challenge_method: "S256",
+  })) url.searchParams.set(name, value);
+  location.assign(url);
+}
+
+/** What came of it: the token that is to be shown to the server, and where one was. */
+export async function arrive(query) {
+  const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null");
+  sessionStorage.removeItem(PENDING);
+  // Whoever leads somebody here by a link of their own would sign them in as somebody else.
+  if (!pending || query.get("state") !== pending.state) throw failed("It was not begun in this tab. Sign in again.");
+  if (query.has("iss") && query.get("iss") !== pending.issuer) throw failed("Another identity provider answered.");
+  if (!query.get("code")) throw failed(query.get("error_description") ?? query.get("error") ?? "There is no code.");
+  const provider = (await providers()).find(({ issuer }) => issuer === pending.issuer);
+  if (!provider) throw failed("This server does not know the identity provider any more.");
+  const { token_endpoint } = await described(provider.issuer);
+  const tokens = await ask(token_endpoint, {
+    method: "POST",
+    body: new URLSearchParams({
+      grant_type: "authorization_code",
+      code: query.get("code"),
+      redirect_uri: here(),
+      client_id: provider.client_id,
+      code_verifier: pending.verifier,
+    }),
+  });
+  if (tokens.id_token && nonceOf(tokens.id_token) !== pending.nonce) throw failed("The token is of another sign-in.");
+  const token = tokens[provider.token];
+  if (!token) throw failed(`The identity provider gave no ${provider.token}.`);
+  return { token, back: pending.back };
+}
+
+/** Of a token whose signature is for the server to check. */
+function nonceOf(token) {
+  try {
+    return JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"))).nonce;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,146 @@
+//! An identity provider of a test's own, as forgiving as the worst: only what the console sends keeps it honest.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use liststore::domain::{Clock, SystemClock};
+use reqwest::Url;
+use ring::digest;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::test_tokens::{Signer, header, signed};
+
+pub const CLIENT: &str = "liststore-console";
+
+pub struct Provider {
+    pub url: String,
+    told: Arc<Told>,
+}
+
+struct Told {
+    url: String,
+    signer: Signer,
+    /// What the last person who came wanted, and the codes that were given for it, which hold once.
+    asked: Mutex<HashMap<String, String>>,
+    exchanges: Mutex<Vec<u16>>,
+}
+
+impl Provider {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (asked, exchanges) = (Mutex::default(), Mutex::default());
+        let told = Arc::new(Told { url: url.clone(), signer: Signer::ed(), asked, exchanges });
+        let provider = Self { url, told: Arc::clone(&told) };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&told)));
+            }
+        });
+        provider
+    }
+
+    /// The value of `access.jwt.issuers`.
+    pub fn settings(&self) -> String {
+        let rules = json!([{"claim": "sub", "value": "alice", "roles": ["admin"]}]);
+        json!([{
+            "issuer": self.url, "audience": "liststore", "jwks_url": format!("{}/jwks", self.url), "rules": rules,
+            "client_id": CLIENT, "console_scopes": ["openid", "groups"],
+        }])
+        .to_string()
+    }
+
+    /// The statuses of what was asked for tokens.
+    pub fn exchanges(&self) -> Vec<u16> {
+        self.told.exchanges.lock().unwrap().clone()
+    }
+}
+
+async fn answer(stream: TcpStream, told: Arc<Told>) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut first, mut length) = (String::new(), 0);
+    stream.read_line(&mut first).await.ok()?;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = text.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    let target = first.split(' ').nth(1)?;
+    let url = Url::parse(&format!("{}{target}", told.url)).ok()?;
+    let (status, kind, text) = match url.path() {
+        "/.well-known/openid-configuration" => (200, "application/json", told.description().to_string()),
+        "/jwks" => (200, "application/json", json!({"keys": [told.signer.jwk("k")]}).to_string()),
+        "/authorize" => (200, "text/html", told.page(&url)),
+        "/token" => {
+            let (status, tokens) = told.tokens(&String::from_utf8(body).ok()?);
+            told.exchanges.lock().unwrap().push(status);
+            (status, "application/json", tokens.to_string())
+        }
+        // Browsers ask for an icon.
+        _ => (204, "text/plain", String::new()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nAccess-Control-Allow-Origin: *\r\n\
+         Connection: close\r\n\r\n",
+        text.len()
+    );
+    stream.write_all((head + &text).as_bytes()).await.ok()
+}
+
+impl Told {
+    fn description(&self) -> Value {
+        let Self { url, .. } = self;
+        let [authorization, token] = ["authorize", "token"].map(|path| format!("{url}/{path}"));
+        json!({"issuer": url, "authorization_endpoint": authorization, "token_endpoint": token})
+    }
+
+    /// Where somebody says who they are.
+    fn page(&self, url: &Url) -> String {
+        let asked: HashMap<String, String> = url.query_pairs().into_owned().collect();
+        let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
+        back.query_pairs_mut().append_pair("code", "c-1").append_pair("state", &asked["state"]);
+        *self.asked.lock().unwrap() = asked;
+        let back = back.as_str().replace('&', "&amp;");
+        format!(
+            "<!doctype html><html lang=en><title>Who?</title><h1>Who are you?</h1><a href=\"{back}\">I am alice</a>"
+        )
+    }
+
+    fn tokens(&self, body: &str) -> (u16, Value) {
+        let sent = Url::parse(&format!("http://x/?{body}")).unwrap();
+        let sent: HashMap<String, String> = sent.query_pairs().into_owned().collect();
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
+        let text = |map: &HashMap<String, String>, name: &str| map.get(name).cloned().unwrap_or_default();
+        let verifier = text(&sent, "code_verifier");
+        let challenge = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
+        let fits = [
+            text(&sent, "grant_type") == "authorization_code",
+            text(&sent, "code") == "c-1",
+            text(&sent, "client_id") == CLIENT && text(&asked, "client_id") == CLIENT,
+            text(&sent, "redirect_uri") == text(&asked, "redirect_uri"),
+            text(&asked, "code_challenge_method") == "S256" && text(&asked, "code_challenge") == challenge,
+            text(&asked, "response_type") == "code" && text(&asked, "scope") == "openid groups",
+            verifier.len() >= 43,
+        ];
+        if fits.contains(&false) {
+            return (400, json!({"error": "invalid_grant", "error_description": format!("{fits:?}")}));
+        }
+        let until = SystemClock.now().as_nanos() / 1_000_000_000 + 600;
+        let claims = |audience: &str| json!({"iss": self.url, "aud": audience, "sub": "alice", "exp": until});
+        let mut id = claims(CLIENT);
+        id["nonce"] = json!(text(&asked, "nonce"));
+        let token = |claims: &Value| signed(&self.signer, &header("EdDSA"), claims);
+        (200, json!({"token_type": "Bearer", "access_token": token(&claims("liststore")), "id_token": token(&id)}))
+    }
+}
