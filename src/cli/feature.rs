@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::{self, Author, FeatureArguments, ServerOptions};
-use super::{block_on, entities};
+use super::{block_on, entities, feature_files};
 use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Response, Retries, read};
 use crate::domain::{Description, EntityType, Limit, Owner, Ttl, ValueType};
@@ -42,6 +42,8 @@ enum Command {
     Delete(Delete),
     History(History),
     Entities(entities::Arguments),
+    Export(feature_files::Export),
+    Import(feature_files::Import),
 }
 
 /// Create a list feature with its default version
@@ -184,6 +186,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Delete(arguments) => delete(arguments).await,
             Command::History(arguments) => history(arguments).await,
             Command::Entities(arguments) => entities::run(arguments).await,
+            Command::Export(arguments) => feature_files::export(arguments).await,
+            Command::Import(arguments) => feature_files::import(arguments).await,
         }
     })
 }

@@ -17,6 +17,7 @@ mod entity;
 mod export;
 mod failure;
 mod feature;
+mod feature_files;
 mod import;
 mod key;
 mod list;

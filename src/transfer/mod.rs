@@ -4,11 +4,16 @@
 //! time (`source`). After each part what was done is on disk together with where the walk goes on
 //! (`state`), so that a run that was cut off is taken up there. Memory is bounded whatever the number and
 //! length of lists. Items must never be changed on their way.
+//!
+//! Definitions go to files as well (`definition_file`), and from there to servers, by way of a plan of
+//! what is to be done that can be shown first (`plan`).
 
 mod adder;
+mod definition_file;
 mod definitions;
 mod digest;
 mod file;
+mod plan;
 mod progress;
 mod source;
 mod state;
@@ -18,3 +23,4 @@ mod export;
 
 pub use copy::{Copied, CopyOptions, copy};
 pub use export::{ExportOptions, Exported, export};
+pub use plan::{Plan, export as export_definitions};

@@ -8,6 +8,7 @@ mod callers;
 mod commands;
 mod connections;
 mod data_dir;
+mod feature_files;
 mod import;
 mod import_faults;
 mod keys;

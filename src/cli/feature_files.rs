@@ -1,0 +1,92 @@
+//! `liststore feature export` and `import`: definitions as YAML files. [`crate::transfer`] does the work.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::output::Output;
+use super::parse::{Author, Server};
+use crate::client::{Client, Retries, printable};
+use crate::transfer::{Plan, export_definitions};
+
+/// Bytes of a file: far more than any server has definitions.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Print all definitions as YAML
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore feature export > features.yaml")]
+pub(super) struct Export {
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Make definitions what a YAML file says, and show what that changes
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore feature import features.yaml --dry-run
+  liststore feature import features.yaml --user ann
+  liststore feature import features.yaml --prune
+
+What is on the server and not in the file is left alone, unless --prune deletes it.")]
+pub(super) struct Import {
+    /// The file; - is standard input
+    file: PathBuf,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete features and versions that are not in the file
+    #[arg(long)]
+    prune: bool,
+    #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(super) async fn export(arguments: Export) -> Result<(), Failure> {
+    let client = Client::new(arguments.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
+    let mut output = Output::open();
+    output.text(&export_definitions(&client).await?)?;
+    output.flush()
+}
+
+pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
+    let Import { file, dry_run, prune, author, server } = arguments;
+    let client = Client::new(server.url().map_err(Failure::Usage)?, author.user, Retries::PATIENT)?;
+    let plan = Plan::make(&client, &read(&file)?, prune).await?;
+    let mut output = Output::open();
+    for step in &plan.steps {
+        output.line(&printable(&step.told))?;
+    }
+    for left in &plan.left {
+        output.line(&printable(&format!("  {left} is not in the file, and is left alone")))?;
+    }
+    let done = match (plan.steps.len(), dry_run) {
+        (0, _) => "nothing is to be changed".to_owned(),
+        (changes, true) => format!("{changes} changes would be made"),
+        (changes, false) => {
+            // What is to come is shown before it is done.
+            output.flush()?;
+            plan.carry_out(&client).await?;
+            format!("{changes} changes were made")
+        }
+    };
+    output.line(&done)?;
+    output.flush()
+}
+
+fn read(file: &PathBuf) -> Result<String, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot read {}: {error}", file.display()));
+    let input: Box<dyn Read> = match file.as_os_str() == "-" {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(std::fs::File::open(file).map_err(|error| failed(&error))?),
+    };
+    let mut text = String::new();
+    input.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| failed(&error))?;
+    Ok(text)
+}

@@ -1,0 +1,135 @@
+//! Definitions as a YAML file, which may live beside the code that uses them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::Failure;
+use crate::domain::{
+    Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Owner, Ttl, ValueType, VersionLabel,
+};
+use crate::wire;
+
+/// The file, in the order of entity types and names.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    features: Vec<FeatureText>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FeatureText {
+    entity_type: String,
+    name: String,
+    value_type: String,
+    ttl: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    description: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    owner: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    /// All but the default one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    versions: Vec<VersionText>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionText {
+    version: String,
+    ttl: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    description: String,
+}
+
+/// A feature as a file, or a server, has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Declared {
+    pub value_type: ValueType,
+    pub ttl: Ttl,
+    pub description: Description,
+    pub owner: Owner,
+    pub labels: Labels,
+    /// All but the default one.
+    pub versions: BTreeMap<VersionLabel, (Ttl, Description)>,
+}
+
+/// Features by what identifies them.
+pub(super) type Definitions = BTreeMap<FeatureId, Declared>;
+
+impl FeatureText {
+    fn of(feature: &wire::Feature) -> Self {
+        let versions = feature.versions.iter().filter(|version| !version.version.is_empty());
+        let version = |version: &wire::FeatureVersion| VersionText {
+            version: version.version.clone(),
+            ttl: version.ttl.clone(),
+            description: version.description.clone(),
+        };
+        Self {
+            entity_type: feature.entity_type.clone(),
+            name: feature.name.clone(),
+            value_type: feature.value_type.to_string(),
+            ttl: feature.ttl.clone(),
+            description: feature.description.clone(),
+            owner: feature.owner.clone(),
+            labels: feature.labels.clone(),
+            versions: versions.map(version).collect(),
+        }
+    }
+
+    fn parse(self) -> Result<(FeatureId, Declared), Invalid> {
+        let id = FeatureId { entity_type: EntityType::new(&self.entity_type)?, name: FeatureName::new(&self.name)? };
+        let mut versions = BTreeMap::new();
+        for VersionText { version, ttl, description } in self.versions {
+            let label = VersionLabel::new(&version)?;
+            if label.is_default()
+                || versions.insert(label, (Ttl::parse(&ttl)?, Description::new(description)?)).is_some()
+            {
+                return Err(Invalid::argument(format!(
+                    "the version {version:?} stands twice in it, or is the default one, which has the feature's ttl"
+                )));
+            }
+        }
+        let declared = Declared {
+            value_type: ValueType::parse(&self.value_type)?,
+            ttl: Ttl::parse(&self.ttl)?,
+            description: Description::new(self.description)?,
+            owner: Owner::new(self.owner)?,
+            labels: Labels::new(self.labels)?,
+            versions,
+        };
+        Ok((id, declared))
+    }
+}
+
+/// The text of a file with these features.
+pub(super) fn write(features: &[wire::Feature]) -> Result<String, Failure> {
+    let file = File { features: features.iter().map(FeatureText::of).collect() };
+    serde_saphyr::to_string(&file).map_err(|error| Failure::failed(format!("cannot write YAML: {error}")))
+}
+
+/// The features of a file, or why it makes no sense.
+pub(super) fn read(text: &str) -> Result<Definitions, Failure> {
+    let file: File =
+        serde_saphyr::from_str(text).map_err(|error| Failure::failed(format!("cannot read the file: {error}")))?;
+    parse(file.features)
+}
+
+/// The features that a server has.
+pub(super) fn of_server(features: &[wire::Feature]) -> Result<Definitions, Failure> {
+    parse(features.iter().map(FeatureText::of).collect())
+}
+
+fn parse(features: Vec<FeatureText>) -> Result<Definitions, Failure> {
+    let mut definitions = Definitions::new();
+    for feature in features {
+        let name = format!("{}.{}", feature.entity_type, feature.name);
+        let (id, declared) = feature.parse().map_err(|error| Failure::failed(format!("{name}: {error}")))?;
+        if definitions.insert(id, declared).is_some() {
+            return Err(Failure::failed(format!("{name} stands twice in it")));
+        }
+    }
+    Ok(definitions)
+}

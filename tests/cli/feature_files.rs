@@ -1,0 +1,103 @@
+//! `feature export` and `import`: definitions as files.
+
+use serde_json::Value;
+
+use crate::program::Server;
+
+fn shown(server: &Server) -> Vec<Value> {
+    let all: Value = serde_json::from_str(&server.ok(&["feature", "list", "-o", "json"])).unwrap();
+    let mut features = all["features"].as_array().unwrap().clone();
+    for feature in &mut features {
+        let of_time = ["created_at", "updated_at"];
+        of_time.iter().for_each(|name| drop(feature.as_object_mut().unwrap().remove(*name)));
+        for version in feature["versions"].as_array_mut().unwrap() {
+            version.as_object_mut().unwrap().remove("created_at");
+        }
+    }
+    features
+}
+
+fn defined() -> Server {
+    let server = Server::start();
+    server.ok(&[
+        "feature",
+        "create",
+        "user",
+        "seen",
+        "--value-type",
+        "string",
+        "--ttl",
+        "30d",
+        "--owner",
+        "yes: #no",
+        "--description",
+        "a \"b\"\n- c: 1",
+        "--label",
+        "on=0123",
+        "--label",
+        "team=null",
+    ]);
+    server.ok(&["version", "create", "user", "seen", "1.0", "--ttl", "7d", "--description", "~"]);
+    server.feature("clicks", "int64");
+    server
+}
+
+#[test]
+fn a_server_that_imports_what_another_exported_has_the_same_definitions() {
+    let (one, other) = (defined(), Server::start());
+    let file = other.write("features.yaml", one.ok(&["feature", "export"]));
+    let planned = other.ok(&["feature", "import", &file, "--dry-run"]);
+    assert!(planned.contains("+ user.seen: string, ttl 30d\n+ user.seen, version 1.0: ttl 7d\n"), "{planned}");
+    assert!(planned.ends_with("3 changes would be made\n"), "{planned}");
+    assert_eq!(shown(&other), [Value::Null; 0]);
+    let done = other.ok(&["feature", "import", &file, "--user", "ann"]);
+    assert!(done.ends_with("3 changes were made\n"), "{done}");
+    assert_eq!(shown(&other), shown(&one));
+    assert_eq!(other.ok(&["feature", "import", &file]), "nothing is to be changed\n");
+    assert_eq!(other.ok(&["feature", "export"]), one.ok(&["feature", "export"]));
+    let history = other.ok(&["feature", "history", "user", "seen"]);
+    assert!(history.contains("ann"), "{history}");
+}
+
+#[test]
+fn differences_are_shown_and_made_and_nothing_is_deleted_unasked() {
+    let server = defined();
+    let before = shown(&server);
+    let text =
+        "features:\n- {entity_type: user, name: seen, value_type: string, ttl: 720h, owner: feed, labels: {a: b}}\n";
+    let file = server.write("features.yaml", text);
+    let planned = server.ok(&["feature", "import", &file, "--dry-run", "--prune"]);
+    assert!(planned.contains("owner yes: #no -> feed") && !planned.contains("ttl"), "{planned}");
+    assert!(planned.contains("- user.seen, version 1.0\n") && planned.contains("- customer.clicks\n"), "{planned}");
+    assert_eq!(shown(&server), before);
+    let done = server.ok(&["feature", "import", &file]);
+    assert!(done.contains("customer.clicks is not in the file, and is left alone"), "{done}");
+    assert!(done.ends_with("1 changes were made\n"), "{done}");
+    let after = shown(&server);
+    assert_eq!((after.len(), &after[1]["owner"], &after[1]["description"]), (2, &"feed".into(), &"".into()));
+    assert_eq!(after[1]["versions"].as_array().unwrap().len(), 2);
+    server.ok(&["feature", "import", &file, "--prune"]);
+    let after = shown(&server);
+    assert_eq!((after.len(), after[0]["versions"].as_array().unwrap().len()), (1, 1));
+}
+
+#[test]
+fn a_file_that_makes_no_sense_changes_nothing() {
+    let server = defined();
+    let before = shown(&server);
+    let feature = |rest: &str| format!("features:\n- {{entity_type: user, name: new, {rest}}}\n");
+    for (text, told) in [
+        (feature("value_type: string, ttl: 30x"), "user.new"),
+        (feature("value_type: text, ttl: 30d"), "user.new"),
+        (feature("value_type: string, ttl: 30d, tll: 1d"), "tll"),
+        (feature("value_type: string, ttl: 30d") + &feature("value_type: string, ttl: 30d")[10..], "twice"),
+        (feature("value_type: string, ttl: 30d, versions: [{version: '', ttl: 1d}]"), "default"),
+        ("features:\n- {entity_type: user, name: seen, value_type: int64, ttl: 30d}\n".to_owned(), "never changes"),
+        ("- nonsense".to_owned(), "cannot read the file"),
+    ] {
+        let file = server.write("features.yaml", &text);
+        let said = server.run(&["feature", "import", &file, "--prune"]);
+        assert!(said.status == 1 && said.err.contains(told), "{text}: {said:?}");
+        assert_eq!(shown(&server), before);
+    }
+}
