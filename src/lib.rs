@@ -1,13 +1,14 @@
 //! Liststore: a server for list features.
 //!
 //! The map of the crate, from the edge inwards: `cli → app → api → service → {actors,
-//! backup} → {access, data_dir} → {items, metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
+//! background, backup} → {access, data_dir} → {items, metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
 
 pub mod access;
 pub mod actors;
 pub mod admin_socket;
 pub mod api;
 pub mod app;
+pub mod background;
 pub mod backup;
 pub mod cli;
 pub mod client;

@@ -30,8 +30,8 @@ use super::staff::Staff;
 use crate::access::Limiter;
 use crate::domain::{Clock, FeatureKey, ListKey, Timestamp, Token, Ttl, Value};
 use crate::items::{
-    self, Bounds, EntityPage, EntityPlace, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range, Removal,
-    StateToken, Validity,
+    self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
+    Removal, StateToken, StoreError, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -154,6 +154,11 @@ impl ListPool {
             let waiting = waiting.load(Ordering::Relaxed);
             (PermitCounts { bound, limit: bound, in_use: routing.in_use(), waiting }, 0)
         })
+    }
+
+    /// Has the item store give back at once what removals have left. Blocks.
+    pub fn erase_removed(&self) -> Result<Erased, StoreError> {
+        self.inner.store.erase_removed()
     }
 
     /// The state that a list is in, if its store can tell it at once.

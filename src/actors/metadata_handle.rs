@@ -18,8 +18,9 @@ use super::refresher::{RefreshOptions, Refresher};
 use super::slot::{Slot, SlotState};
 use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
 use crate::access::KeyRing;
-use crate::domain::{Author, Clock, EntityType, Feature, FeatureId, Limit, Revision, Timestamp};
+use crate::domain::{Author, Clock, EntityType, Feature, FeatureId, JobId, Limit, Revision, Timestamp};
 use crate::metadata::catalog::{CatalogVersion, Missing};
+use crate::metadata::jobs::Job;
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
 use crate::metadata::{
     Applied, Catalog, Change, ChangeContext, FeatureFilter, HistoryEntry, LastGeneration, MetadataError, MetadataStore,
@@ -245,6 +246,24 @@ impl MetadataHandle {
         // The count of revisions has gone on, which the catalog follows by reading.
         self.refresher.read_news();
         Ok(entry)
+    }
+
+    /// Whether other servers have the same definitions, and the same jobs.
+    pub fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    pub async fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
+        self.read(async move |store| store.jobs().await).await
+    }
+
+    /// Keeps a state of a job in the place of the one before it. Tells whether it did.
+    pub async fn put_job(&self, job: Job) -> Result<bool, MetadataError> {
+        self.work(Effect::Change, async move |store| store.put_job(&job).await).await
+    }
+
+    pub async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
+        self.work(Effect::Change, async move |store| store.forget_job(id).await).await
     }
 
     /// Reads from the store, on the actor's arbiter.

@@ -23,6 +23,7 @@ use prometheus::Registry;
 
 use crate::access::{Access, Principal};
 use crate::actors::{ListPool, MetadataHandle};
+use crate::background::Jobs;
 use crate::backup::Backups;
 use crate::domain::Clock;
 use crate::service::{Service, ServiceHandles, ServiceOptions};
@@ -43,6 +44,7 @@ mod headers;
 mod health;
 mod host;
 mod http1;
+mod jobs;
 mod keys;
 mod lines;
 mod listen;
@@ -101,6 +103,7 @@ pub struct Handles {
     pub lists: ListPool,
     pub metadata: MetadataHandle,
     pub backups: Backups,
+    pub jobs: Jobs,
     pub access: Access,
     pub clock: Arc<dyn Clock>,
 }
@@ -145,11 +148,12 @@ impl ApiState {
         service_options: ServiceOptions,
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
-        let Handles { lists, metadata, backups, access, clock } = handles;
+        let Handles { lists, metadata, backups, jobs, access, clock } = handles;
         let handles = ServiceHandles {
             lists: lists.clone(),
             metadata: metadata.clone(),
             backups,
+            jobs,
             refusals: Arc::clone(access.refusals()),
             clock: Arc::clone(&clock),
         };

@@ -14,10 +14,11 @@ use super::problem::{ErrorCode, Problem};
 use super::request::{Peer, Request};
 use super::routes::{Found, find};
 use super::{
-    ApiState, admission, backups, batch, compression, console, erasure, features, health, keys, lists, openapi, origin,
-    pool, versions,
+    ApiState, admission, backups, batch, compression, console, erasure, features, health, jobs, keys, lists, openapi,
+    origin, pool, versions,
 };
 use crate::access::Principal;
+use crate::background::Command;
 use crate::service::{Descriptor, Group, OperationId};
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
@@ -165,6 +166,12 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::GetPool => pool::get_pool(call).await,
         OperationId::ResizePool => pool::resize_pool(call).await,
         OperationId::EraseEntity => erasure::erase_entity(call).await,
+        OperationId::PurgeFeature => jobs::purge_feature(call).await,
+        OperationId::ListJobs => jobs::list_jobs(call).await,
+        OperationId::GetJob => jobs::get_job(call).await,
+        OperationId::PauseJob => jobs::command_job(call, Command::Pause).await,
+        OperationId::ResumeJob => jobs::command_job(call, Command::Resume).await,
+        OperationId::CancelJob => jobs::command_job(call, Command::Cancel).await,
         OperationId::CreateBackup => backups::create_backup(call).await,
         OperationId::Livez => health::livez(call),
         OperationId::Readyz => health::readyz(call),

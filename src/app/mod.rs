@@ -28,6 +28,7 @@ use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiOptions, ApiState, Handles, ListenOptions, Listening, Tls};
+use crate::background::{Jobs, Worker};
 use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, MetricsAccess, Settings};
 use crate::data_dir::DataDir;
@@ -115,6 +116,7 @@ pub struct Application {
     metadata: MetadataHandle,
     items: Arc<dyn crate::items::ItemStore>,
     backups: Backups,
+    worker: Worker,
     draining: Arc<AtomicBool>,
     access: Access,
     stopper: Stopper,
@@ -159,6 +161,8 @@ impl Application {
         let certificates = options::certificates(&settings.access.certificates);
         let ring = metadata.key_ring().clone();
         let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
+        let jobs = Jobs::new(metadata.clone(), Arc::clone(&clock));
+        let worker = Worker::new(jobs.clone(), lists.clone());
         let draining = Arc::new(AtomicBool::new(false));
         let (sign_in, sign_in_origins) = options::sign_in(&settings.access.jwt);
         let state = Arc::new(
@@ -167,6 +171,7 @@ impl Application {
                     lists: lists.clone(),
                     metadata: metadata.clone(),
                     backups: backups.clone(),
+                    jobs: jobs.clone(),
                     access: access.clone(),
                     clock,
                 },
@@ -216,6 +221,7 @@ impl Application {
             metadata,
             items,
             backups,
+            worker,
             draining,
             access,
             stopper,
@@ -252,18 +258,22 @@ impl Application {
     /// arbiters, the item store, the metadata actor and its store.
     async fn serve(self, mut signals: Signals, on_ready: impl FnOnce(Ready) + 'static) {
         let (about, access) = (self.about(), self.access.clone());
-        let Self { server, lists, metadata, items, backups, draining, stopper, grace, admin, data_dir, .. } = self;
+        let Self { server, lists, metadata, items, backups, worker, draining, stopper, grace, admin, data_dir, .. } =
+            self;
         let administration = self.administration.map(|listening| {
             let handle = listening.server.handle();
             (handle, actix::spawn(listening.server))
         });
         let handle = server.handle();
         let serving = actix::spawn(server);
+        let working = actix::spawn(worker.run());
         let announced = actix::spawn(announce(about, access, lists.clone(), metadata.clone(), on_ready));
         stop_requested(&stopper, &mut signals).await;
         tracing::info!(drain_delay_secs = self.drain_delay.as_secs(), "stopping: open requests are answered");
         actix::spawn(second_signal_exits(signals));
         announced.abort();
+        // A job goes on after the next start, or on another server.
+        working.abort();
         draining.store(true, Ordering::Release);
         let farewell = tokio::time::Instant::now() + self.drain_delay.max(FAREWELL);
         if tokio::time::timeout(DRAIN_TIMEOUT, backups.stop()).await.is_err() {

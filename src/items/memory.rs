@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
+    Bounds, Count, Done, EntityPage, EntityPlace, Erased, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
     StoreError, ToAwait,
 };
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
@@ -74,6 +74,10 @@ fn page<'a>(op: &Operation, range: &Range, rows: impl Iterator<Item = (&'a ItemK
 impl ItemStore for MemoryStore {
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
         Ok(Rc::new(self.clone()))
+    }
+
+    fn erase_removed(&self) -> Result<Erased, StoreError> {
+        Ok(Erased::Now)
     }
 
     async fn close(&self) -> Result<(), StoreError> {

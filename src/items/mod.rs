@@ -101,6 +101,15 @@ pub struct PermitCounts {
     pub waiting: usize,
 }
 
+/// What became of the bytes of items that were removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Erased {
+    /// No file of the store holds them any more.
+    Now,
+    /// The store gives them back by itself, later.
+    Later,
+}
+
 /// Given the text of a feature key, whether no definition leads, or ever will, to any list of it.
 pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
@@ -149,6 +158,12 @@ pub trait ItemStore: Send + Sync + 'static {
     fn backup(&self, _to: &Path, _cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
         let reason = "this item store makes no backups of its own".to_owned();
         Err(StoreError::Unavailable { reason, outcome_unknown: false })
+    }
+
+    /// Gives back at once what removals that were acknowledged before the call have left in the store's files, if
+    /// the store can. Blocks for as long as that takes: everything may have to be written anew.
+    fn erase_removed(&self) -> Result<Erased, StoreError> {
+        Ok(Erased::Later)
     }
 
     /// Waits until nothing is at work for operations that have ended: a store may have sent what it cannot

@@ -1,6 +1,7 @@
 //! How a metadata store can refuse or fail, in words that do not depend on the store.
 
-use crate::domain::{FeatureId, KeyId, KeyName, VersionLabel};
+use super::jobs::JobState;
+use crate::domain::{FeatureId, JobId, KeyId, KeyName, VersionLabel};
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MetadataError {
@@ -26,6 +27,12 @@ pub enum MetadataError {
     KeyExpired(KeyId),
     #[error("there are as many keys as there may be: revoke some")]
     TooManyKeys,
+    #[error("there is no job {0}")]
+    JobNotFound(JobId),
+    #[error("the job {id} is {}: nothing is done for it any more", .state.as_str())]
+    JobIsOver { id: JobId, state: JobState },
+    #[error("there are as many jobs as there may be: wait for some to be done, or cancel some")]
+    TooManyJobs,
     /// The store cannot be reached, or did not answer in time.
     #[error("metadata store unavailable: {reason}")]
     Unavailable { reason: String, outcome_unknown: bool },

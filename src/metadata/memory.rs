@@ -1,20 +1,22 @@
 //! Definitions in memory, for tests: nothing survives the process.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::change::Transition;
+use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
 use super::keys::{AuditEntry, AuditFilter};
 use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
-use crate::domain::{FeatureId, KeyId, Limit, Revision, Timestamp};
+use crate::domain::{FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
 
 /// The history of each feature and that of everything, oldest first.
 #[derive(Debug, Default)]
 pub struct MemoryJournal {
     entries: HashMap<FeatureId, Vec<HistoryEntry>>,
     audit: Vec<AuditEntry>,
+    jobs: BTreeMap<JobId, Job>,
 }
 
 /// A metadata store that forgets everything when it is dropped.
@@ -36,6 +38,20 @@ impl Journal for MemoryJournal {
 
     fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
         self.audit.push(AuditEntry::Erasure(entry.clone()));
+        Ok(())
+    }
+
+    fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
+        Ok(self.jobs.values().cloned().collect())
+    }
+
+    fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError> {
+        self.jobs.insert(job.id, job.clone());
+        Ok(())
+    }
+
+    fn forget_job(&mut self, id: JobId) -> Result<(), MetadataError> {
+        self.jobs.remove(&id);
         Ok(())
     }
 

@@ -21,6 +21,7 @@ pub mod catalog;
 pub mod change;
 pub mod embedded;
 pub mod error;
+pub mod jobs;
 pub mod keys;
 pub mod local;
 pub mod memory;
@@ -32,6 +33,7 @@ pub use applied::{Applied, Deleted, VersionChanged};
 pub use calls::Calls;
 pub use catalog::Catalog;
 pub use error::MetadataError;
+pub use jobs::JobStore;
 pub use keys::AccessStore;
 
 /// What a feature is created from.
@@ -269,7 +271,7 @@ pub enum News {
 /// store. A change that would change nothing takes none and leaves no entry. Of racing changes,
 /// one wins, and the others see what it did.
 #[async_trait]
-pub trait MetadataStore: AccessStore {
+pub trait MetadataStore: AccessStore + JobStore {
     /// Makes a change, or tells why it is refused.
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError>;
 

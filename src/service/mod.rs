@@ -29,6 +29,7 @@ mod entities;
 mod erase;
 mod error;
 mod features;
+mod jobs;
 mod keys;
 mod lists;
 mod operation;
@@ -46,6 +47,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::access::{Principal, Refusals, decide};
 use crate::actors::{ListPool, MetadataHandle, Resize};
+use crate::background::Jobs;
 use crate::backup::{Backup, Backups};
 use crate::domain::{Author, Clock};
 use crate::metadata::{Change, MetadataError};
@@ -57,7 +59,9 @@ pub use audit::REFUSE;
 pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;
 pub use lists::PageRenderer;
-pub use operation::{AddItems, Audited, CreateKey, GetItems, ListName, Operation, OperationId, Reply, RotateKey};
+pub use operation::{
+    AddItems, Audited, CreateKey, GetItems, ListName, Operation, OperationId, PurgeFeature, Reply, RotateKey,
+};
 pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
 pub use table::{OPERATIONS, queries};
@@ -137,6 +141,7 @@ pub struct ServiceHandles {
     pub lists: ListPool,
     pub metadata: MetadataHandle,
     pub backups: Backups,
+    pub jobs: Jobs,
     pub refusals: Arc<Refusals>,
     pub clock: Arc<dyn Clock>,
 }
@@ -146,6 +151,7 @@ pub struct Service<R> {
     lists: ListPool,
     metadata: MetadataHandle,
     backups: Backups,
+    jobs: Jobs,
     refusals: Arc<Refusals>,
     clock: Arc<dyn Clock>,
     renderer: R,
@@ -161,9 +167,9 @@ impl<R: PageRenderer> Service<R> {
         options: ServiceOptions,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let ServiceHandles { lists, metadata, backups, refusals, clock } = handles;
+        let ServiceHandles { lists, metadata, backups, jobs, refusals, clock } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
-        Ok(Self { lists, metadata, backups, refusals, clock, renderer, pages, options })
+        Ok(Self { lists, metadata, backups, jobs, refusals, clock, renderer, pages, options })
     }
 
     /// Carries an operation out, if the caller may: that is decided here, for every operation, before
@@ -188,6 +194,10 @@ impl<R: PageRenderer> Service<R> {
             Operation::EraseEntity { entity_type, entity_id } => {
                 Box::pin(self.erase_entity(caller, entity_type, entity_id)).await
             }
+            Operation::PurgeFeature(request) => Box::pin(self.purge_feature(caller, request)).await,
+            Operation::ListJobs => self.list_jobs(caller).await,
+            Operation::GetJob(id) => self.get_job(caller, id).await,
+            Operation::CommandJob { id, command } => self.command_job(caller, id, command).await,
             Operation::ListFeatures { filter, page_size, page_token } => {
                 self.list_features(caller, filter, page_size, page_token).await
             }

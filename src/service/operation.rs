@@ -1,6 +1,7 @@
 //! Operations, their requests and replies, as values.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -13,12 +14,14 @@ use super::table::OPERATIONS;
 use crate::access::{Principal, Resource};
 use crate::access::{Refusal, token::Secret};
 use crate::actors::{AddOutcome, PoolView, Resize};
+use crate::background::Command;
 use crate::backup::Backup;
 use crate::domain::{
-    ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, KeyId, KeyName, Limit, Order, PageToken,
+    ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, JobId, KeyId, KeyName, Limit, Order, PageToken,
     RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::items::{Bounds, Count};
+use crate::metadata::jobs::Job;
 use crate::metadata::keys::{AuditEntry, AuditFilter};
 use crate::metadata::{FeatureFilter, FeaturePatch, HistoryEntry, NewFeature, NewVersion, Precondition, VersionPatch};
 use crate::wire::{ItemInput, RemoveItemsInput};
@@ -36,6 +39,12 @@ pub enum OperationId {
     BatchGet,
     BatchAdd,
     EraseEntity,
+    PurgeFeature,
+    ListJobs,
+    GetJob,
+    PauseJob,
+    ResumeJob,
+    CancelJob,
     ListFeatures,
     CreateFeature,
     GetFeature,
@@ -104,6 +113,17 @@ pub struct AddItems<'r> {
     pub items: Vec<ItemInput<'r>>,
 }
 
+/// What of a feature is to be purged.
+#[derive(Debug)]
+pub struct PurgeFeature {
+    pub id: FeatureId,
+    /// All versions if there is none.
+    pub version: Option<VersionLabel>,
+    /// Whether the lists that definitions lead to now are left alone.
+    pub deleted_only: bool,
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
 /// Create an API key.
 #[derive(Debug)]
 pub struct CreateKey {
@@ -163,6 +183,13 @@ pub enum Operation<'r> {
     EraseEntity {
         entity_type: EntityType,
         entity_id: EntityId,
+    },
+    PurgeFeature(PurgeFeature),
+    ListJobs,
+    GetJob(JobId),
+    CommandJob {
+        id: JobId,
+        command: Command,
     },
     ListFeatures {
         filter: FeatureFilter,
@@ -238,6 +265,14 @@ impl Operation<'_> {
             Self::BatchGet(_) => OperationId::BatchGet,
             Self::BatchAdd(_) => OperationId::BatchAdd,
             Self::EraseEntity { .. } => OperationId::EraseEntity,
+            Self::PurgeFeature(_) => OperationId::PurgeFeature,
+            Self::ListJobs => OperationId::ListJobs,
+            Self::GetJob(_) => OperationId::GetJob,
+            Self::CommandJob { command, .. } => match command {
+                Command::Pause => OperationId::PauseJob,
+                Command::Resume => OperationId::ResumeJob,
+                Command::Cancel => OperationId::CancelJob,
+            },
             Self::ListFeatures { .. } => OperationId::ListFeatures,
             Self::CreateFeature(_) => OperationId::CreateFeature,
             Self::GetFeature(_) => OperationId::GetFeature,
@@ -287,6 +322,9 @@ impl Operation<'_> {
             | Self::UpdateVersion { id, .. }
             | Self::DeleteVersion { id, .. } => of(id),
             Self::EraseEntity { entity_type, .. } => Resource::EntityType(entity_type.as_str()),
+            Self::PurgeFeature(PurgeFeature { id, .. }) => of(id),
+            // Which feature a job is about is known once it was found.
+            Self::ListJobs | Self::GetJob(_) | Self::CommandJob { .. } => Resource::SomeFeatures,
             Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } => Resource::SomeFeatures,
             Self::GetMe
             | Self::CreateKey(_)
@@ -331,6 +369,8 @@ pub enum Reply {
     EachPage(Vec<Result<RenderedPage, ServiceError>>),
     EachAdded(Vec<Result<AddOutcome, ServiceError>>),
     Erased(Receipt),
+    Job(Box<Job>),
+    Jobs(Vec<Job>),
     Features {
         features: Vec<Feature>,
         next_page_token: Option<PageToken>,

@@ -11,6 +11,7 @@ mod batch;
 mod batch_body;
 mod erasure;
 mod error_code;
+mod jobs;
 mod keys;
 mod lists;
 mod object;
@@ -35,6 +36,7 @@ pub use batch::{
 };
 pub use erasure::{EntityErased, ErasedList};
 pub use error_code::{ErrorCode, Row};
+pub use jobs::{Job, JobList, PurgeInput};
 pub use keys::{
     AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,
 };

@@ -9,10 +9,11 @@ use std::time::Duration;
 use liststore::access::token::Secret;
 use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError, StoredCatalogOptions};
 use liststore::domain::{
-    Author, EntityType, FeatureId, FeatureName, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope, Timestamp,
-    Ttl, ValueType,
+    Author, EntityType, FeatureId, FeatureName, JobId, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope,
+    Timestamp, Ttl, ValueType,
 };
 use liststore::metadata::change::Transition;
+use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::change::KeyTransition;
 use liststore::metadata::keys::erasures::ErasureEntry;
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange};
@@ -256,6 +257,18 @@ impl Journal for DoubtfulJournal {
 
     fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
         self.kept.append_erasure(entry)
+    }
+
+    fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
+        self.kept.jobs()
+    }
+
+    fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError> {
+        self.kept.keep_job(job)
+    }
+
+    fn forget_job(&mut self, id: JobId) -> Result<(), MetadataError> {
+        self.kept.forget_job(id)
     }
 
     fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {

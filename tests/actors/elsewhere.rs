@@ -6,13 +6,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use liststore::domain::{ApiKey, Author, EntityType, Feature, FeatureId, KeyId, Limit, Revision, Timestamp};
+use liststore::domain::{ApiKey, Author, EntityType, Feature, FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
+use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
-    AccessStore, Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry,
+    AccessStore, Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, JobStore,
     LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
 };
 use tokio::sync::{Mutex as Turns, Notify, watch};
@@ -137,6 +138,21 @@ impl AccessStore for SharedStore {
         page_size: Limit,
     ) -> Result<Page<AuditEntry>, MetadataError> {
         self.inner.audit(filter, before, page_size).await
+    }
+}
+
+#[async_trait]
+impl JobStore for SharedStore {
+    async fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
+        self.inner.jobs().await
+    }
+
+    async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
+        self.inner.put_job(job).await
+    }
+
+    async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
+        self.inner.forget_job(id).await
     }
 }
 

@@ -58,6 +58,8 @@ fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
         (_, Permission::LocalAdministration) => Some((403, "local_only")),
         // What each list of a call is refused with stands in the answer.
         (Who::OtherEntityType, _) if operation.name.starts_with("batch_") => None,
+        // Which feature a job is about is known once it was found.
+        (Who::OtherEntityType, _) if operation.name.ends_with("_job") => None,
         // A listing shows what they may see.
         (Who::OtherEntityType, _) if is_of_features && !is_of_a_feature && operation.effect == Effect::Read => None,
         (Who::OtherEntityType, _) => denied,

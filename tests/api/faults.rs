@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::app::Stores;
 use liststore::domain::{
-    ApiKey, EntityType, Feature, FeatureId, FeatureKey, KeyId, Limit, ListKey, NewItem, Revision, SystemClock,
+    ApiKey, EntityType, Feature, FeatureId, FeatureKey, JobId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock,
     Timestamp,
 };
 use liststore::items::memory::MemoryStore;
@@ -16,11 +16,12 @@ use liststore::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
     StoreError, ToAwait,
 };
+use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
 use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
-    AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, LastGeneration,
+    AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, JobStore, LastGeneration,
     MetadataError, MetadataStore, Page,
 };
 use prometheus::Registry;
@@ -224,6 +225,24 @@ impl AccessStore for FaultyMetadata {
     ) -> Result<Page<AuditEntry>, MetadataError> {
         self.faults.meet_metadata().await?;
         self.inner.audit(filter, before, page_size).await
+    }
+}
+
+#[async_trait]
+impl JobStore for FaultyMetadata {
+    async fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.jobs().await
+    }
+
+    async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.put_job(job).await
+    }
+
+    async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.forget_job(id).await
     }
 }
 

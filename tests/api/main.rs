@@ -29,6 +29,7 @@ mod overload;
 mod pages;
 mod paths;
 mod pool;
+mod purges;
 mod removals;
 mod stopping;
 #[path = "../support/server.rs"]

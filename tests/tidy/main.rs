@@ -12,20 +12,36 @@ use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 23] = [
+const MAY_USE: [(&str, &[&str]); 24] = [
     ("domain", &[]),
     ("items", &["domain"]),
     ("metadata", &["domain"]),
     ("access", &["domain"]),
     ("actors", &["access", "items", "metadata", "domain"]),
+    ("background", &["actors", "items", "metadata", "domain"]),
     ("backup", &["data_dir", "items", "metadata", "domain"]),
     ("data_dir", &["items", "metadata", "domain"]),
     ("admin_socket", &[]),
     ("telemetry", &["domain"]),
     ("wire", &["domain"]),
-    ("service", &["access", "actors", "backup", "items", "metadata", "wire", "domain"]),
+    ("service", &["access", "actors", "background", "backup", "items", "metadata", "wire", "domain"]),
     ("console", &[]),
-    ("api", &["console", "service", "access", "actors", "backup", "items", "metadata", "wire", "domain", "telemetry"]),
+    (
+        "api",
+        &[
+            "console",
+            "service",
+            "access",
+            "actors",
+            "background",
+            "backup",
+            "items",
+            "metadata",
+            "wire",
+            "domain",
+            "telemetry",
+        ],
+    ),
     ("config", &["domain", "metadata", "telemetry"]),
     (
         "app",
@@ -35,6 +51,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "api",
             "service",
             "actors",
+            "background",
             "backup",
             "data_dir",
             "items",

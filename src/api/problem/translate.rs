@@ -113,6 +113,9 @@ impl From<MetadataError> for Problem {
             MetadataError::KeyRevoked(_) => Self::new(ErrorCode::KeyRevoked, text),
             MetadataError::KeyExpired(_) => Self::new(ErrorCode::KeyExpired, text).at("expires"),
             MetadataError::TooManyKeys => Self::new(ErrorCode::TooManyKeys, text),
+            MetadataError::JobNotFound(_) => Self::new(ErrorCode::JobNotFound, text),
+            MetadataError::JobIsOver { .. } => Self::new(ErrorCode::JobIsOver, text),
+            MetadataError::TooManyJobs => Self::new(ErrorCode::TooManyJobs, text),
             MetadataError::Unavailable { reason, .. } => {
                 Self::new(ErrorCode::MetadataUnavailable, text).because(reason)
             }

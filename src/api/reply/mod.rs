@@ -5,6 +5,7 @@ use actix_web::{HttpResponse, HttpResponseBuilder};
 
 mod batch;
 mod erasure;
+mod jobs;
 mod json;
 mod pool;
 
@@ -53,6 +54,8 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         Reply::EachPage(pages) => batch::pages(call, response, pages),
         Reply::EachAdded(outcomes) => batch::added(call, response, outcomes),
         Reply::Erased(receipt) => erasure::receipt(call, response, receipt),
+        Reply::Job(job) => json(response, &jobs::body(*job)),
+        Reply::Jobs(found) => json(response, &wire::JobList { jobs: found.into_iter().map(jobs::body).collect() }),
         Reply::Counted(Count { items, exact }) => json(response, &wire::Counted { count: items, exact }),
         Reply::Contained { value_type, values } => {
             let results = values.iter().map(|(value, newest)| contained(value_type, value, *newest));

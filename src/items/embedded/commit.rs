@@ -214,16 +214,23 @@ impl Committer {
 
     /// Freezes the pending items if they are many, or spread over much log, or somebody asks.
     fn freeze_if_full(&mut self) {
-        let engine = &self.engine;
+        let engine = self.engine.clone();
+        let fresh_log = engine.queue.fresh_log_is_wanted();
         let view = engine.tables.view();
         let much_log = self.log.position().segment - view.active.start.segment >= SEGMENTS_MAX;
         let wanted = engine.queue.freeze_is_wanted() || engine.is_worth_a_flush(&view);
         if !(wanted || much_log || view.active.bytes() >= engine.options.pending_bytes()) {
             return;
         }
-        if view.active.is_empty() && view.frozen.is_none() {
+        if view.active.is_empty() && view.frozen.is_none() && !fresh_log {
             engine.queue.freeze_granted();
         } else if view.frozen.is_none() {
+            if fresh_log {
+                let begun = self.log.begin_next();
+                if self.note(begun).is_err() {
+                    return;
+                }
+            }
             engine.queue.freeze_granted();
             engine.tables.freeze(self.log.position());
             engine.bell.ring();

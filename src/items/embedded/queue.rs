@@ -90,6 +90,8 @@ struct Queued {
     /// Whether the thread waits for a first write and must be woken.
     idle: bool,
     freeze_wanted: bool,
+    /// Whether the log is to go on in a fresh segment when that is done.
+    fresh_log_wanted: bool,
     /// Whether the thread is to look around although no write waits.
     poked: bool,
     closed: bool,
@@ -240,6 +242,16 @@ impl CommitQueue {
         self.wake.notify_one();
     }
 
+    /// The same, and that the log goes on in a fresh segment, so that none before it is needed then.
+    pub fn want_fresh_log(&self) {
+        self.queued().fresh_log_wanted = true;
+        self.want_freeze();
+    }
+
+    pub fn fresh_log_is_wanted(&self) -> bool {
+        self.queued().fresh_log_wanted
+    }
+
     /// Whether somebody waits for a freeze.
     pub fn freeze_is_wanted(&self) -> bool {
         self.queued().freeze_wanted
@@ -247,7 +259,8 @@ impl CommitQueue {
 
     /// What was asked for until now is done.
     pub fn freeze_granted(&self) {
-        self.queued().freeze_wanted = false;
+        let mut queued = self.queued();
+        (queued.freeze_wanted, queued.fresh_log_wanted) = (false, false);
     }
 
     /// Takes no more writes. Those that wait are still committed.

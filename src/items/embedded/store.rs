@@ -33,7 +33,7 @@ use super::tables::{Tables, View};
 use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
 use crate::items::{
-    IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken, StoreError,
+    Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken, StoreError,
 };
 
 /// Lists in a directory of this machine.
@@ -201,6 +201,28 @@ impl EmbeddedStore {
         if self.engine.compacted_all.load(Ordering::Acquire) { Ok(()) } else { Err(failed()) }
     }
 
+    /// Leaves nothing of what was removed before the call in any file: not in data files, which are merged, nor in
+    /// segments of the log, which are used up and not used again. Blocks.
+    fn erase(&self) -> Result<(), StoreError> {
+        let engine = &self.engine;
+        let last = engine.progress.written().segment;
+        engine.progress.keep_none_to_be_used_again(&*engine.disk);
+        let _as_before = scopeguard::guard((), |()| engine.progress.keep_some_to_be_used_again());
+        engine.queue.want_fresh_log();
+        self.wait_for(|| {
+            let view = engine.tables.view();
+            view.frozen.is_none() && view.active.start.segment > last
+        })?;
+        self.compact()?;
+        // A flush gives its part of the log back after it was told of.
+        self.wait_for(|| engine.progress.first_in_use() > last || engine.progress.is_pinned())?;
+        if engine.progress.first_in_use() > last {
+            return Ok(());
+        }
+        let reason = "a backup is being made, and needs the log as it is".to_owned();
+        Err(StoreError::Unavailable { reason, outcome_unknown: false })
+    }
+
     fn wait_for(&self, done: impl Fn() -> bool) -> Result<(), StoreError> {
         let engine = &self.engine;
         engine.bell.wait_until(None, || done() || engine.health.refuses_flush().is_some());
@@ -283,6 +305,10 @@ impl ItemStore for EmbeddedStore {
 
     fn read_only(&self) -> Option<String> {
         self.engine.read_only()
+    }
+
+    fn erase_removed(&self) -> Result<Erased, StoreError> {
+        self.erase().map(|()| Erased::Now)
     }
 
     fn backup(&self, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {

@@ -9,6 +9,7 @@ use redb::{
 };
 
 use super::erasures::{self, ERASURES};
+use super::jobs::JOBS;
 use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
@@ -42,6 +43,9 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
     }
     if from.list_tables()?.any(|table| table.name() == ERASURES.name()) {
         copy_table(from, &to, ERASURES)?;
+    }
+    if from.list_tables()?.any(|table| table.name() == JOBS.name()) {
+        copy_table(from, &to, JOBS)?;
     }
     Ok(to.commit()?)
 }

@@ -8,9 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
 
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opener, erasures, keys, records};
-use crate::domain::{Belonging, FeatureId, KeyId, Limit, Revision, StoreId, Timestamp};
+use super::{JournalError, Opener, erasures, jobs, keys, records};
+use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
+use crate::metadata::jobs::{Job, write as write_job};
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
 use crate::metadata::keys::{AuditEntry, AuditFilter, record};
@@ -95,6 +96,22 @@ impl Journal for RedbJournal {
         let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
         let text = write_erasure(entry).map_err(failed)?;
         let written = erasures::write(self.database()?, entry.revision, &text);
+        self.conclude(written)
+    }
+
+    fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
+        jobs::read(self.database()?).map_err(unreadable("the jobs"))
+    }
+
+    fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError> {
+        let reason = "a job has no JSON form";
+        let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
+        let written = jobs::write(self.database()?, job.id, &write_job(job).map_err(failed)?);
+        self.conclude(written)
+    }
+
+    fn forget_job(&mut self, id: JobId) -> Result<(), MetadataError> {
+        let written = jobs::remove(self.database()?, id);
         self.conclude(written)
     }
 

@@ -5,6 +5,7 @@
 
 mod backup;
 mod erasures;
+mod jobs;
 mod journal;
 mod keys;
 mod overlay;

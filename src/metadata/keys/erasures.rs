@@ -13,14 +13,14 @@ use crate::domain::{Author, Revision, Timestamp};
 #[serde(rename_all = "snake_case")]
 pub enum ErasureAction {
     EraseEntity,
+    Purge,
 }
 
 impl ErasureAction {
-    pub const ALL: [Self; 1] = [Self::EraseEntity];
-
     pub fn as_str(self) -> &'static str {
         match self {
             Self::EraseEntity => "erase_entity",
+            Self::Purge => "purge",
         }
     }
 }

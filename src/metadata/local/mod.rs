@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::change::{self, Transition};
+use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
 use super::keys::{AuditEntry, AuditFilter};
@@ -18,9 +19,10 @@ use super::{
     MetadataStore, Page,
 };
 use crate::domain::{
-    ApiKey, EntityType, Feature, FeatureId, Generation, KeyId, Limit, Revision, Timestamp, VersionLabel,
+    ApiKey, EntityType, Feature, FeatureId, Generation, JobId, KeyId, Limit, Revision, Timestamp, VersionLabel,
 };
 
+mod jobs;
 mod keys;
 
 /// Where changes are kept. What it holds at the start is the store's first state.
@@ -33,6 +35,14 @@ pub trait Journal: Send + 'static {
 
     /// Keeps an entry of the audit trail, as [`Self::append`].
     fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError>;
+
+    /// All jobs, in the order of their ids.
+    fn jobs(&self) -> Result<Vec<Job>, MetadataError>;
+
+    /// Keeps a job, in the place of one of its id.
+    fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError>;
+
+    fn forget_job(&mut self, id: JobId) -> Result<(), MetadataError>;
 
     /// Keeps when keys were last used.
     fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError>;

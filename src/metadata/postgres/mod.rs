@@ -8,6 +8,7 @@
 //! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
 //! | `keys`, `key_queries`, `key_rows` | the same for API keys and erasures, and the audit trail of everything |
+//! | `jobs` | the same for jobs |
 //! | `unnamed` | statements that leave nothing behind in a pooler's session |
 //! | `transaction` | one change in one transaction |
 //! | `listener` | hearing of other servers' changes |
@@ -20,6 +21,7 @@ mod connections;
 mod entered;
 mod error;
 mod hosts;
+mod jobs;
 mod key_queries;
 mod key_rows;
 mod keys;

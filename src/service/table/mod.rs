@@ -7,14 +7,15 @@ use super::descriptor::Descriptor;
 mod batch;
 mod erasure;
 mod features;
+mod jobs;
 mod keys;
 mod lists;
 mod parts;
 pub mod queries;
 mod server;
 
-const PARTS: [&[Descriptor]; 6] =
-    [&lists::ROWS, &batch::ROWS, &erasure::ROWS, &features::ROWS, &keys::ROWS, &server::ROWS];
+const PARTS: [&[Descriptor]; 7] =
+    [&lists::ROWS, &batch::ROWS, &erasure::ROWS, &jobs::ROWS, &features::ROWS, &keys::ROWS, &server::ROWS];
 
 /// All operations, in the order of [`OperationId`].
 pub const OPERATIONS: [Descriptor; OperationId::COUNT] = {

@@ -6,6 +6,7 @@ use liststore::metadata::{Calls, NewFeature};
 
 use super::MetadataBackend;
 use super::erasures::erasure;
+use super::jobs::job;
 use super::keys::{at, creation, key_id, told};
 use super::sample::*;
 
@@ -89,5 +90,16 @@ pub async fn erasures_outlive_a_reopening(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     assert_eq!(told(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u"]);
     assert_eq!(create(&*store, &id("user", "seen")).await.revision, Revision(2));
+    store.close().await;
+}
+
+pub async fn jobs_outlive_a_reopening(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let kept = job(1);
+    assert!(store.put_job(&kept).await.unwrap());
+    store.close().await;
+    drop(store);
+    let store = backend.open().await;
+    assert_eq!(store.jobs().await.unwrap(), [kept]);
     store.close().await;
 }

@@ -11,6 +11,7 @@ pub mod erasures;
 pub mod features;
 pub mod generations;
 pub mod history;
+pub mod jobs;
 pub mod keys;
 pub mod listing;
 pub mod races;
@@ -47,6 +48,7 @@ macro_rules! metadata_store_suite {
                     generations_outlive_a_reopening,
                     keys_outlive_a_reopening,
                     erasures_outlive_a_reopening,
+                    jobs_outlive_a_reopening,
                 }
             );
         }
@@ -62,6 +64,9 @@ macro_rules! metadata_store_suite {
             erasures {
                 every_generation_that_ever_was_is_told,
                 an_erasure_takes_a_revision_and_stands_in_the_audit_trail,
+            }
+            jobs {
+                a_state_takes_the_place_of_the_one_before_it_alone,
             }
             features {
                 a_feature_is_what_it_was_created_from,

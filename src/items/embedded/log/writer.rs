@@ -34,6 +34,8 @@ pub struct Progress {
     ahead: Mutex<Ahead>,
     /// Whether the next segment should be made ready.
     next_wanted: AtomicBool,
+    /// Whether used segments are removed rather than used again, with what they hold behind what is written.
+    discards: AtomicBool,
 }
 
 /// Which segments are not to be touched.
@@ -71,6 +73,7 @@ impl Progress {
             spares: Mutex::new(spares),
             ahead: Mutex::default(),
             next_wanted: AtomicBool::new(false),
+            discards: AtomicBool::new(false),
         }
     }
 
@@ -158,6 +161,32 @@ impl Progress {
         self.in_use().pinned = false;
     }
 
+    /// Removes the segments that wait to be used again, and from now on each that is used up.
+    pub fn keep_none_to_be_used_again(&self, disk: &dyn Disk) {
+        self.discards.store(true, Ordering::Release);
+        for spare in self.spares().drain(..) {
+            let _left_for_the_next_start = disk.remove(&spare_path(&self.dir, spare));
+        }
+    }
+
+    /// Ends [`Self::keep_none_to_be_used_again`].
+    pub fn keep_some_to_be_used_again(&self) {
+        self.discards.store(false, Ordering::Release);
+    }
+
+    fn discards(&self) -> bool {
+        self.discards.load(Ordering::Acquire)
+    }
+
+    /// The oldest segment that is not given back.
+    pub fn first_in_use(&self) -> u32 {
+        self.in_use().first
+    }
+
+    pub fn is_pinned(&self) -> bool {
+        self.in_use().pinned
+    }
+
     /// Gives back the segments before one that hold nothing any more that is not in data files,
     /// unless they are pinned: then a later call does it. Failures are left for the next start,
     /// which does the same.
@@ -171,7 +200,7 @@ impl Progress {
         for segment in first..end {
             let mut spares = self.spares();
             let path = segment_path(&self.dir, segment);
-            if spares.len() >= SPARES_MAX {
+            if spares.len() >= SPARES_MAX || self.discards() {
                 let _left_for_the_next_start = disk.remove(&path);
             } else if disk.rename(&path, &spare_path(&self.dir, segment)).is_ok() {
                 spares.push(segment);
@@ -295,13 +324,20 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Goes on in the next segment, although there is room in this one.
+    pub fn begin_next(&mut self) -> Result<(), WriteError> {
+        self.roll(END_LEN as u64)
+    }
+
     /// Closes the segment and goes on in the next one. That is durable by then: so if a segment is
     /// closed and the next one is not there, it was lost.
     fn roll(&mut self, frame_len: u64) -> Result<(), WriteError> {
         let progress = self.progress.clone();
         let mut ahead = progress.ahead();
         let number = self.current.number + 1;
-        let next = match ahead.prepared.take().filter(|next| next.has_room_for(frame_len)) {
+        // One that was made ready before may be a used one, which is then replaced.
+        let prepared = ahead.prepared.take().filter(|next| next.has_room_for(frame_len) && !progress.discards());
+        let next = match prepared {
             Some(next) => next,
             None => begin_segment(&*self.disk, &progress, number, self.segment_bytes, frame_len)?,
         };
@@ -340,7 +376,7 @@ fn begin_segment(
     let salt = new_salt();
     let header = SegmentHeader { number, salt, durable: progress.durable(), store: progress.store };
     let path = segment_path(&progress.dir, number);
-    let spare = progress.spares().pop();
+    let spare = if progress.discards() { None } else { progress.spares().pop() };
     let begun = match spare.map(|spare| spare_path(&progress.dir, spare)) {
         Some(spare) => open_spare(disk, &spare, &path, &header),
         None => create(disk, &path, &header),

@@ -1,0 +1,2 @@
+-- Forgets a job.
+DELETE FROM job WHERE id = $1

@@ -1,0 +1,39 @@
+//! Reads requests about purges and jobs.
+
+use super::call::{Call, HandlerResult};
+use super::problem::Problem;
+use crate::background::Command;
+use crate::domain::JobId;
+use crate::service::{Operation, PurgeFeature, queries};
+use crate::wire::PurgeInput;
+
+pub(super) async fn purge_feature(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    let id = call.feature_id()?;
+    let PurgeInput { version, deleted_only, lists_per_second } = PurgeInput::read(&call.body().await?)?;
+    let request = PurgeFeature { id, version, deleted_only, lists_per_second };
+    call.execute(&caller, Operation::PurgeFeature(request)).await
+}
+
+pub(super) async fn list_jobs(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::ListJobs).await
+}
+
+pub(super) async fn get_job(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::GetJob(job_id(&call)?)).await
+}
+
+pub(super) async fn command_job(call: Call<'_>, command: Command) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::CommandJob { id: job_id(&call)?, command }).await
+}
+
+fn job_id(call: &Call<'_>) -> Result<JobId, Problem> {
+    JobId::parse(&call.segments[0]).map_err(|invalid| Problem::from(invalid).at("job_id"))
+}

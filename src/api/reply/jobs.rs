@@ -1,0 +1,24 @@
+//! Jobs as bodies.
+
+use crate::metadata;
+use crate::wire;
+
+pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
+    let metadata::jobs::Job { id, state, purge, progress, created_at, created_by, updated_at, trouble, .. } = job;
+    wire::Job {
+        id: id.to_string(),
+        kind: "purge".to_owned(),
+        state: state.as_str().to_owned(),
+        entity_type: purge.feature.entity_type.to_string(),
+        feature: purge.feature.name.to_string(),
+        generations: purge.targets.len() as u64,
+        generations_cleared: progress.targets as u64,
+        lists_cleared: progress.lists,
+        lists_per_second: purge.lists_per_second.map(|rate| rate.get()),
+        bytes_erased: progress.erased,
+        trouble,
+        created_at: created_at.to_string(),
+        created_by: created_by.as_str().to_owned(),
+        updated_at: updated_at.to_string(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Makes jobs, lists them, and pauses, resumes and cancels them.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::actors::MetadataHandle;
+use crate::domain::{Author, Clock, JobId};
+use crate::metadata::MetadataError;
+use crate::metadata::jobs::{Job, JobState, Progress, Purge};
+
+/// Jobs that are not over.
+const OPEN_MAX: usize = 100;
+/// Jobs that are over and still told of.
+const OVER_MAX: usize = 1_000;
+/// How often a change is tried again that another one came before.
+const ATTEMPTS_MAX: usize = 10;
+
+/// What is to become of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    Pause,
+    Resume,
+    Cancel,
+}
+
+/// The handle for jobs. Cheap to clone.
+#[derive(Clone)]
+pub struct Jobs {
+    pub(super) metadata: MetadataHandle,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Wakes this server's worker.
+    pub(super) news: Arc<Notify>,
+}
+
+impl Jobs {
+    pub fn new(metadata: MetadataHandle, clock: Arc<dyn Clock>) -> Self {
+        Self { metadata, clock, news: Arc::default() }
+    }
+
+    /// All jobs, in the order of their creation.
+    pub async fn all(&self) -> Result<Vec<Job>, MetadataError> {
+        self.metadata.jobs().await
+    }
+
+    pub async fn get(&self, id: JobId) -> Result<Job, MetadataError> {
+        let all = self.all().await?;
+        all.into_iter().find(|job| job.id == id).ok_or(MetadataError::JobNotFound(id))
+    }
+
+    pub async fn create(&self, purge: Purge, by: Author) -> Result<Job, MetadataError> {
+        let all = self.all().await?;
+        let over: Vec<_> = all.iter().filter(|job| job.state.is_over()).collect();
+        if all.len() - over.len() >= OPEN_MAX {
+            return Err(MetadataError::TooManyJobs);
+        }
+        for oldest in over.iter().take((over.len() + 1).saturating_sub(OVER_MAX)) {
+            self.metadata.forget_job(oldest.id).await?;
+        }
+        let now = self.clock.now();
+        let job = Job {
+            id: JobId::new(Uuid::now_v7().as_u128()),
+            number: 1,
+            state: JobState::Waiting,
+            purge,
+            progress: Progress::default(),
+            created_at: now,
+            created_by: by,
+            updated_at: now,
+            holder: None,
+            trouble: None,
+        };
+        if !self.metadata.put_job(job.clone()).await? {
+            let reason = "a job of the same id is there".to_owned();
+            return Err(MetadataError::Internal { reason, outcome_unknown: false });
+        }
+        self.news.notify_one();
+        Ok(job)
+    }
+
+    /// Does what is said to a job. Saying it twice is as good as saying it once.
+    pub async fn command(&self, id: JobId, command: Command) -> Result<Job, MetadataError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let job = self.get(id).await?;
+            let wanted = match (command, job.state) {
+                (Command::Cancel, JobState::Cancelled) => return Ok(job),
+                (_, state) if state.is_over() => return Err(MetadataError::JobIsOver { id, state }),
+                (Command::Pause, JobState::Paused) => return Ok(job),
+                (Command::Resume, JobState::Waiting | JobState::Running) => return Ok(job),
+                (Command::Pause, _) => JobState::Paused,
+                (Command::Resume, _) => JobState::Waiting,
+                (Command::Cancel, _) => JobState::Cancelled,
+            };
+            let updated_at = self.clock.now();
+            let next = Job { number: job.number + 1, state: wanted, holder: None, trouble: None, updated_at, ..job };
+            if self.metadata.put_job(next.clone()).await? {
+                self.news.notify_one();
+                return Ok(next);
+            }
+        }
+        let reason = "the job changes too fast".to_owned();
+        Err(MetadataError::Unavailable { reason, outcome_unknown: false })
+    }
+}

@@ -1,0 +1,44 @@
+//! Jobs, in a table of their own that the first of them makes. A server that does not know it leaves it alone.
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+
+use super::JournalError;
+use super::tables::Failure;
+use crate::domain::JobId;
+use crate::metadata::MetadataError;
+use crate::metadata::jobs::{self, Job};
+use crate::metadata::keys::record::Broken;
+
+/// Jobs by their ids.
+pub(super) const JOBS: TableDefinition<&str, &str> = TableDefinition::new("jobs");
+
+pub(super) fn write(database: &Database, id: JobId, text: &str) -> Result<(), Failure> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    transaction.open_table(JOBS)?.insert(id.to_string().as_str(), text)?;
+    transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
+}
+
+pub(super) fn remove(database: &Database, id: JobId) -> Result<(), Failure> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    transaction.open_table(JOBS)?.remove(id.to_string().as_str())?;
+    transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
+}
+
+pub(super) fn read(database: &Database) -> Result<Vec<Job>, JournalError> {
+    let transaction = database.begin_read()?;
+    if !transaction.list_tables()?.any(|table| table.name() == JOBS.name()) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for row in transaction.open_table(JOBS)?.iter()? {
+        let (id, text) = row?;
+        let job = jobs::read(text.value().as_bytes()).map_err(|Broken(column)| {
+            let (table, key) = ("jobs", id.value().to_owned());
+            JournalError::Inconsistent(MetadataError::DatabaseInconsistency { table, column, key })
+        })?;
+        found.push(job);
+    }
+    Ok(found)
+}

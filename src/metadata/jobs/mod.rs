@@ -1,0 +1,113 @@
+//! Jobs: work in the background that outlives a restart, as metadata stores keep it.
+//!
+//! A change of a job is made to what was read, or not at all: each kept state has a number, and the next one
+//! takes the place of that number alone. So of servers that share a store one works on a job, and whoever
+//! pauses it is sure to be heard.
+
+use std::num::NonZeroU32;
+
+use async_trait::async_trait;
+
+mod record;
+
+pub use record::{read, write};
+
+use super::MetadataError;
+use crate::domain::{Author, EntityId, FeatureId, FeatureKey, Generation, JobId, Timestamp, VersionLabel};
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    /// Nobody has begun with it.
+    Waiting,
+    Running,
+    Paused,
+    Cancelled,
+    Done,
+}
+
+impl JobState {
+    pub const ALL: [Self; 5] = [Self::Waiting, Self::Running, Self::Paused, Self::Cancelled, Self::Done];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Cancelled => "cancelled",
+            Self::Done => "done",
+        }
+    }
+
+    /// Whether nothing will ever be done for it again.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Cancelled | Self::Done)
+    }
+}
+
+/// A generation of a version whose lists are to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub version: VersionLabel,
+    pub generation: Generation,
+}
+
+/// What is to be purged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purge {
+    pub feature: FeatureId,
+    pub targets: Vec<Target>,
+    /// Lists that are cleared in a second, at most.
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
+impl Purge {
+    pub fn key(&self, target: &Target) -> FeatureKey {
+        FeatureKey::new(&self.feature, &target.version, target.generation)
+    }
+}
+
+/// How far a purge is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Targets that are behind it.
+    pub targets: usize,
+    /// Where the walk over the lists of the next one goes on: a hash of the item store's, and the last entity.
+    pub place: Option<(u64, Option<EntityId>)>,
+    /// Lists that were cleared.
+    pub lists: u64,
+    /// Once it is done: whether the item store holds none of the bytes any more.
+    pub erased: Option<bool>,
+}
+
+/// A piece of work, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    pub id: JobId,
+    /// The number of this state, from 1.
+    pub number: u64,
+    pub state: JobState,
+    pub purge: Purge,
+    pub progress: Progress,
+    pub created_at: Timestamp,
+    pub created_by: Author,
+    pub updated_at: Timestamp,
+    /// The server that works on it, as it calls itself while it runs.
+    pub holder: Option<u128>,
+    /// Why it does not go on at present, if it does not.
+    pub trouble: Option<String>,
+}
+
+/// A place where jobs are kept.
+#[async_trait]
+pub trait JobStore: Send + Sync + 'static {
+    /// All jobs, in the order of their ids.
+    async fn jobs(&self) -> Result<Vec<Job>, MetadataError>;
+
+    /// Keeps a state of a job in the place of the one before it: a new job has the number 1. Tells whether
+    /// it did: not if another state came first.
+    async fn put_job(&self, job: &Job) -> Result<bool, MetadataError>;
+
+    /// Forgets a job.
+    async fn forget_job(&self, id: JobId) -> Result<(), MetadataError>;
+}

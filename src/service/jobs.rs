@@ -1,0 +1,85 @@
+//! Purges, and the jobs that carry them out.
+
+use serde_json::json;
+
+use super::operation::{PurgeFeature, Reply};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use crate::access::{Permission, Resource, decide};
+use crate::background::Command;
+use crate::domain::{FeatureId, Generation, JobId, VersionLabel};
+use crate::metadata::jobs::{Job, Purge, Target};
+use crate::metadata::keys::erasures::{Erasure, ErasureAction};
+use crate::metadata::{LastGeneration, MetadataError};
+
+impl<R: PageRenderer> Service<R> {
+    pub(super) async fn purge_feature(&self, caller: &Caller, request: PurgeFeature) -> Result<Reply, ServiceError> {
+        let PurgeFeature { id, version, deleted_only, lists_per_second } = request;
+        let found = self.metadata.generations(id.entity_type.clone());
+        let mut found = within(caller, Changes::Nothing, found).await?;
+        found.retain(|last| last.id == id);
+        if found.is_empty() {
+            return Err(MetadataError::FeatureNotFound(id).into());
+        }
+        if let Some(version) = version {
+            found.retain(|last| last.version == version);
+            if found.is_empty() {
+                return Err(MetadataError::VersionNotFound(id, version).into());
+            }
+        }
+        let present = match deleted_only {
+            true => within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?,
+            false => None,
+        };
+        let is_kept = |version: &VersionLabel, generation: Generation| {
+            let present = present.as_ref().and_then(|feature| feature.version(version));
+            present.is_some_and(|present| present.generation == generation)
+        };
+        let targets = found.iter().flat_map(|LastGeneration { version, generation, .. }| {
+            let all = std::iter::successors(Generation::new(1).ok(), |before| Some(before.next()));
+            let all = all.take_while(|number| number <= generation).filter(|number| !is_kept(version, *number));
+            all.map(|generation| Target { version: version.clone(), generation })
+        });
+        let targets: Vec<_> = targets.collect();
+        let purge = Purge { feature: id.clone(), targets, lists_per_second };
+        let lists: Vec<_> = purge.targets.iter().map(|target| purge.key(target).to_string()).collect();
+        let job = within(caller, Changes::Definitions, self.jobs.create(purge, caller.author())).await?;
+        let details = json!({"job": job.id.to_string(), "feature_keys": lists});
+        let erasure = Erasure { action: ErasureAction::Purge, target: id.to_string(), details };
+        within(caller, Changes::Definitions, self.metadata.note_erasure(erasure, caller.author())).await?;
+        Ok(Reply::Job(Box::new(job)))
+    }
+
+    /// Those of features that the caller may see.
+    pub(super) async fn list_jobs(&self, caller: &Caller) -> Result<Reply, ServiceError> {
+        let mut jobs = within(caller, Changes::Nothing, self.jobs.all()).await?;
+        jobs.retain(|job| may(caller, Permission::FeaturesRead, job).is_ok());
+        jobs.reverse();
+        Ok(Reply::Jobs(jobs))
+    }
+
+    pub(super) async fn get_job(&self, caller: &Caller, id: JobId) -> Result<Reply, ServiceError> {
+        let job = within(caller, Changes::Nothing, self.jobs.get(id)).await?;
+        may(caller, Permission::FeaturesRead, &job)?;
+        Ok(Reply::Job(Box::new(job)))
+    }
+
+    pub(super) async fn command_job(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        command: Command,
+    ) -> Result<Reply, ServiceError> {
+        let job = within(caller, Changes::Nothing, self.jobs.get(id)).await?;
+        may(caller, Permission::ListsWrite, &job)?;
+        tracing::info!(by = %caller.principal, job = %id, ?command, "a job is told what to do");
+        let job = within(caller, Changes::Definitions, self.jobs.command(id, command)).await?;
+        Ok(Reply::Job(Box::new(job)))
+    }
+}
+
+/// Whether the caller may do this to the feature that a job is about.
+fn may(caller: &Caller, permission: Permission, job: &Job) -> Result<(), ServiceError> {
+    let FeatureId { entity_type, name } = &job.purge.feature;
+    let resource = Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() };
+    Ok(decide(&caller.principal, permission, resource)?)
+}

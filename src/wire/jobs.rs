@@ -1,0 +1,91 @@
+//! The bodies of purges and jobs.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::object::Object;
+use super::{Problem, text, texts};
+use crate::domain::VersionLabel;
+
+/// What of a feature is to be purged.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"deleted_only": true}))]
+#[serde(deny_unknown_fields)]
+pub struct PurgeInput {
+    // All versions if it is left out.
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Label, inline, required = false)]
+    pub version: Option<VersionLabel>,
+    /// Whether the lists that definitions lead to now are left alone; if left out, they are not.
+    #[schema(required = false)]
+    pub deleted_only: bool,
+    /// Lists that are cleared in a second, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, minimum = 1, required = false)]
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
+impl PurgeInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["version", "deleted_only", "lists_per_second"], &[])?;
+        let wrong = |field: &'static str, what: &'static str| move |_| Problem::argument(field, what);
+        let text = |raw: &str| serde_json::from_str::<String>(raw);
+        let version =
+            object.raw("version").map(text).transpose().map_err(wrong("version", "version must be a string"))?;
+        let version = version.map(|text| VersionLabel::new(&text)).transpose();
+        let flag = object.raw("deleted_only").map(serde_json::from_str::<bool>).transpose();
+        let rate = object.raw("lists_per_second").map(serde_json::from_str::<NonZeroU32>).transpose();
+        let needed = "lists_per_second must be a whole number from 1 to 4294967295";
+        Ok(Self {
+            version: version.map_err(|invalid| Problem::from(invalid).at("version"))?,
+            deleted_only: flag.map_err(wrong("deleted_only", "deleted_only must be true or false"))?.unwrap_or(false),
+            lists_per_second: rate.map_err(wrong("lists_per_second", needed))?,
+        })
+    }
+}
+
+/// A purge, and how far it is.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    #[schema(pattern = "^[0-9a-f]{32}$")]
+    pub id: String,
+    /// What it does: `purge`.
+    pub kind: String,
+    /// `waiting`, `running`, `paused`, `cancelled` or `done`.
+    pub state: String,
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: String,
+    #[schema(value_type = texts::Name, inline)]
+    pub feature: String,
+    /// Generations of versions whose lists are to go.
+    pub generations: u64,
+    /// Those of them that are behind it.
+    pub generations_cleared: u64,
+    /// Lists that were cleared so far.
+    pub lists_cleared: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, required = false)]
+    pub lists_per_second: Option<u32>,
+    /// Once it is done: whether the files of the item store hold none of the bytes any more. Else the
+    /// store gives them back later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
+    pub bytes_erased: Option<bool>,
+    /// Why it does not go on at present.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub trouble: Option<String>,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub created_at: String,
+    pub created_by: String,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub updated_at: String,
+}
+
+/// All jobs, the newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobList {
+    pub jobs: Vec<Job>,
+}

@@ -1,0 +1,143 @@
+//! Purges: jobs that clear all lists of a feature, and leave no byte of them in the files.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::client::{Api, ago, api, items};
+use super::support::{settings, spawn_server};
+
+const MARKER: &str = "a-value-that-nobody-else-has";
+
+/// Whether any file below a directory holds the marker.
+fn is_on_disk(dir: &Path) -> bool {
+    std::fs::read_dir(dir).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return is_on_disk(&path);
+        }
+        // What is renamed or removed meanwhile is looked at under its other name, or not there.
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes())
+    })
+}
+
+async fn server_in(dir: &Path) -> Api {
+    let path = dir.to_str().unwrap();
+    let given = [("items.store", "embedded"), ("metadata.store", "embedded"), ("items.embedded.dir", path)];
+    Api::of(spawn_server(settings(&given)).await).await
+}
+
+async fn fill(api: &Api, feature: &str, lists: usize) {
+    for list in 0..lists {
+        api.add(&items(feature, &format!("u{list}")), &[(ago(1), format!("{MARKER}-{list}").into())]).await;
+    }
+}
+
+async fn purge(api: &Api, feature: &str, body: Value) -> String {
+    let job = api.post(&format!("/v1/features/user/{feature}/purge"), body).await.expect(202);
+    job["id"].as_str().unwrap().to_owned()
+}
+
+async fn until(api: &Api, id: &str, state: &str) -> Value {
+    loop {
+        let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
+        if job["state"] == state {
+            return job;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_what_was_purged_and_all_else_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = server_in(dir.path()).await;
+    api.feature("seen", "string", "30d").await;
+    api.feature("bought", "string", "30d").await;
+    fill(&api, "seen", 150).await;
+    api.delete("/v1/features/user/seen").await.expect(200);
+    api.feature("seen", "string", "30d").await;
+    fill(&api, "seen", 120).await;
+    api.add(&items("bought", "u0"), &[(ago(1), "kept".into())]).await;
+    assert!(is_on_disk(dir.path()));
+
+    let id = purge(&api, "seen", json!({})).await;
+    let job = until(&api, &id, "done").await;
+    assert_eq!((&job["generations"], &job["generations_cleared"]), (&json!(2), &json!(2)));
+    assert_eq!((&job["lists_cleared"], &job["bytes_erased"]), (&json!(270), &json!(true)));
+    assert!(!is_on_disk(dir.path()), "the values are in the files yet");
+    assert!(api.values(&items("seen", "u3")).await.is_empty());
+    assert_eq!(api.values(&items("bought", "u0")).await, ["kept"]);
+    let audit = api.get("/v1/audit?action=purge").await.expect(200);
+    assert_eq!(
+        (&audit["changes"][0]["target"], &audit["changes"][0]["after"]["job"]),
+        (&json!("user.seen"), &json!(id))
+    );
+    // The feature goes on, and so does what is kept of it.
+    api.add(&items("seen", "u3"), &[(ago(1), "new".into())]).await;
+    drop(api);
+    let api = server_in(dir.path()).await;
+    assert_eq!(api.values(&items("seen", "u3")).await, ["new"]);
+    assert_eq!(api.values(&items("bought", "u0")).await, ["kept"]);
+}
+
+#[tokio::test]
+async fn a_purge_of_what_was_deleted_leaves_the_present_alone() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    fill(&api, "seen", 3).await;
+    api.delete("/v1/features/user/seen").await.expect(200);
+    api.feature("seen", "string", "30d").await;
+    fill(&api, "seen", 2).await;
+    let id = purge(&api, "seen", json!({"deleted_only": true})).await;
+    let job = until(&api, &id, "done").await;
+    assert_eq!((&job["generations"], &job["lists_cleared"]), (&json!(1), &json!(3)));
+    assert_eq!(api.values(&items("seen", "u0")).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = server_in(dir.path()).await;
+    api.feature("seen", "string", "30d").await;
+    fill(&api, "seen", 12).await;
+    let id = purge(&api, "seen", json!({"lists_per_second": 4})).await;
+    let paused = api.post(&format!("/v1/jobs/{id}/pause"), json!({})).await.expect(200);
+    assert_eq!(paused["state"], "paused");
+    drop(api);
+    let api = server_in(dir.path()).await;
+    assert_eq!(api.get("/v1/jobs").await.expect(200)["jobs"][0]["state"], "paused");
+    assert!(is_on_disk(dir.path()));
+    assert_eq!(api.post(&format!("/v1/jobs/{id}/resume"), json!({})).await.expect(200)["state"], "waiting");
+    until(&api, &id, "running").await;
+    // Stopped in its middle, it goes on by itself.
+    drop(api);
+    let api = server_in(dir.path()).await;
+    let done = until(&api, &id, "done").await;
+    assert_eq!(done["bytes_erased"], true);
+    assert!(!is_on_disk(dir.path()));
+    let over = api.post(&format!("/v1/jobs/{id}/cancel"), json!({})).await;
+    assert_eq!((over.status, &over.json()["code"]), (409, &json!("job_is_over")));
+}
+
+#[tokio::test]
+async fn a_purge_is_cancelled_and_what_is_wrong_is_refused() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    fill(&api, "seen", 5).await;
+    let id = purge(&api, "seen", json!({"lists_per_second": 1, "version": ""})).await;
+    for _ in 0..2 {
+        assert_eq!(api.post(&format!("/v1/jobs/{id}/cancel"), json!({})).await.expect(200)["state"], "cancelled");
+    }
+    assert!(!api.values(&items("seen", "u0")).await.is_empty() || !api.values(&items("seen", "u4")).await.is_empty());
+    let of = |name: &str| format!("/v1/features/user/{name}/purge");
+    assert_eq!(api.post(&of("never"), json!({})).await.json()["code"], "feature_not_found");
+    assert_eq!(api.post(&of("seen"), json!({"version": "v"})).await.json()["code"], "version_not_found");
+    api.post(&of("seen"), json!({"lists_per_second": 0})).await.refused("invalid_argument", "lists_per_second");
+    api.post(&of("seen"), json!({"deleted_only": 1})).await.refused("invalid_argument", "deleted_only");
+    api.post(&of("seen"), json!({"version": 7})).await.refused("invalid_argument", "version");
+    api.get("/v1/jobs/7").await.refused("invalid_argument", "job_id");
+    let unknown = api.get(&format!("/v1/jobs/{}", "0".repeat(32))).await;
+    assert_eq!((unknown.status, &unknown.json()["code"]), (404, &json!("job_not_found")));
+}
