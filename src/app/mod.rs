@@ -162,7 +162,6 @@ impl Application {
         let ring = metadata.key_ring().clone();
         let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
         let jobs = Jobs::new(metadata.clone(), Arc::clone(&clock));
-        let worker = Worker::new(jobs.clone(), lists.clone());
         let draining = Arc::new(AtomicBool::new(false));
         let (sign_in, sign_in_origins) = options::sign_in(&settings.access.jwt);
         let state = Arc::new(
@@ -217,11 +216,11 @@ impl Application {
             scheme,
             address,
             server,
+            worker: Worker::new(jobs, lists.clone()),
             lists,
             metadata,
             items,
             backups,
-            worker,
             draining,
             access,
             stopper,
