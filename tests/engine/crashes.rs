@@ -214,7 +214,7 @@ fn a_loss_of_power_takes_no_more_than_the_interval_in_interval_mode() {
             let is_durable = || {
                 let disk = disk.crashed_hard();
                 let holds = |bytes: &[u8]| bytes.windows(value.len()).any(|window| window == value.as_bytes());
-                disk.files().iter().any(|file| holds(&disk.content(file)))
+                disk.contents().iter().any(|(_, content)| holds(content))
             };
             while !is_durable() {
                 assert!(acknowledged.elapsed() < Duration::from_secs(20), "it is never synced");

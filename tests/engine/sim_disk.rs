@@ -368,6 +368,16 @@ impl SimDisk {
         files.map(|(path, _)| path.clone()).collect()
     }
 
+    /// All files with their contents, as they were at one moment.
+    pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let state = self.state();
+        let content = |(path, node): (&PathBuf, &Node)| match node {
+            Node::File(id) => Some((path.clone(), state.inodes[id].present.clone())),
+            Node::Dir => None,
+        };
+        state.names.iter().filter_map(content).collect()
+    }
+
     pub fn content(&self, path: &Path) -> Vec<u8> {
         let state = self.state();
         state.inodes[&state.file(path).unwrap()].present.clone()

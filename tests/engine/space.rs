@@ -20,8 +20,10 @@ fn options() -> EmbeddedOptions {
 
 /// Bytes of data files.
 fn stored(disk: &SimDisk) -> usize {
-    let data_files = disk.files().into_iter().filter(|path| path.extension().is_some_and(|name| name == "items"));
-    data_files.map(|file| disk.content(&file).len()).sum()
+    // Merges remove files meanwhile: names and contents are of one moment.
+    let data_files =
+        disk.contents().into_iter().filter(|(path, _)| path.extension().is_some_and(|name| name == "items"));
+    data_files.map(|(_, content)| content.len()).sum()
 }
 
 async fn until_less_is_stored(disk: &SimDisk, than: usize) {
