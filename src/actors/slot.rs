@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_of_all_slots_is_said_once_and_its_end_once() {
+    fn a_failure_of_all_slots_is_said_once_and_its_end_once() {
         let openings = Openings::default();
         assert!(openings.failed(false, "connection refused"));
         assert!(!openings.failed(false, "connection refused"), "another slot");
@@ -235,6 +235,6 @@ mod tests {
         assert!(!openings.failed(true, "connection refused"), "it was said before");
         assert_eq!(openings.opened(), None, "one slot still has none");
         assert!(matches!(openings.opened(), Some((5, _))));
-        assert!(openings.failed(false, "connection refused"), "this is another trouble");
+        assert!(openings.failed(false, "connection refused"), "this is another failure");
     }
 }

@@ -57,11 +57,11 @@ impl<'j> Held<'j> {
     }
 
     /// Says that it does not go on at present, and why.
-    pub async fn trouble(&mut self, why: Option<String>) -> Result<(), Lost> {
-        if self.job.trouble == why {
+    pub async fn problem(&mut self, why: Option<String>) -> Result<(), Lost> {
+        if self.job.problem == why {
             return self.keep().await;
         }
-        self.job.trouble = why;
+        self.job.problem = why;
         self.save().await
     }
 }

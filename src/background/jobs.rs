@@ -69,7 +69,7 @@ impl Jobs {
             created_by: by,
             updated_at: now,
             holder: None,
-            trouble: None,
+            problem: None,
         };
         if !self.metadata.put_job(job.clone()).await? {
             let reason = "a job of the same id is there".to_owned();
@@ -93,7 +93,7 @@ impl Jobs {
                 (Command::Cancel, _) => JobState::Cancelled,
             };
             let updated_at = self.clock.now();
-            let next = Job { number: job.number + 1, state: wanted, holder: None, trouble: None, updated_at, ..job };
+            let next = Job { number: job.number + 1, state: wanted, holder: None, problem: None, updated_at, ..job };
             if self.metadata.put_job(next.clone()).await? {
                 self.news.notify_one();
                 return Ok(next);

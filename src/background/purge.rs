@@ -79,12 +79,12 @@ async fn insist<T>(held: &mut Held<'_>, work: impl AsyncFn() -> Result<T, ListEr
     loop {
         match work().await {
             Ok(done) => {
-                held.trouble(None).await?;
+                held.problem(None).await?;
                 return Ok(done);
             }
             Err(error) => {
                 tracing::warn!(job = %held.job.id, %error, "a purge cannot go on for now");
-                held.trouble(Some("the item store cannot do this at present: it is tried again".to_owned())).await?;
+                held.problem(Some("the item store cannot do this at present: it is tried again".to_owned())).await?;
                 sleep(delay).await;
                 delay = (2 * delay).min(RETRY_MAX);
             }
@@ -109,7 +109,7 @@ async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
             Ok(Err(error)) => tracing::warn!(job = %held.job.id, %error, "removed items cannot be erased for now"),
             Err(_) => tracing::warn!(job = %held.job.id, "erasing removed items broke off"),
         }
-        held.trouble(Some("the item store cannot erase at present: it is tried again".to_owned())).await?;
+        held.problem(Some("the item store cannot erase at present: it is tried again".to_owned())).await?;
         sleep(delay).await;
         delay = (2 * delay).min(RETRY_MAX);
     }

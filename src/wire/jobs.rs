@@ -23,11 +23,13 @@ pub struct PurgeInput {
     pub deleted_only: bool,
     /// Lists that are cleared in a second, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u32, minimum = 1, required = false)]
+    #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
     pub lists_per_second: Option<NonZeroU32>,
 }
 
 impl PurgeInput {
+    pub const LISTS_PER_SECOND_MAX: u32 = 1_000_000;
+
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
         let object = Object::read(body, &["version", "deleted_only", "lists_per_second"], &[])?;
         let wrong = |field: &'static str, what: &'static str| move |_| Problem::argument(field, what);
@@ -36,12 +38,11 @@ impl PurgeInput {
             object.raw("version").map(text).transpose().map_err(wrong("version", "version must be a string"))?;
         let version = version.map(|text| VersionLabel::new(&text)).transpose();
         let flag = object.raw("deleted_only").map(serde_json::from_str::<bool>).transpose();
-        let rate = object.raw("lists_per_second").map(serde_json::from_str::<NonZeroU32>).transpose();
-        let needed = "lists_per_second must be a whole number from 1 to 4294967295";
+        let rate = object.optional_number("lists_per_second", 1..=Self::LISTS_PER_SECOND_MAX as usize)?;
         Ok(Self {
             version: version.map_err(|invalid| Problem::from(invalid).at("version"))?,
             deleted_only: flag.map_err(wrong("deleted_only", "deleted_only must be true or false"))?.unwrap_or(false),
-            lists_per_second: rate.map_err(wrong("lists_per_second", needed))?,
+            lists_per_second: rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?)),
         })
     }
 }
@@ -76,7 +77,7 @@ pub struct Job {
     /// Why it does not go on at present.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
     #[schema(value_type = texts::Timestamp, inline)]
     pub created_at: String,
     pub created_by: String,

@@ -4,7 +4,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::texts::{EntityId, KeyIdText, Label, Millis, Name, TimestampText};
+use super::texts::{EntityId, JobIdText, KeyIdText, Label, Millis, Name, TimestampText};
 use crate::domain::{Author, Limit, Order};
 
 /// A parameter that an operation takes.
@@ -32,8 +32,10 @@ impl Parameter {
 }
 
 /// What variable segments of a path may be, by their names in its template.
-pub const PATH: [Parameter; 6] = [
+pub const PATH: [Parameter; 7] = [
     Parameter::new("key_id", "The public part of the key.", KeyIdText::schema).with_example("4k7p2m9x0qzr"),
+    Parameter::new("job_id", "The job's id, as it was answered.", JobIdText::schema)
+        .with_example("01a204fa8a3770468e3f40d93b3ec28c"),
     Parameter::new("entity_type", "The kind of the entity.", Name::schema).with_example("user"),
     Parameter::new("feature", "The feature's name.", Name::schema).with_example("story_presented"),
     Parameter::new("name", "The feature's name.", Name::schema).with_example("story_presented"),

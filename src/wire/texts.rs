@@ -77,6 +77,8 @@ texts! {
     EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
     /// The public part of an API key.
     KeyIdText => (12, 12), "^[0-9a-z]{12}$", "12 characters of 0-9 a-z.", "4k7p2m9x0qzr";
+    /// What names a job.
+    JobIdText => (32, 32), "^[0-9a-f]{32}$", "32 digits of 0-9 a-f.", "01a204fa8a3770468e3f40d93b3ec28c";
     /// What an API key is called.
     KeyName => (1, 64), r"^[A-Za-z0-9_.\-]+$", "1 to 64 characters of A-Z a-z 0-9 _ . -.", "feed";
     /// Features that a key is limited to.

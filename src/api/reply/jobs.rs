@@ -4,7 +4,7 @@ use crate::metadata;
 use crate::wire;
 
 pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
-    let metadata::jobs::Job { id, state, purge, progress, created_at, created_by, updated_at, trouble, .. } = job;
+    let metadata::jobs::Job { id, state, purge, progress, created_at, created_by, updated_at, problem, .. } = job;
     wire::Job {
         id: id.to_string(),
         kind: "purge".to_owned(),
@@ -16,7 +16,7 @@ pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
         lists_cleared: progress.lists,
         lists_per_second: purge.lists_per_second.map(|rate| rate.get()),
         bytes_erased: progress.erased,
-        trouble,
+        problem,
         created_at: created_at.to_string(),
         created_by: created_by.as_str().to_owned(),
         updated_at: updated_at.to_string(),

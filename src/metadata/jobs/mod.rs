@@ -95,7 +95,7 @@ pub struct Job {
     /// The server that works on it, as it calls itself while it runs.
     pub holder: Option<u128>,
     /// Why it does not go on at present, if it does not.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// A place where jobs are kept.

@@ -32,13 +32,13 @@ struct JobRecord {
     on_behalf_of: Option<String>,
     updated_at_nanos: u64,
     holder: Option<String>,
-    trouble: Option<String>,
+    problem: Option<String>,
 }
 
 const FORMAT: u32 = 1;
 
 pub fn write(job: &Job) -> Result<String, serde_json::Error> {
-    let Job { id, number, state, purge, progress, created_at, created_by, updated_at, holder, trouble } = job;
+    let Job { id, number, state, purge, progress, created_at, created_by, updated_at, holder, problem } = job;
     let targets = purge.targets.iter().map(|target| (target.version.to_string(), target.generation.as_u64()));
     serde_json::to_string(&JobRecord {
         format: FORMAT,
@@ -58,7 +58,7 @@ pub fn write(job: &Job) -> Result<String, serde_json::Error> {
         on_behalf_of: created_by.behalf().map(str::to_owned),
         updated_at_nanos: updated_at.as_nanos(),
         holder: holder.map(|holder| format!("{holder:032x}")),
-        trouble: trouble.clone(),
+        problem: problem.clone(),
     })
 }
 
@@ -99,7 +99,7 @@ pub fn read(text: &[u8]) -> Result<Job, Broken> {
         created_by: author(record.created_by, record.on_behalf_of)?,
         updated_at: valid("updated_at", Timestamp::from_nanos(record.updated_at_nanos))?,
         holder: holder.transpose()?,
-        trouble: record.trouble,
+        problem: record.problem,
     })
 }
 
@@ -111,7 +111,7 @@ fn valid<T>(part: &'static str, outcome: Result<T, Invalid>) -> Result<T, Broken
 mod tests {
     use super::*;
 
-    const RECORD: &str = r#"{"format":1,"id":"00000000000000000000000000000abc","number":7,"state":"running","entity_type":"user","feature":"seen","targets":[["",2],["v",1]],"lists_per_second":50,"targets_done":1,"place":[9,"u-1"],"lists":12,"erased":null,"created_at_nanos":1,"created_by":"key:feed","on_behalf_of":"alice","updated_at_nanos":2,"holder":"0000000000000000000000000000000f","trouble":"away"}"#;
+    const RECORD: &str = r#"{"format":1,"id":"00000000000000000000000000000abc","number":7,"state":"running","entity_type":"user","feature":"seen","targets":[["",2],["v",1]],"lists_per_second":50,"targets_done":1,"place":[9,"u-1"],"lists":12,"erased":null,"created_at_nanos":1,"created_by":"key:feed","on_behalf_of":"alice","updated_at_nanos":2,"holder":"0000000000000000000000000000000f","problem":"away"}"#;
 
     #[test]
     fn a_job_is_read_as_it_was_written_and_no_other_is_believed() {

@@ -18,7 +18,7 @@ pub fn job(number: u128) -> Job {
         created_by: context.by,
         updated_at: context.at,
         holder: None,
-        trouble: None,
+        problem: None,
     }
 }
 
