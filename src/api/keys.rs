@@ -21,6 +21,8 @@ pub(super) async fn get_me(call: Call<'_>) -> HandlerResult {
 /// It is about the server alone, and for whoever is nobody yet.
 pub(super) fn get_sign_in(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
+    // Nothing waits here, but what is no timeout is refused as it is everywhere.
+    let _caller = call.caller()?;
     json(HttpResponse::Ok(), &call.state.options.sign_in)
 }
 

@@ -5,7 +5,6 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::parameters::REQUEST_ID;
 use crate::wire::{AuditPage, ErrorCode, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, SignIn, Type};
 
 const KEY: ReplyForm = json(200, "The key.", Type::of::<Key>());
@@ -45,7 +44,7 @@ pub const ROWS: [Descriptor; 8] = [
         method: Method::Get,
         path: "/v1/sign-in",
         query: &queries::NONE,
-        headers: &[REQUEST_ID],
+        headers: REQUEST,
         request: None,
         replies: &[json(200, "The providers.", Type::of::<SignIn>())],
         errors: &[&[ErrorCode::InvalidArgument, ErrorCode::Internal, ErrorCode::Overloaded]],
