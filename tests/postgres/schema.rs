@@ -16,12 +16,15 @@ use crate::postgres::{self, Database};
 use crate::server::{settings, spawn_with};
 use crate::servers::{context, new_feature, store};
 
+/// The schema that this release knows.
+const NEWEST: i64 = 5;
+
 #[tokio::test]
 async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
     let database = Database::create().await;
     let report = migrate(&database.url, true).await.unwrap();
-    assert_eq!(report.steps.iter().map(|step| step.version).collect::<Vec<_>>(), [1, 2, 3]);
-    assert_eq!(inspect(&database.url).await.unwrap().schema, SchemaState::Missing { known: 3 });
+    assert_eq!(report.steps.iter().map(|step| step.version).collect::<Vec<_>>(), (1..=NEWEST).collect::<Vec<_>>());
+    assert_eq!(inspect(&database.url).await.unwrap().schema, SchemaState::Missing { known: NEWEST });
     let tables = sqlx::query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
         .fetch_one(&mut database.connect().await)
         .await
@@ -32,9 +35,9 @@ async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
 #[tokio::test]
 async fn a_second_migration_finds_nothing_to_do() {
     let database = Database::create().await;
-    assert_eq!(migrate(&database.url, false).await.unwrap().steps.len(), 3);
+    assert_eq!(migrate(&database.url, false).await.unwrap().steps.len(), NEWEST as usize);
     let again = migrate(&database.url, false).await.unwrap();
-    assert_eq!((again.steps.len(), again.before.schema), (0, SchemaState::Current { version: 3 }));
+    assert_eq!((again.steps.len(), again.before.schema), (0, SchemaState::Current { version: NEWEST }));
 }
 
 #[tokio::test]
@@ -43,7 +46,7 @@ async fn migrations_at_once_do_everything_once() {
     let url = &database.url;
     let all = tokio::join!(migrate(url, false), migrate(url, false), migrate(url, false), migrate(url, false));
     let steps: usize = [all.0, all.1, all.2, all.3].into_iter().map(|report| report.unwrap().steps.len()).sum();
-    assert_eq!(steps, 3);
+    assert_eq!(steps, NEWEST as usize);
 }
 
 #[tokio::test]
@@ -53,9 +56,9 @@ async fn a_failed_migration_leaves_nothing_behind() {
     let error = migrate(&database.url, false).await.unwrap_err();
     assert!(matches!(&error, MigrateError::Failed { version: 1, .. }), "{error:?}");
     assert!(error.to_string().contains("already exists"), "{error}");
-    assert_eq!(inspect(&database.url).await.unwrap().schema, SchemaState::Missing { known: 3 });
+    assert_eq!(inspect(&database.url).await.unwrap().schema, SchemaState::Missing { known: NEWEST });
     database.execute("DROP TABLE list_feature").await;
-    assert_eq!(migrate(&database.url, false).await.unwrap().steps.len(), 3);
+    assert_eq!(migrate(&database.url, false).await.unwrap().steps.len(), NEWEST as usize);
 }
 
 #[tokio::test]
@@ -71,7 +74,8 @@ async fn a_server_refuses_a_missing_schema_until_it_is_there() {
 /// A pod that comes before the job that migrates.
 #[tokio::test]
 async fn a_server_waits_for_its_schema_and_says_so() {
-    let undone = "DROP TABLE api_key_history, api_key; DELETE FROM liststore_schema_migration WHERE version = 3; \
+    let undone = "DROP TABLE job, erasure_history, api_key_history, api_key; \
+                  DELETE FROM liststore_schema_migration WHERE version >= 3; \
                   ALTER TABLE list_feature_history DROP COLUMN on_behalf_of";
     let older = Database::migrated().await;
     for statement in undone.split("; ") {
@@ -153,22 +157,22 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_and_never_taken_back() {
-    let database = of_the_future(4).await;
-    let newer = SchemaState::Newer { found: 4, known: 3, served_from: Some(4) };
+    let database = of_the_future(NEWEST + 1).await;
+    let newer = SchemaState::Newer { found: NEWEST + 1, known: NEWEST, served_from: Some(NEWEST + 1) };
     assert_eq!(inspect(&database.url).await.unwrap().schema, newer);
     let error = migrate(&database.url, false).await.unwrap_err();
     assert!(matches!(error, MigrateError::Refused(state) if state == newer));
     let error = store(&database.url).definitions().await.unwrap_err();
-    assert!(error.to_string().contains("newer than the 3 that this server knows"), "{error}");
-    assert!(error.to_string().contains("run a newer `liststore serve`, one that knows version 4"), "{error}");
+    assert!(error.to_string().contains("newer than the 5 that this server knows"), "{error}");
+    assert!(error.to_string().contains("run a newer `liststore serve`, one that knows version 6"), "{error}");
 }
 
 /// A new release migrated the database, and was taken back.
 #[tokio::test]
 async fn a_newer_schema_that_older_servers_can_work_with_is_served() {
-    let database = of_the_future(3).await;
+    let database = of_the_future(NEWEST).await;
     let found = inspect(&database.url).await.unwrap().schema;
-    assert_eq!(found, SchemaState::NewerServed { found: 4, known: 3 });
+    assert_eq!(found, SchemaState::NewerServed { found: NEWEST + 1, known: NEWEST });
     assert!(found.is_served());
     let store = store(&database.url);
     let created = store.create_feature(new_feature("seen", 60), context()).await.unwrap();
@@ -181,7 +185,10 @@ async fn a_newer_schema_that_older_servers_can_work_with_is_served() {
 async fn of_the_future(served_from: i64) -> Database {
     let database = Database::migrated().await;
     database
-        .execute("INSERT INTO liststore_schema_migration VALUES (4, 'of the future', now(), true, '\\x00', 1)")
+        .execute(&format!(
+            "INSERT INTO liststore_schema_migration VALUES ({}, 'of the future', now(), true, '\\x00', 1)",
+            NEWEST + 1
+        ))
         .await;
     database.execute(&format!("UPDATE liststore_schema_compatibility SET served_from = {served_from}")).await;
     database
@@ -229,5 +236,5 @@ async fn every_table_and_column_is_explained() {
         .fetch_one(&mut database.connect().await)
         .await
         .unwrap();
-    assert_eq!(tables.get::<i64, _>(0), 9);
+    assert_eq!(tables.get::<i64, _>(0), 11);
 }

@@ -43,8 +43,9 @@ async fn what_the_build_knows_of_each_query_is_what_postgres_says() {
 #[test]
 fn every_query_file_is_used() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/metadata/postgres");
-    let code =
-        ["queries.rs", "key_queries.rs"].map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).concat();
+    let code = ["queries.rs", "key_queries.rs", "jobs.rs"]
+        .map(|file| std::fs::read_to_string(folder.join(file)).unwrap())
+        .concat();
     for file in texts("metadata_sql/queries", "sql").into_keys() {
         assert!(code.contains(&format!("\"metadata_sql/queries/{file}\"")), "{file} is not used");
     }
