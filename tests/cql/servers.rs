@@ -162,6 +162,8 @@ fn check_tells_what_the_cluster_is_and_keeps_the_password() {
     let check = |changed: &[(&str, &str)]| -> Said {
         let mut command = liststore(&["check"]);
         command.current_dir(dir.path()).envs(environment()).envs(changed.iter().copied());
+        // Whatever else listens on this machine.
+        command.env("LISTSTORE__HTTP__LISTEN", "127.0.0.1:0");
         command.output().unwrap().into()
     };
     let well = check(&[]);
