@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::disk::{Disk, DiskFile};
@@ -34,8 +34,8 @@ pub struct Progress {
     ahead: Mutex<Ahead>,
     /// Whether the next segment should be made ready.
     next_wanted: AtomicBool,
-    /// Whether used segments are removed rather than used again, with what they hold behind what is written.
-    discards: AtomicBool,
+    /// How many want used segments removed rather than used again, with what they hold behind what is written.
+    discards: AtomicUsize,
 }
 
 /// Which segments are not to be touched.
@@ -73,7 +73,7 @@ impl Progress {
             spares: Mutex::new(spares),
             ahead: Mutex::default(),
             next_wanted: AtomicBool::new(false),
-            discards: AtomicBool::new(false),
+            discards: AtomicUsize::new(0),
         }
     }
 
@@ -161,9 +161,10 @@ impl Progress {
         self.in_use().pinned = false;
     }
 
-    /// Removes the segments that wait to be used again, and from now on each that is used up.
+    /// Removes the segments that wait to be used again, and from now on each that is used up, until each of those
+    /// who asked for it has called [`Self::keep_some_to_be_used_again`].
     pub fn keep_none_to_be_used_again(&self, disk: &dyn Disk) {
-        self.discards.store(true, Ordering::Release);
+        self.discards.fetch_add(1, Ordering::AcqRel);
         for spare in self.spares().drain(..) {
             let _left_for_the_next_start = disk.remove(&spare_path(&self.dir, spare));
         }
@@ -171,11 +172,11 @@ impl Progress {
 
     /// Ends [`Self::keep_none_to_be_used_again`].
     pub fn keep_some_to_be_used_again(&self) {
-        self.discards.store(false, Ordering::Release);
+        self.discards.fetch_sub(1, Ordering::AcqRel);
     }
 
     fn discards(&self) -> bool {
-        self.discards.load(Ordering::Acquire)
+        self.discards.load(Ordering::Acquire) > 0
     }
 
     /// The oldest segment that is not given back.
