@@ -99,7 +99,8 @@ mod tests {
 
     /// Each row as `line entity timestamp value`, a bad one as `line ! reason`.
     fn rows(shape: &Shape, text: &[u8]) -> Result<Vec<String>, String> {
-        let mut rows = CsvRows::open(Input::of_bytes(text), shape)?;
+        let input = Input::of_bytes(text).map_err(|e| e.to_string())?;
+        let mut rows = CsvRows::open(input, shape)?;
         let (mut row, mut all) = (Row::default(), Vec::new());
         loop {
             (row.entity_id, row.value) = (String::new(), Vec::new());
@@ -137,6 +138,12 @@ mod tests {
         assert!(all[3].starts_with("5 ! v: must be an integer"), "{}", all[3]);
         assert_eq!(all[4], "6 ! is not UTF-8");
         assert_eq!(all[5], "7 u 1 7");
+    }
+
+    #[test]
+    fn what_begins_like_gzip_and_is_none_is_refused() {
+        let shape = shape(&["v"], false, ValueType::String);
+        assert_eq!(rows(&shape, b"\x1f\x8b,at,v\n"), Err("invalid gzip header".into()));
     }
 
     #[test]

@@ -145,7 +145,11 @@ mod tests {
     use crate::domain::ValueType;
 
     fn rows(shape: &Shape, text: &[u8]) -> Vec<String> {
-        let mut rows = NdjsonRows::new(Input::of_bytes(text), shape);
+        rows_of(Input::of_bytes(text).unwrap(), shape)
+    }
+
+    fn rows_of(input: Input, shape: &Shape) -> Vec<String> {
+        let mut rows = NdjsonRows::new(input, shape);
         let (mut row, mut all) = (Row::default(), Vec::new());
         loop {
             (row.entity_id, row.value) = (String::new(), Vec::new());
@@ -207,7 +211,10 @@ mod tests {
             let shape = shape(&["v"], false, ValueType::String);
             for text in [text.as_bytes(), &bytes] {
                 let lines = text.split(|byte| *byte == b'\n').count();
-                prop_assert!(rows(&shape, text).len() <= lines);
+                // What begins like gzip and is none is refused when it is opened.
+                if let Ok(input) = Input::of_bytes(text) {
+                    prop_assert!(rows_of(input, &shape).len() <= lines);
+                }
             }
         }
     }
