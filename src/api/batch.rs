@@ -1,7 +1,6 @@
 //! Reads requests about many lists.
 
 use super::call::{Call, HandlerResult};
-use crate::domain::Order;
 use crate::service::{AddItems, GetItems, ListName, Operation, queries};
 use crate::wire::{AddRequest, BatchAddInput, BatchGetInput, GetRequest};
 
@@ -11,12 +10,16 @@ pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
     let body = call.body().await?;
     let BatchGetInput { requests } = BatchGetInput::read(&body)?;
     let requests = requests.iter().map(|request| {
-        let GetRequest { entity_type, feature, version, entity_id, limit, min_timestamp, max_timestamp, page_token } =
-            request;
-        let (limit, min_timestamp, max_timestamp) = (*limit, *min_timestamp, *max_timestamp);
-        let list = ListName { entity_type, feature, version, entity_id: entity_id.clone() };
-        let (as_of, order, page_token) = (None, Order::Newest, page_token.as_deref());
-        GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token }
+        let GetRequest { entity_type, feature, version, entity_id, .. } = request;
+        GetItems {
+            list: ListName { entity_type, feature, version, entity_id: entity_id.clone() },
+            min_timestamp: request.min_timestamp,
+            max_timestamp: request.max_timestamp,
+            as_of: request.as_of,
+            order: request.order,
+            limit: request.limit,
+            page_token: request.page_token.as_deref(),
+        }
     });
     call.execute(&caller, Operation::BatchGet(requests.collect())).await
 }

@@ -22,8 +22,8 @@ const CALL_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A line of FILE is {\"entity_type\", \"feature\", \"entity_id\"} with \"version\", \"limit\",
-\"min_timestamp\", \"max_timestamp\" and \"page_token\" where they are wanted. Each is answered
-with a line, {\"items\": [...]} or {\"problem\": {...}}, in the same order.
+\"min_timestamp\", \"max_timestamp\", \"as_of\", \"order\" and \"page_token\" where they are wanted.
+Each is answered with a line, {\"items\": [...]} or {\"problem\": {...}}, in the same order.
 
 Examples:
   liststore list batch-get requests.ndjson

@@ -68,6 +68,14 @@ impl PageRead {
         is_unbounded && self.after.is_none() && self.order == Order::Newest
     }
 
+    /// A number that differs for most reads that do.
+    pub fn hash(&self) -> u64 {
+        let moments = [self.min_timestamp, self.max_timestamp, self.as_of].into_iter().flatten();
+        let number = (self.list.token().as_i64() as u64).wrapping_add(self.limit as u64);
+        // An odd factor (Knuth's, of multiplicative hashing) keeps moments apart that differ in their low bits alone.
+        moments.fold(number, |number, moment| (number ^ moment.as_nanos()).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
     /// What to ask a store for, so that the rendered page has about `bytes_max` at most.
     pub fn range(&self, bytes_max: usize) -> Range {
         // What is visible now and had happened by then was visible then: a TTL that hides nothing now hid nothing.
@@ -102,10 +110,7 @@ pub trait PageRenderer: Send + Sync + 'static {
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn get_items(&self, caller: &Caller, request: GetItems<'_>) -> Result<Reply, ServiceError> {
         caller.take_items(1)?;
-        if request.as_of.is_some_and(|moment| moment > self.clock.now()) {
-            let future = Invalid::argument("nobody knows yet what the list will be: give a moment that has passed");
-            return Err(ServiceError::Invalid { field: AS_OF.name, invalid: future });
-        }
+        self.check_moment(request.as_of)?;
         // What is known and kept costs no look at the time.
         let mut deadline = None;
         let found = match self.known(&request.list) {
@@ -124,6 +129,15 @@ impl<R: PageRenderer> Service<R> {
         let page = self.render_page(&read, &page, validity, bytes_max)?;
         caller.owe_items(page.items.saturating_sub(1));
         Ok(Reply::Items(page))
+    }
+
+    /// Refuses what is to be looked at as of the future.
+    pub(super) fn check_moment(&self, as_of: Option<Timestamp>) -> Result<(), ServiceError> {
+        if as_of.is_some_and(|moment| moment > self.clock.now()) {
+            let future = Invalid::argument("nobody knows yet what the list will be: give a moment that has passed");
+            return Err(ServiceError::Invalid { field: AS_OF.name, invalid: future });
+        }
+        Ok(())
     }
 
     /// The page as it was rendered before, if it still is the answer.

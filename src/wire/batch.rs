@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Added, ItemInput, ItemPage, Problem, ProblemBody, batch_body, texts};
-use crate::domain::{EntityId, Limit, Timestamp};
+use crate::domain::{EntityId, Limit, Order, Timestamp};
 
 /// The most lists of one call.
 pub const BATCH_LISTS_MAX: usize = 1_000;
@@ -25,7 +25,8 @@ pub struct BatchGetInput<'a> {
     pub requests: Vec<GetRequest<'a>>,
 }
 
-/// A list to read, as Get List Items does. Both bounds are inclusive.
+/// A list to read, as Get List Items does. Both bounds are inclusive; `as_of` shows it as it was at a moment that has
+/// passed.
 #[derive(Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest<'a> {
@@ -43,7 +44,11 @@ pub struct GetRequest<'a> {
     pub min_timestamp: Option<Timestamp>,
     #[schema(value_type = texts::TimestampInput, inline, required = false)]
     pub max_timestamp: Option<Timestamp>,
-    /// The `next_page_token` of the page before, with the same bounds.
+    #[schema(value_type = texts::TimestampInput, inline, required = false)]
+    pub as_of: Option<Timestamp>,
+    #[schema(value_type = texts::Order, inline, required = false)]
+    pub order: Order,
+    /// The `next_page_token` of the page before, with the same bounds and order.
     #[schema(value_type = String, required = false)]
     pub page_token: Option<Cow<'a, str>>,
 }

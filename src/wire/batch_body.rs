@@ -10,15 +10,25 @@ use serde_json::value::RawValue;
 use super::object::{Object, text_of};
 use super::scanner::Scanner;
 use super::{AddRequest, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, GetRequest, Problem, add_body, plain_add};
-use crate::domain::{EntityId, EntityType, FeatureName, Limit, Timestamp, VersionLabel, json};
+use crate::domain::{EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel, json};
 
 /// Bytes of a request, about: for as many as that, room is made at once.
 const REQUEST_BYTES: usize = 64;
 /// Items that a list is added to, about.
 const ITEMS: usize = 16;
 
-const GET: [&str; 8] =
-    ["entity_type", "feature", "version", "entity_id", "limit", "min_timestamp", "max_timestamp", "page_token"];
+const GET: [&str; 10] = [
+    "entity_type",
+    "feature",
+    "version",
+    "entity_id",
+    "limit",
+    "min_timestamp",
+    "max_timestamp",
+    "as_of",
+    "order",
+    "page_token",
+];
 const ADD: [&str; 5] = ["entity_type", "feature", "version", "entity_id", "items"];
 
 pub(super) fn gets(body: &[u8]) -> Result<Vec<GetRequest<'_>>, Problem> {
@@ -110,7 +120,8 @@ fn unquoted<'a>(scanner: &mut Scanner<'a>) -> Option<&'a str> {
 
 fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<GetRequest<'a>> {
     let (mut entity_type, mut feature, mut version, mut entity_id) = (None, None, None, None);
-    let (mut limit, mut min_timestamp, mut max_timestamp, mut page_token) = (None, None, None, None);
+    let (mut limit, mut min_timestamp, mut max_timestamp, mut as_of) = (None, None, None, None);
+    let (mut order, mut page_token) = (None, None);
     members(scanner, |name, scanner| match name {
         r#""entity_type""# => once(&mut entity_type, unquoted(scanner)?),
         r#""feature""# => once(&mut feature, unquoted(scanner)?),
@@ -119,6 +130,8 @@ fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Get
         r#""limit""# => once(&mut limit, Limit::of_items(count(scanner.scalar()?)?).ok()?),
         r#""min_timestamp""# => once(&mut min_timestamp, Timestamp::from_json(scanner.scalar()?).ok()?),
         r#""max_timestamp""# => once(&mut max_timestamp, Timestamp::from_json(scanner.scalar()?).ok()?),
+        r#""as_of""# => once(&mut as_of, Timestamp::from_json(scanner.scalar()?).ok()?),
+        r#""order""# => once(&mut order, Order::parse(unquoted(scanner)?).ok()?),
         r#""page_token""# => once(&mut page_token, Cow::Borrowed(unquoted(scanner)?)),
         _ => None,
     })?;
@@ -135,6 +148,8 @@ fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Get
         limit: limit.unwrap_or(Limit::DEFAULT),
         min_timestamp,
         max_timestamp,
+        as_of,
+        order: order.unwrap_or_default(),
         page_token,
     })
 }
@@ -201,6 +216,8 @@ fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Problem> {
         parsed.map_err(|invalid| Problem::from(invalid).at(name))
     };
     let (min_timestamp, max_timestamp) = (timestamp("min_timestamp")?, timestamp("max_timestamp")?);
+    let as_of = timestamp("as_of")?;
+    let order = object.optional("order", Order::parse)?.unwrap_or_default();
     if min_timestamp.zip(max_timestamp).is_some_and(|(min, max)| min > max) {
         return Err(Problem::argument("min_timestamp", "min_timestamp is above max_timestamp"));
     }
@@ -208,7 +225,18 @@ fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Problem> {
         .raw("page_token")
         .map(|raw| json::string(raw).ok_or_else(|| Problem::argument("page_token", "page_token must be a string")));
     let (entity_id, page_token) = (object.required("entity_id", EntityId::new)?, page_token.transpose()?);
-    Ok(GetRequest { entity_type, feature, version, entity_id, limit, min_timestamp, max_timestamp, page_token })
+    Ok(GetRequest {
+        entity_type,
+        feature,
+        version,
+        entity_id,
+        limit,
+        min_timestamp,
+        max_timestamp,
+        as_of,
+        order,
+        page_token,
+    })
 }
 
 fn add<'a>(object: &Object<'a>) -> Result<AddRequest<'a>, Problem> {
@@ -249,19 +277,31 @@ mod tests {
 
     #[test]
     fn requests_are_read_in_any_form() {
-        let plain = one(r#","version":"v2","limit":7,"min_timestamp":1,"max_timestamp":"2","page_token":"x""#);
+        let plain = one(
+            r#","version":"v2","limit":7,"min_timestamp":1,"max_timestamp":"2","as_of":3,"order":"oldest","page_token":"x""#,
+        );
         let escaped = plain.replace("user", r"us\u0065r").replace('{', " { ").replace(',', " ,\n");
         assert!(super::plain(&plain, |scanner| plain_get(scanner, &mut Names::default())).is_some());
         assert!(super::plain(&escaped, |scanner| plain_get(scanner, &mut Names::default())).is_none());
         let (read, expected) = (gets(escaped.as_bytes()).unwrap(), gets(plain.as_bytes()).unwrap());
         assert_eq!(read, expected);
         let at = |nanos| Timestamp::from_nanos(nanos).ok();
-        let GetRequest { entity_type, feature, version, entity_id, limit, min_timestamp, max_timestamp, page_token } =
-            &read[0];
-        assert_eq!([entity_type, feature, version].map(|name| &**name), ["user", "seen", "v2"]);
-        assert_eq!((entity_id.as_str(), limit.get(), page_token.as_deref()), ("u", 7, Some("x")));
-        assert_eq!((*min_timestamp, *max_timestamp), (at(1), at(2)));
-        assert_eq!(gets(one("").as_bytes()).unwrap()[0].limit, Limit::DEFAULT);
+        let expected = GetRequest {
+            entity_type: "user".into(),
+            feature: "seen".into(),
+            version: "v2".into(),
+            entity_id: EntityId::new("u").unwrap(),
+            limit: Limit::of_items(7).unwrap(),
+            min_timestamp: at(1),
+            max_timestamp: at(2),
+            as_of: at(3),
+            order: Order::Oldest,
+            page_token: Some("x".into()),
+        };
+        assert_eq!(read, [expected]);
+        let bare = one("");
+        let default = gets(bare.as_bytes()).unwrap().remove(0);
+        assert_eq!((default.limit, default.order, default.as_of), (Limit::DEFAULT, Order::Newest, None));
     }
 
     #[test]
@@ -278,12 +318,15 @@ mod tests {
             (r#","version":".""#, "version"),
             (r#","version":1"#, "version"),
             (r#","page_token":1"#, "page_token"),
+            (r#","order":"up""#, "order"),
+            (r#","order":null"#, "order"),
             (r#","min_timestamp":2,"max_timestamp":1"#, "min_timestamp"),
         ] {
             assert_eq!(refusal(&one(members)), ("invalid_argument", format!("requests[0].{field}")), "{members}");
         }
         let soon = one(r#","max_timestamp":"soon""#);
         assert_eq!(refusal(&soon), ("invalid_timestamp", "requests[0].max_timestamp".to_owned()));
+        assert_eq!(refusal(&one(r#","as_of":-1"#)), ("invalid_timestamp", "requests[0].as_of".to_owned()));
         for (body, field) in [
             ("[]", ""),
             ("{}", "requests"),
@@ -329,7 +372,8 @@ mod tests {
             requests in prop::collection::vec(
                 (
                     "entity_type|feature|limit|x", "\"[a.]{1,2}\"|[0-9]{1,2}|-1|\"\\\\n\"",
-                    "feature|version|limit|min_timestamp|page_token", "\"[a/]{0,2}\"|[0-9]{0,3}|\"[0-9]\"|true|1e1",
+                    "feature|version|limit|min_timestamp|as_of|order|page_token",
+                    "\"[a/]{0,2}\"|\"oldest\"|[0-9]{0,3}|\"[0-9]\"|true|1e1",
                 ),
                 0..3,
             ),

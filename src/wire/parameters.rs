@@ -4,8 +4,8 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::texts::{EntityId, JobIdText, KeyIdText, Label, Millis, Name, TimestampText};
-use crate::domain::{Author, Limit, Order};
+use super::texts::{self, EntityId, JobIdText, KeyIdText, Label, Millis, Name, TimestampText};
+use crate::domain::{Author, Limit};
 
 /// A parameter that an operation takes.
 #[derive(Debug, Clone, Copy)]
@@ -78,11 +78,8 @@ pub const LIMIT: Parameter =
     })
     .with_example("50");
 pub const ORDER: Parameter =
-    Parameter::new("order", "Which end of the list comes first; `newest` if left out.", || {
-        let orders = Order::ALL.map(Order::as_str);
-        ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).enum_values(Some(orders)).into()
-    })
-    .with_example("oldest");
+    Parameter::new("order", "Which end of the list comes first; `newest` if left out.", texts::Order::schema)
+        .with_example("oldest");
 pub const COUNT_MAX: Parameter =
     Parameter::new("max", "Counts no further than this; 10000 if left out.", || whole_number(Limit::COUNT_MAX))
         .with_example("1000");

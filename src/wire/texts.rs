@@ -41,6 +41,21 @@ impl PartialSchema for ValueType {
 
 impl ToSchema for ValueType {}
 
+/// Which end of a list comes first.
+pub struct Order;
+
+impl PartialSchema for Order {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some("Which end of the list comes first; `newest` if left out."))
+            .enum_values(Some(domain::Order::ALL.map(domain::Order::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for Order {}
+
 fn text(chars: (usize, usize), pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(SchemaType::Type(Type::String))

@@ -51,6 +51,10 @@ async fn filled() -> (Api, Vec<Value>) {
             json!({"min_timestamp": now + 3, "max_timestamp": (now + 9).to_string()}),
         ));
         requests.push(with(list("seen", &entity), json!({"version": "v2"})));
+        requests.push(with(list("seen", &entity), json!({"order": "oldest", "limit": 1 + n % 7})));
+        requests.push(with(list("seen", &entity), json!({"order": "newest", "as_of": now + n / 2})));
+        requests
+            .push(with(list("seen", &entity), json!({"order": "oldest", "as_of": now + 7, "max_timestamp": now + 9})));
         requests.push(list("score", &entity));
     }
     (api, requests)
@@ -59,7 +63,8 @@ async fn filled() -> (Api, Vec<Value>) {
 /// The path of the get that a request stands for.
 fn path_of(request: &Value) -> String {
     let text = |name: &str| request[name].as_str().unwrap();
-    let query = ["version", "limit", "min_timestamp", "max_timestamp", "page_token"].into_iter().filter_map(|name| {
+    let query = ["version", "limit", "min_timestamp", "max_timestamp", "as_of", "order", "page_token"];
+    let query = query.into_iter().filter_map(|name| {
         let value = request.get(name)?;
         Some(format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
     });
@@ -80,10 +85,16 @@ async fn each_list_is_answered_as_a_get_of_it_alone() {
 
 #[tokio::test]
 async fn walks_go_on_by_the_tokens_of_either_way() {
-    let (api, requests) = filled().await;
-    let request = with(requests[39 * 5].clone(), json!({"limit": 10}));
+    let (api, _) = filled().await;
+    for order in ["newest", "oldest"] {
+        walk(&api, with(list("seen", "u/40 é"), json!({"limit": 10, "order": order}))).await;
+    }
+}
+
+/// Walks a list of forty items by both ways in turn.
+async fn walk(api: &Api, request: Value) {
     let mut seen = BTreeSet::new();
-    let mut page = results(&api, GET, std::slice::from_ref(&request)).await.remove(0);
+    let mut page = results(api, GET, std::slice::from_ref(&request)).await.remove(0);
     for turn in 0.. {
         let values = page["items"].as_array().unwrap();
         seen.extend(values.iter().map(|item| item["value"].as_str().unwrap().to_owned()));
@@ -91,10 +102,34 @@ async fn walks_go_on_by_the_tokens_of_either_way() {
         let next = with(request.clone(), json!({"page_token": token}));
         page = match turn % 2 {
             0 => api.get(&path_of(&next)).await.expect(200),
-            _ => results(&api, GET, &[next]).await.remove(0),
+            _ => results(api, GET, &[next]).await.remove(0),
         };
     }
     assert_eq!(seen.len(), 40);
+}
+
+#[tokio::test]
+async fn a_list_of_the_future_is_a_problem_of_its_own() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    api.add(&items("seen", "u"), &[(ago(10), "x".into())]).await;
+    let as_of = |moment: u64| with(list("seen", "u"), json!({ "as_of": moment }));
+    let results = results(&api, GET, &[as_of(ago(5)), as_of(9_999_999_999_999_999_999), as_of(ago(20))]).await;
+    assert_eq!(codes(&results), ["ok", "invalid_argument", "ok"]);
+    assert_eq!(results[1]["problem"]["field"], "requests[1].as_of");
+    let counts = [0, 2].map(|place| results[place]["items"].as_array().unwrap().len());
+    assert_eq!(counts, [1, 0]);
+}
+
+#[tokio::test]
+async fn a_token_of_one_order_is_none_of_the_other() {
+    let (api, _) = filled().await;
+    let request = with(list("seen", "u/40 é"), json!({"limit": 10, "order": "oldest"}));
+    let page = results(&api, GET, std::slice::from_ref(&request)).await.remove(0);
+    let token = json!({"page_token": page["next_page_token"]});
+    let mut newest = with(request.clone(), token.clone());
+    newest.as_object_mut().unwrap().remove("order");
+    assert_eq!(codes(&results(&api, GET, &[newest, with(request, token)]).await), ["invalid_page_token", "ok"]);
 }
 
 #[tokio::test]

@@ -46,20 +46,16 @@ struct Reads {
 }
 
 impl Reads {
-    fn hash(read: &PageRead) -> u64 {
-        (read.list.token().as_i64() as u64).wrapping_add(read.limit as u64)
-    }
-
     /// The place of an earlier read that equals this one.
     fn find(&self, read: &PageRead) -> Option<usize> {
-        self.distinct.find(Self::hash(read), |place| self.all[*place].as_ref() == Some(read)).copied()
+        self.distinct.find(read.hash(), |place| self.all[*place].as_ref() == Some(read)).copied()
     }
 
     /// Keeps the read of the next request, which equals no earlier one.
     fn push(&mut self, read: PageRead) {
         let all = &self.all;
-        let hash = |place: &usize| all[*place].as_ref().map_or(0, Self::hash);
-        self.distinct.insert_unique(Self::hash(&read), all.len(), hash);
+        let hash = |place: &usize| all[*place].as_ref().map_or(0, PageRead::hash);
+        self.distinct.insert_unique(read.hash(), all.len(), hash);
         self.all.push(Some(read));
     }
 }
@@ -102,7 +98,8 @@ impl<R: PageRenderer> Service<R> {
         let (mut states, mut turn) = (Vec::with_capacity(requests.len()), Turn::default());
         let mut reads = Reads { all: Vec::with_capacity(requests.len()), ..Reads::default() };
         for (index, request) in requests.iter().enumerate() {
-            let read = versions.of(index).clone().and_then(|found| PageRead::new(found, request));
+            let found = self.check_moment(request.as_of).and_then(|()| versions.of(index).clone());
+            let read = found.and_then(|found| PageRead::new(found, request));
             let same = read.as_ref().ok().and_then(|read| reads.find(read));
             let state = match (read, same) {
                 (Ok(read), None) => {
