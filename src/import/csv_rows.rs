@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn what_begins_like_gzip_and_is_none_is_refused() {
         let shape = shape(&["v"], false, ValueType::String);
-        assert_eq!(rows(&shape, b"\x1f\x8b,at,v\n"), Err("invalid gzip header".into()));
+        assert_eq!(rows(&shape, b"\x1f\x8b,at,v,and more\n"), Err("invalid gzip header".into()));
     }
 
     #[test]
