@@ -7,7 +7,7 @@ use liststore::items::embedded::Fsync;
 use proptest::prelude::*;
 
 use crate::harness::{
-    Change, Model, Opened, START, carry_out, item, list, newest, open, operation, runtime, small_options,
+    Change, Model, Opened, SECOND, START, at, carry_out, item, list, newest, open, operation, runtime, small_options,
 };
 use crate::sim_disk::{Rng, SimDisk};
 
@@ -111,4 +111,25 @@ proptest! {
     fn a_page_of_a_long_list_of_large_values_is_the_models(seed: u64) {
         runtime().block_on(run(seed, 1_500));
     }
+}
+
+/// What merges have dropped since it had expired may still be in a head, and be visible again once the clock
+/// is stepped back: then no removal finds it, and it must be gone all the same.
+#[test]
+fn what_was_removed_stays_away_when_the_clock_is_stepped_back() {
+    runtime().block_on(async {
+        let Opened { store, session, clock } = open(&SimDisk::default(), small_options(Fsync::Group)).await;
+        let (op, range) = (operation(START, TTL_SECS), newest(10));
+        // A cleared list needs no merge to drop what has expired.
+        session.remove_all(&op, &list(0)).await.unwrap();
+        session.add(&op, &list(0), vec![item(START, b"value", 10)]).await.unwrap();
+        assert_eq!(session.get(&op, &list(0), &range).await.unwrap().items.len(), 1);
+        let before = store.get_from_memory(&op, &list(0), &range).unwrap().validity.unwrap();
+        clock.set(at(START + 60 * SECOND));
+        store.flush().unwrap();
+        clock.set(at(START));
+        assert_eq!(session.remove_value(&op, &list(0), b"value").await.unwrap(), 0, "it was not dropped");
+        assert_ne!(store.state(&list(0)), Some(before.state), "a page with the item counts as the answer still");
+        assert_eq!(session.get(&op, &list(0), &range).await.unwrap().items, []);
+    });
 }

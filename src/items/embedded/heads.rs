@@ -25,7 +25,7 @@ use super::error::ReadError;
 use super::list_id::{BorrowedListId, ListId};
 use super::merge::{MemorySource, Merge, Source};
 use super::page;
-use super::row::{self, RowBuilder};
+use super::row::{self, Entry, Malformed, RowBuilder, RowCursor};
 use super::turn::Turn;
 use crate::domain::Order;
 use crate::items::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
@@ -162,26 +162,44 @@ impl Heads {
         }
     }
 
-    /// Carries out a change: `apply` changes what is behind the list's head, and the head follows, before
-    /// anyone can look behind it or fill it again.
-    pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
+    /// Forgets the head of a list that holds any of the items that a removal takes, and all pages that were
+    /// given of the list. A removal finds its items behind the head, where merges have dropped what had
+    /// expired: once the clock is stepped back, a head that was read before would show such an item again.
+    pub fn forget_removed(&self, list: &ListId, takes: impl Fn(&Entry, &[u8]) -> bool) {
+        self.between(list, || {
+            if self.cache.peek(list).is_some_and(|head| head.holds_any(takes).unwrap_or(true)) {
+                self.cache.remove(list);
+            }
+        });
+    }
+
+    /// Does something between two states of a list: those that read it meanwhile cannot tell its state.
+    fn between(&self, list: &ListId, change: impl FnOnce()) {
         let _no_other = self.stripe(list);
         let changes = self.changes(list.hash());
         changes.fetch_add(1, Ordering::AcqRel);
         let _ended = scopeguard::guard((), |()| {
             changes.fetch_add(1, Ordering::AcqRel);
         });
-        apply();
-        let Some(head) = self.cache.peek(list) else { return };
-        match head.after(change) {
-            // Not `insert`: a list that is only written to must not look popular.
-            Ok(Some(head)) => {
-                let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
+        change();
+    }
+
+    /// Carries out a change: `apply` changes what is behind the list's head, and the head follows, before
+    /// anyone can look behind it or fill it again.
+    pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
+        self.between(list, || {
+            apply();
+            let Some(head) = self.cache.peek(list) else { return };
+            match head.after(change) {
+                // Not `insert`: a list that is only written to must not look popular.
+                Ok(Some(head)) => {
+                    let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
+                }
+                Ok(None) | Err(_) => {
+                    self.cache.remove(list);
+                }
             }
-            Ok(None) | Err(_) => {
-                self.cache.remove(list);
-            }
-        }
+        });
     }
 }
 
@@ -222,6 +240,17 @@ impl Head {
     /// The page that was asked for, if it is all in here.
     pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
         page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
+    }
+
+    fn holds_any(&self, wanted: impl Fn(&Entry, &[u8]) -> bool) -> Result<bool, Malformed> {
+        let mut cursor = RowCursor::new(self.row.clone())?;
+        while let Some(entry) = cursor.entry() {
+            if wanted(entry, cursor.value()) {
+                return Ok(true);
+            }
+            cursor.advance()?;
+        }
+        Ok(false)
     }
 
     /// The head as it is after a change; `None` if nothing is known any more.

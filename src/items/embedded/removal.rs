@@ -9,7 +9,7 @@ use super::error::ReadError;
 use super::list_id::ListId;
 use super::merge::Merge;
 use super::page;
-use super::row::RowBuilder;
+use super::row::{Entry, RowBuilder};
 use super::seek::Start;
 use super::tables::View;
 use super::turn::Turn;
@@ -111,6 +111,13 @@ impl RemovalSearch {
             merge.advance()?;
         }
         Ok(Some(Found { last: true, ..std::mem::replace(found, Found::none()) }))
+    }
+}
+
+impl RemovalSearch {
+    /// Whether the removal takes an item.
+    pub fn takes(&self, entry: &Entry, value: &[u8]) -> bool {
+        (self.floor..=self.start.ceiling).contains(&entry.timestamp) && self.wanted.takes(entry.timestamp, value)
     }
 }
 

@@ -228,6 +228,7 @@ impl ItemSession for EmbeddedSession {
             let last = found.last;
             removed += self.delete(op, &list, found).await.map_err(|error| after(begun, error))?;
             if last {
+                self.engine.heads.forget_removed(&list, |entry, value| search.takes(entry, value));
                 return Ok(removed);
             }
             begun = true;
