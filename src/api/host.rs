@@ -31,7 +31,8 @@ fn name_of(host: &[u8]) -> &[u8] {
     name.strip_suffix(b".").unwrap_or(name)
 }
 
-fn is_local(host: &[u8]) -> bool {
+/// Whether a host is an address, or a name that is nobody's to point elsewhere.
+pub(super) fn is_local(host: &[u8]) -> bool {
     let name = name_of(host);
     if !name.contains(&b'.') && !name.starts_with(b"[") {
         return true;

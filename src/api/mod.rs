@@ -149,6 +149,7 @@ impl ApiState {
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
         let Handles { lists, metadata, backups, jobs, access, clock } = handles;
+        let budget = http1::Budget::new(options.buffered_bytes_max);
         let handles = ServiceHandles {
             lists: lists.clone(),
             metadata: metadata.clone(),
@@ -157,7 +158,7 @@ impl ApiState {
             refusals: Arc::clone(access.refusals()),
             clock: Arc::clone(&clock),
         };
-        let service = Service::new(handles, JsonPages, service_options, &registry)?;
+        let service = Service::new(handles, JsonPages::new(Arc::clone(&budget)), service_options, &registry)?;
         Ok(Self {
             service,
             lists,
@@ -165,7 +166,7 @@ impl ApiState {
             access,
             clock,
             draining,
-            budget: http1::Budget::new(options.buffered_bytes_max),
+            budget,
             content_policy: console::content_policy(&options.sign_in_origins),
             options,
             metrics: metrics::ApiMetrics::register(&registry)?,

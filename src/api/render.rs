@@ -1,8 +1,11 @@
 //! Renders a page of items as JSON, straight from stored bytes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use twox_hash::XxHash3_64;
 
+use super::http1::Budget;
 use crate::domain::page::ItemWalk;
 use crate::domain::{Item, Rfc3339Writer, ValueType};
 use crate::items::ItemPage;
@@ -13,8 +16,16 @@ const BYTES_PER_ITEM: usize = 58;
 /// The end of a page, with a token, and its tag.
 const TAIL_BYTES: usize = 160;
 
-/// Renders pages as the JSON of [`crate::wire::ItemPage`].
-pub(super) struct JsonPages;
+/// Renders pages as the JSON of [`crate::wire::ItemPage`], as far as there is memory for them.
+pub(super) struct JsonPages {
+    budget: Arc<Budget>,
+}
+
+impl JsonPages {
+    pub fn new(budget: Arc<Budget>) -> Self {
+        Self { budget }
+    }
+}
 
 impl PageRenderer for JsonPages {
     fn render(
@@ -24,8 +35,19 @@ impl PageRenderer for JsonPages {
         walk: &ItemWalk<'_>,
         bytes_max: usize,
     ) -> Result<RenderedPage, ServiceError> {
-        page(items, value_type, walk, bytes_max)
+        let bytes = bytes_of(items);
+        // To make a large page only to drop it would keep others waiting.
+        if !self.budget.has_room_for(bytes.min(bytes_max)) {
+            return Err(ServiceError::NoMemoryForAnswer);
+        }
+        page(items, value_type, walk, bytes, bytes_max)
     }
+}
+
+/// About how many bytes a page has once it is rendered.
+fn bytes_of(page: &ItemPage) -> usize {
+    let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
+    page.items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8 + TAIL_BYTES
 }
 
 /// The page as JSON. It ends early before it exceeds `bytes_max`, with at least one item, and has a
@@ -34,10 +56,10 @@ fn page(
     page: &ItemPage,
     value_type: ValueType,
     walk: &ItemWalk<'_>,
+    bytes: usize,
     bytes_max: usize,
 ) -> Result<RenderedPage, ServiceError> {
-    let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
-    let mut out = Vec::with_capacity((page.items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8) + TAIL_BYTES);
+    let mut out = Vec::with_capacity(bytes);
     out.extend_from_slice(b"{\"items\":[");
     let (mut rendered, mut writer) = (0, Rfc3339Writer::default());
     for item in &page.items {
@@ -110,6 +132,8 @@ mod tests {
         EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Order, Timestamp, VersionLabel,
     };
 
+    const BUFFERED_BYTES_MAX: usize = 1 << 20;
+
     fn list() -> ListKey {
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
         let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
@@ -128,7 +152,8 @@ mod tests {
                 value: bytes::Bytes::from_static(value),
             })
             .collect();
-        let rendered = page(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
+        let pages = JsonPages::new(Budget::new(BUFFERED_BYTES_MAX));
+        let rendered = pages.render(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
         let json: serde_json::Value = serde_json::from_slice(&rendered.text).unwrap();
         assert_eq!(json["items"].as_array().unwrap().len(), rendered.items);
         let tag = std::str::from_utf8(&rendered.tag).unwrap();
@@ -156,6 +181,15 @@ mod tests {
         assert!(after_a.is_some());
         // Cut after one item, however small the bound: the token is that of the item rendered.
         assert_eq!(token(rendered(&[b"a", b"b"], false, 1).unwrap()), after_a);
+    }
+
+    #[test]
+    fn a_page_that_nobody_could_be_sent_is_not_rendered() {
+        let damaged: &'static [u8] = &[0xff; BUFFERED_BYTES_MAX];
+        let refused = rendered(&[damaged], false, 4 * BUFFERED_BYTES_MAX).unwrap_err();
+        assert!(matches!(refused, ServiceError::NoMemoryForAnswer), "{refused}");
+        // It would end early, and so has room.
+        assert!(matches!(rendered(&[damaged], false, 10_000), Err(ServiceError::Damaged(_))));
     }
 
     #[test]

@@ -87,6 +87,10 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
         false => Box::new(std::fs::File::open(file).map_err(|error| failed(&error))?),
     };
     let mut text = String::new();
-    input.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| failed(&error))?;
+    let bytes = input.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| failed(&error))?;
+    // Half a file would be taken for all that there is to be.
+    if bytes as u64 > FILE_BYTES_MAX {
+        return Err(failed(&format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
+    }
     Ok(text)
 }

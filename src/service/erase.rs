@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::operation::Reply;
 use super::receipt::{ErasedList, Receipt};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
-use crate::actors::ListError;
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
+use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, EntityType, FeatureKey, Generation, ListKey, Ttl};
 use crate::metadata::LastGeneration;
 use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
@@ -38,12 +38,19 @@ impl<R: PageRenderer> Service<R> {
         let found = within(caller, Changes::Nothing, found).await?;
         let lists: Vec<_> = found.into_iter().flat_map(|last| self.lists_up_to(last)).collect();
         caller.take_items(lists.len())?;
-        let clearing = lists.into_iter().map(|list| self.clear(caller, list, &entity_id, deadline));
-        let lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
-        let erasure = erasure(&entity_type, &entity_id, &lists);
-        let noted = self.metadata.note_erasure(erasure, caller.author());
-        let ErasureEntry { at, by, .. } = within(caller, Changes::Definitions, noted).await?;
-        Ok(Reply::Erased(Receipt { entity_type, entity_id, at, by, lists }))
+        let (pool, timeout) = (self.lists_of(caller).into_owned(), self.options.operation_timeout);
+        let (metadata, by) = (self.metadata.clone(), caller.author());
+        let erasing = async move {
+            let clearing = lists.into_iter().map(|list| {
+                // Each has the time of a removal of its own, of what is left.
+                let deadline = move || deadline.min(Instant::now() + timeout);
+                clear(&pool, list, &entity_id, deadline)
+            });
+            let lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
+            let noted = metadata.note_erasure(erasure(&entity_type, &entity_id, &lists), by).await;
+            noted.map(|ErasureEntry { at, by, .. }| Receipt { entity_type, entity_id, at, by, lists })
+        };
+        Ok(Reply::Erased(to_its_end(erasing).await?))
     }
 
     /// The lists of all generations of a version, none of which is cleared yet.
@@ -59,15 +66,18 @@ impl<R: PageRenderer> Service<R> {
                 ErasedList { id, version, generation, is_present, outcome: Ok(()) }
             })
     }
+}
 
-    async fn clear(&self, caller: &Caller, list: ErasedList, entity_id: &EntityId, deadline: Instant) -> ErasedList {
-        // Each has the time of a removal of its own, of what is left.
-        let deadline = deadline.min(Instant::now() + self.options.operation_timeout);
-        let key = ListKey::new(list.key(), entity_id.clone());
-        // Whatever its items' TTL is or was: all of them go.
-        let cleared = self.lists_of(caller).remove_all(key, Ttl::MAX, deadline).await;
-        ErasedList { outcome: cleared.map_err(ListError::into), ..list }
-    }
+async fn clear(
+    lists: &ListPool,
+    list: ErasedList,
+    entity_id: &EntityId,
+    deadline: impl FnOnce() -> Instant,
+) -> ErasedList {
+    let key = ListKey::new(list.key(), entity_id.clone());
+    // Whatever its items' TTL is or was: all of them go.
+    let cleared = lists.remove_all(key, Ttl::MAX, deadline()).await;
+    ErasedList { outcome: cleared.map_err(ListError::into), ..list }
 }
 
 fn erasure(entity_type: &EntityType, entity_id: &EntityId, lists: &[ErasedList]) -> Erasure {

@@ -41,6 +41,9 @@ pub enum ServiceError {
     /// Other lists of the same call have used up what an answer may hold. Nothing is wrong with this one.
     #[error("the answer has no room left for this list: ask for it in a call of its own, or with fewer others")]
     NoRoomInAnswer,
+    /// Answers that were not taken yet fill the memory for them. Nothing is wrong with the request.
+    #[error("there is no memory for the answer now")]
+    NoMemoryForAnswer,
     /// What is stored cannot be read. The text is for the log alone.
     #[error("{0}")]
     Damaged(String),

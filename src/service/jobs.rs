@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::operation::{PurgeFeature, Reply};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
 use crate::access::{Permission, Resource, decide};
 use crate::background::Command;
 use crate::domain::{FeatureId, Generation, JobId, VersionLabel};
@@ -42,10 +42,14 @@ impl<R: PageRenderer> Service<R> {
         let targets: Vec<_> = targets.collect();
         let purge = Purge { feature: id.clone(), targets, lists_per_second };
         let lists: Vec<_> = purge.targets.iter().map(|target| purge.key(target).to_string()).collect();
-        let job = within(caller, Changes::Definitions, self.jobs.create(purge, caller.author())).await?;
-        let details = json!({"job": job.id.to_string(), "feature_keys": lists});
-        let erasure = Erasure { action: ErasureAction::Purge, target: id.to_string(), details };
-        within(caller, Changes::Definitions, self.metadata.note_erasure(erasure, caller.author())).await?;
+        let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
+        let asking = async move {
+            let job = jobs.create(purge, by.clone()).await?;
+            let details = json!({"job": job.id.to_string(), "feature_keys": lists});
+            let erasure = Erasure { action: ErasureAction::Purge, target: id.to_string(), details };
+            metadata.note_erasure(erasure, by).await.map(|_| job)
+        };
+        let job = within(caller, Changes::Definitions, to_its_end(asking)).await?;
         Ok(Reply::Job(Box::new(job)))
     }
 

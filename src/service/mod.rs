@@ -136,6 +136,16 @@ async fn within<T>(
     }
 }
 
+/// Carries work out to its end though its caller leaves: what erases must be in the audit trail, too.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, MetadataError>> + Send + 'static,
+) -> Result<T, MetadataError> {
+    tokio::spawn(work).await.unwrap_or_else(|_| {
+        let reason = "the operation broke off".to_owned();
+        Err(MetadataError::Internal { reason, outcome_unknown: true })
+    })
+}
+
 /// What operations are carried out with.
 pub struct ServiceHandles {
     pub lists: ListPool,

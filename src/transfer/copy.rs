@@ -45,11 +45,17 @@ impl Copied {
     }
 }
 
-/// Versions that are through, and where the walk of the next one goes on.
+/// Versions that are through, and the one that is not, with where its walk goes on.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     done: Vec<(String, String)>,
-    page_token: Option<String>,
+    begun: Option<Begun>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Begun {
+    version: (String, String),
+    page_token: String,
 }
 
 /// Copies, and compares all that was copied, by this run and those before it.
@@ -75,6 +81,7 @@ pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
         }
         counts.push(items(&servers, version, &mut state, state_file.as_ref(), &mut progress).await?);
         state.done.push(name);
+        state_file.as_ref().map_or(Ok(()), |file| file.write(&state))?;
     }
     let mut copied = Vec::with_capacity(versions.len());
     for (version, (added, already_expired)) in versions.iter().zip(counts) {
@@ -99,14 +106,16 @@ async fn items(
     let Version { feature, label, .. } = version;
     let source = Source { client: from, feature, version: label, min_timestamp: None };
     let mut adder = Adder::new(to, feature, label);
+    let version = (feature.to_string(), label.to_string());
+    // Another one that was begun is begun again in its turn: features may have come meanwhile.
+    let mut page_token = state.begun.take().filter(|begun| begun.version == version).map(|begun| begun.page_token);
     loop {
         let before = adder.added;
-        state.page_token = source.part(state.page_token.as_deref(), &mut adder).await?;
+        page_token = source.part(page_token.as_deref(), &mut adder).await?;
         adder.flush().await?;
         progress.add(&format!("copying {feature}"), adder.added - before);
-        if state.page_token.is_none() {
-            return Ok((adder.added, adder.already_expired));
-        }
+        let Some(page_token) = page_token.clone() else { return Ok((adder.added, adder.already_expired)) };
+        state.begun = Some(Begun { version: version.clone(), page_token });
         state_file.map_or(Ok(()), |file| file.write(state))?;
     }
 }

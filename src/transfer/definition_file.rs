@@ -112,9 +112,17 @@ pub(super) fn write(features: &[wire::Feature]) -> Result<String, Failure> {
 
 /// The features of a file, or why it makes no sense.
 pub(super) fn read(text: &str) -> Result<Definitions, Failure> {
-    let file: File =
-        serde_saphyr::from_str(text).map_err(|error| Failure::failed(format!("cannot read the file: {error}")))?;
+    let file: File = serde_saphyr::from_str_with_options(text, options(text.len()))
+        .map_err(|error| Failure::failed(format!("cannot read the file: {error}")))?;
     parse(file.features)
+}
+
+/// A file has as many features as its server: what it may have grows with its length, and not with what its
+/// aliases stand for.
+fn options(bytes: usize) -> serde_saphyr::Options {
+    let usual = serde_saphyr::Budget::default();
+    let (max_events, max_nodes) = (usual.max_events.max(bytes), usual.max_nodes.max(bytes));
+    serde_saphyr::options! { budget: serde_saphyr::budget! { max_events: max_events, max_nodes: max_nodes } }
 }
 
 /// The features that a server has.
@@ -132,4 +140,34 @@ fn parse(features: Vec<FeatureText>) -> Result<Definitions, Failure> {
         }
     }
     Ok(definitions)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_may_have_as_many_features_as_there_are() {
+        const FEATURES: usize = 15_000;
+        let mut text = "features:\n".to_owned();
+        for n in 0..FEATURES {
+            let labels = "{team: feed, tier: '1', on: call}";
+            let feature = format!("{{entity_type: user, name: f{n}, value_type: string, ttl: 30d, labels: {labels}}}");
+            writeln!(text, "- {feature}").unwrap();
+        }
+        assert_eq!(read(&text).unwrap().len(), FEATURES);
+    }
+
+    #[test]
+    fn a_short_file_does_not_stand_for_a_long_one() {
+        let mut text = "a0: &a0 {version: v, ttl: 1d}\n".to_owned();
+        for n in 1..9 {
+            let ten = vec![format!("*a{}", n - 1); 10].join(", ");
+            writeln!(text, "a{n}: &a{n} [{ten}]").unwrap();
+        }
+        text.push_str("features: *a8\n");
+        assert!(read(&text).is_err());
+    }
 }

@@ -63,11 +63,11 @@ impl Sink for ToFile {
 /// Writes the file, or goes on where an earlier run was cut off.
 pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     let ExportOptions { server, feature, version, output, format } = options;
+    let run = format!("the export of {feature}, version {:?}, from {server} as {format:?}", version.as_str());
     let client = Client::new(server, None, Retries::PATIENT)?;
     let found: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &feature)).await?;
     let client = client.with_retries(Retries::PERSISTENT);
     let to_stdout = output == Path::new("-");
-    let run = format!("the export of {feature}, version {:?}, as {format:?}", version.as_str());
     let state_file = (!to_stdout).then(|| StateFile::new(with_ending(&output, ".state"), run));
     let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
     if kept.is_none() && !to_stdout && output.exists() {

@@ -4,7 +4,7 @@ use liststore::service::{Descriptor, Effect, OPERATIONS, Permission, Segment};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{Answer, Api, api, api_with};
+use super::client::{Answer, Api, api, api_with, items};
 use super::tokens::Issued;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -704,14 +704,21 @@ async fn one_caller_has_a_share_of_the_operations_at_work() {
 #[tokio::test]
 async fn a_name_that_is_not_the_servers_is_refused_where_anybody_may_do_anything() {
     let api = api().await;
-    let ask = async |api: &Api, host: &str, rest: &str| {
-        let request = format!("GET /v1/features HTTP/1.1\r\nHost: {host}\r\n{rest}Connection: close\r\n\r\n");
+    api.feature("seen", "string", "30d").await;
+    let ask_for = async |api: &Api, path: &str, host: &str, rest: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{rest}Connection: close\r\n\r\n");
         api.exchange(request.as_bytes()).await
     };
+    let ask = async |api: &Api, host: &str, rest: &str| ask_for(api, "/v1/features", host, rest).await;
     for host in ["localhost:8080", "127.0.0.1", "[::1]:80", "10.0.0.7", "liststore", "a.localhost"] {
         ask(&api, host, "").await.expect(200);
     }
     ask(&api, "evil.example:8080", "").await.refused("unknown_host", "Host");
+    // List operations see fewer headers than others do.
+    let list = items("seen", "u");
+    ask_for(&api, &list, "localhost:8080", "").await.expect(200);
+    ask_for(&api, &list, "evil.example:8080", "").await.refused("unknown_host", "Host");
+    ask_for(&api, &list, "evil.example", "Sec-Fetch-Site: same-origin\r\n").await.refused("unknown_host", "Host");
     let probe = b"GET /livez HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     api.exchange(probe).await.expect(200);
     let authorization = format!("Authorization: Bearer {}\r\n", admin(&api).await);

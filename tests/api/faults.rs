@@ -42,11 +42,17 @@ pub struct Faults {
     pub cleared: Mutex<Vec<String>>,
     sessions_refused: AtomicBool,
     stalled: watch::Sender<bool>,
+    clears_held: watch::Sender<bool>,
 }
 
 impl Faults {
     pub fn stall(&self, stalled: bool) {
         self.stalled.send_replace(stalled);
+    }
+
+    /// Lets no list be cleared for as long as that is not taken back.
+    pub fn hold_clears(&self, held: bool) {
+        self.clears_held.send_replace(held);
     }
 
     pub fn allow_sessions(&self) {
@@ -86,6 +92,7 @@ pub async fn faulty_from_the_start(
         cleared: Mutex::default(),
         sessions_refused: AtomicBool::new(false),
         stalled: watch::Sender::new(false),
+        clears_held: watch::Sender::new(false),
     });
     prepare(&faults);
     let stores = Stores {
@@ -170,6 +177,7 @@ impl ItemSession for FaultySession {
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.faults.meet().await?;
+        self.faults.clears_held.subscribe().wait_for(|held| !held).await.unwrap();
         let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
         if self.faults.uncleared.lock().unwrap().contains(&name) {
             return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });

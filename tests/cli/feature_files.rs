@@ -101,3 +101,16 @@ fn a_file_that_makes_no_sense_changes_nothing() {
         assert_eq!(shown(&server), before);
     }
 }
+
+/// What stands behind the end of what was read would be missing, and so be deleted.
+#[test]
+fn a_file_is_read_as_a_whole_or_not_at_all() {
+    let server = defined();
+    let before = shown(&server);
+    let first = "features:\n- {entity_type: user, name: seen, value_type: string, ttl: 30d}\n";
+    let rest = "- {entity_type: customer, name: clicks, value_type: int64, ttl: 30d}\n";
+    let file = server.write("features.yaml", [first, &"\n".repeat(64 << 20), rest].concat());
+    let told = server.run(&["feature", "import", &file, "--prune"]).failed(1);
+    assert!(told.ends_with("it is larger than 64 MiB"), "{told}");
+    assert_eq!(shown(&server), before);
+}

@@ -84,7 +84,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     let whole = written.join("\n") + "\n";
     let file = server.write("many.ndjson", format!("{whole}{{\"cut of"));
     let state = json!({
-        "run": "the export of customer.many, version \"\", as Ndjson",
+        "run": format!("the export of customer.many, version \"\", from {} as Ndjson", server.url),
         "state": {
             "exported": {"lists": 500, "items": written.len()},
             "bytes": whole.len(),
@@ -94,6 +94,11 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     let state = server.write("many.ndjson.state", state.to_string());
     let told = server.run(&["export", "customer", "many", "--version", "v2", "--output", &file]).failed(1);
     assert!(told.contains("version_not_found") || told.contains("another run"), "{told}");
+    // Half of the lists of one server, and half of those of another, are nobody's.
+    let other = Server::start();
+    other.feature("many", "int64");
+    let told = other.run(&["export", "customer", "many", "--output", &file]).failed(1);
+    assert!(told.contains("another run"), "{told}");
     let told = server.ok(&["export", "customer", "many", "--output", &file]);
     assert_eq!(told, "1700 items of 1200 lists, of which an earlier run wrote some\n");
     let text = fs::read_to_string(&file).unwrap();
@@ -157,4 +162,25 @@ fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
     other.feature("other", "int64");
     let told = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer", "other"]).failed(1);
     assert!(told.contains("value type"), "{told}");
+}
+
+/// A feature that has come meanwhile is copied before the one at which the copy was cut off.
+#[test]
+fn a_copy_that_was_cut_off_is_taken_up_whatever_features_have_come() {
+    let (one, other) = (Server::start(), Server::start());
+    fill_many(&one);
+    one.feature("before", "string");
+    one.ok(&["list", "add", "customer", "before", "u", "--value", "a"]);
+    let page = ask(one.address(), "GET", "/v1/features/customer/many/entities?page_size=500", "").expect(200);
+    let state = json!({
+        "run": format!("the copy from {} to {}", one.url, other.url),
+        "state": {
+            "done": [],
+            "begun": {"version": ["customer.many", ""], "page_token": page["next_page_token"]},
+        },
+    });
+    let file = other.write("copy.state", state.to_string());
+    let told = other.ok(&["copy", "--from", &one.url, "--to", &other.url, "--state", &file]);
+    assert!(!told.contains("DIFFERENT"), "{told}");
+    assert!(rows(&one, "before") == rows(&other, "before") && rows(&one, "many") == rows(&other, "many"));
 }

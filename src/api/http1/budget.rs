@@ -28,6 +28,16 @@ impl Budget {
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
+
+    /// Whether an answer of so many bytes could be held now: else it need not be made.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.used().saturating_add(bytes) <= self.limit_of(bytes)
+    }
+
+    /// Up to where something of so many bytes may fill it.
+    fn limit_of(&self, bytes: usize) -> usize {
+        if bytes <= SMALL_BYTES { self.bytes_max } else { self.bytes_max - self.bytes_max / 4 }
+    }
 }
 
 /// There is no room for this now.
@@ -54,8 +64,7 @@ impl Share {
             return Ok(());
         }
         let more = wanted - self.taken;
-        let bytes_max = self.budget.bytes_max;
-        let limit = if bytes <= SMALL_BYTES { bytes_max } else { bytes_max - bytes_max / 4 };
+        let limit = self.budget.limit_of(bytes);
         let grown = |used: usize| used.checked_add(more).filter(|used| *used <= limit);
         match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
             Ok(_) => {
@@ -109,7 +118,8 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let mut shares: Vec<_> = (0..20).map(|_| Share::new(Arc::clone(&budget))).collect();
         shares[0].hold(600_000).unwrap();
-        assert!(shares[1].hold(300_000).is_err());
+        assert!(shares[1].hold(300_000).is_err() && !budget.has_room_for(300_000));
+        assert!(budget.has_room_for(100_000) && budget.has_room_for(SMALL_BYTES));
         assert_eq!(budget.used(), 600_000);
         let held = shares.iter_mut().skip(1).map_while(|share| share.hold(SMALL_BYTES).ok()).count();
         assert_eq!(held, ((1 << 20) - 600_000) / SMALL_BYTES);

@@ -22,6 +22,7 @@ use super::{
     READ_BYTES, Refusal, SPARE_TIMEOUT, Shared, TURN_REQUESTS, answer,
 };
 use crate::api::body::RequestBody;
+use crate::api::problem::NO_ROOM_FOR_ANSWER;
 use crate::api::request::{Client, Request};
 
 /// A body that is read grows by what there is of it, but by no less and no more than this.
@@ -29,8 +30,6 @@ const BODY_STEP_BYTES: (usize, usize) = (OWN_BYTES / 2, 256 << 10);
 
 const NO_SLOT: &str = "all connections are busy: ask again later, or another server";
 const NO_ROOM_FOR_BODY: &str = "bodies and answers under way fill the memory for them: ask again later, or for less";
-const NO_ROOM_FOR_ANSWER: &str =
-    "answers that were not taken yet fill the memory for them: ask again later, or for less";
 const BEHIND: &str = "the server is behind with its requests; nothing was done";
 
 /// Why no further request is read.

@@ -12,6 +12,7 @@ use actix_web::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use actix_web::http::{Method, Version};
 
 use super::{HEAD_BYTES_MAX, Refusal};
+use crate::api::host;
 
 /// What nearly all requests have room in.
 const HEADERS_USUAL: usize = 32;
@@ -149,7 +150,13 @@ fn head(
             Meaning::Connection => seen.connection(header.value),
             Meaning::Expect => seen.expects_continue |= header.value.eq_ignore_ascii_case(b"100-continue"),
         }
-        if matches!(meaning, Meaning::Handlers) || wanted == HeadersWanted::All {
+        let is_wanted = match meaning {
+            Meaning::Handlers => true,
+            // A name that a page of another site may have pointed here: the handler compares it.
+            Meaning::Host => wanted == HeadersWanted::All || !host::is_local(header.value),
+            _ => wanted == HeadersWanted::All,
+        };
+        if is_wanted {
             let malformed = Refusal::Malformed("a header has characters that HTTP does not allow");
             let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| malformed)?;
             headers.append(name, HeaderValue::from_bytes(header.value).map_err(|_| malformed)?);

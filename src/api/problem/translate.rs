@@ -1,6 +1,6 @@
 //! The one place where errors of the inner layers become problems.
 
-use super::{ErrorCode, Problem};
+use super::{ErrorCode, NO_ROOM_FOR_ANSWER, Problem};
 use crate::access::{Denied, Limited, whole_secs};
 use crate::actors::ListError;
 use crate::backup::BackupError;
@@ -22,6 +22,7 @@ impl From<ServiceError> for Problem {
             ServiceError::Denied(error) => error.into(),
             ServiceError::Limited(limited) => limited.into(),
             ServiceError::NoRandomness(error) => Self::internal(error.to_string()),
+            ServiceError::NoMemoryForAnswer => Self::new(ErrorCode::Overloaded, NO_ROOM_FOR_ANSWER),
             ServiceError::NoRoomInAnswer => Self::new(ErrorCode::ResponseTooLarge, error.to_string()),
             ServiceError::Damaged(what) => Self::internal(what),
         }

@@ -123,6 +123,9 @@ impl<R: PageRenderer> Service<R> {
         let lists = self.lists_of(caller);
         self.read_the_rest(&lists, &mut states, &reads, &room, deadline).await;
         let answers = answers(states, &room);
+        if answers.iter().any(|answer| matches!(answer, Err(ServiceError::NoMemoryForAnswer))) {
+            return Err(ServiceError::NoMemoryForAnswer);
+        }
         let read = answers.iter().flatten().map(|page| page.items.saturating_sub(1));
         caller.owe_items(read.sum());
         Ok(Reply::EachPage(answers))
