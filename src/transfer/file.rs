@@ -176,9 +176,13 @@ fn open(path: &Path, kept_bytes: Option<u64>) -> io::Result<File> {
     match kept_bytes {
         None => OpenOptions::new().write(true).create_new(true).open(path),
         Some(bytes) => {
-            let mut file = OpenOptions::new().write(true).open(path)?;
+            let changed = "it is not as the earlier run left it: remove it and its .state file, and export again";
+            let mut file = match OpenOptions::new().write(true).open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(io::Error::other(changed)),
+                opened => opened?,
+            };
             if file.metadata()?.len() < bytes {
-                return Err(io::Error::other("it is shorter than it was"));
+                return Err(io::Error::other(changed));
             }
             file.set_len(bytes)?;
             file.seek(SeekFrom::End(0))?;

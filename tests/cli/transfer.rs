@@ -91,6 +91,10 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
             "page_token": page["next_page_token"],
         },
     });
+    server.write("gone.ndjson.state", state.to_string());
+    let gone = server.dir.path().join("gone.ndjson");
+    let told = server.run(&["export", "customer", "many", "--output", gone.to_str().unwrap()]).failed(1);
+    assert!(told.ends_with("remove it and its .state file, and export again"), "{told}");
     let state = server.write("many.ndjson.state", state.to_string());
     let told = server.run(&["export", "customer", "many", "--version", "v2", "--output", &file]).failed(1);
     assert!(told.contains("version_not_found") || told.contains("another run"), "{told}");
