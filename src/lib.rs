@@ -24,5 +24,6 @@ pub mod metadata;
 pub mod operator;
 pub mod service;
 pub mod telemetry;
+pub mod tls_files;
 pub mod transfer;
 pub mod wire;

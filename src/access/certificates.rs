@@ -1,7 +1,7 @@
 //! Who somebody is by a client's certificate, which the handshake has checked: rules of the settings give
 //! roles to the names in it.
 
-use super::{Grant, Identity};
+use super::{ActsFor, Grant, Identity};
 
 /// A name that a certificate must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl CertificateRule {
 pub(super) fn identity(rules: &[CertificateRule], names: &Names<'_>) -> Option<Identity> {
     let grants: Vec<Grant> = rules.iter().filter(|rule| rule.fits(names)).map(|rule| rule.grant.clone()).collect();
     let name = names.first().filter(|_| !grants.is_empty())?;
-    Some(Identity::new("cert:", name, grants, true))
+    Some(Identity::new("cert:", name, grants, ActsFor::Others))
 }
 
 #[cfg(test)]

@@ -109,6 +109,7 @@ impl std::fmt::Display for Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::ActsFor;
     use crate::access::test_keys::key;
     use crate::domain::Role;
 
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(named(&key, None), ("key:feed".to_owned(), None));
         assert_eq!(named(&key, Some(&alice)), ("key:feed".to_owned(), Some("alice".to_owned())));
         // Who may not say so acts for themselves.
-        let person = Principal::Known(Arc::new(Identity::new("jwt:", "bob", vec![], false)));
+        let person = Principal::Known(Arc::new(Identity::new("jwt:", "bob", vec![], ActsFor::Themselves)));
         assert_eq!(named(&person, Some(&alice)), ("jwt:bob".to_owned(), None));
     }
 }

@@ -43,13 +43,21 @@ pub(super) enum Reach {
     Nowhere,
 }
 
+/// Whether it counts for whom somebody says that they act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActsFor {
+    Themselves,
+    /// Others, too: that is what services do.
+    Others,
+}
+
 /// Somebody who is known. Made once for many requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     name: Author,
     /// What any of them allows is allowed. Of each the roles hold within its own scopes alone.
     grants: Vec<Grant>,
-    acts_for_others: bool,
+    acts_for: ActsFor,
     /// None where nothing is limited.
     limiter: Option<Arc<Limiter>>,
 }
@@ -58,13 +66,13 @@ impl Identity {
     /// A service that has a key. It may say for whom it acts: that is what services do.
     pub fn of_key(key: &ApiKey) -> Self {
         let grant = Grant { roles: key.roles.clone(), scopes: key.scopes.clone() };
-        Self::new("key:", key.name.as_str(), vec![grant], true)
+        Self::new("key:", key.name.as_str(), vec![grant], ActsFor::Others)
     }
 
     /// Somebody of this name, as the audit trail can hold it. `kind` tells apart who vouches for it.
-    pub fn new(kind: &str, name: &str, grants: Vec<Grant>, acts_for_others: bool) -> Self {
+    pub fn new(kind: &str, name: &str, grants: Vec<Grant>, acts_for: ActsFor) -> Self {
         let name = Author::new(noted(&format!("{kind}{name}"))).unwrap_or_else(|_| Author::anonymous());
-        Self { name, grants, acts_for_others, limiter: None }
+        Self { name, grants, acts_for, limiter: None }
     }
 
     /// The same, with limits.
@@ -84,7 +92,7 @@ impl Identity {
 
     /// Whether it counts for whom they say that they act.
     pub fn acts_for_others(&self) -> bool {
-        self.acts_for_others
+        self.acts_for == ActsFor::Others
     }
 
     /// The features that a permission holds for, each named once. None if there is nothing that it holds for.
@@ -142,7 +150,7 @@ mod tests {
     #[test]
     fn roles_hold_within_the_scopes_of_their_own_grant() {
         let both = vec![grant(Role::Reader, "*"), grant(Role::Writer, "user.seen")];
-        let identity = Identity::new("jwt:", "alice", both, false);
+        let identity = Identity::new("jwt:", "alice", both, ActsFor::Themselves);
         let of = |feature| Resource::Feature { entity_type: "user", feature };
         assert_eq!(identity.reach(Permission::ListsWrite, of("seen")), Reach::Granted);
         assert_eq!(identity.reach(Permission::ListsWrite, of("other")), Reach::Elsewhere);
@@ -160,7 +168,7 @@ mod tests {
             ("*.seen", false),
             ("customer.*", false),
         ] {
-            let identity = Identity::new("key:", "a", vec![grant(Role::Writer, scope)], true);
+            let identity = Identity::new("key:", "a", vec![grant(Role::Writer, scope)], ActsFor::Others);
             let reach = identity.reach(Permission::ListsWrite, Resource::EntityType("user"));
             assert_eq!(reach == Reach::Granted, taken, "{scope}");
         }
@@ -168,12 +176,12 @@ mod tests {
 
     #[test]
     fn a_name_of_any_length_is_one_that_can_be_noted() {
-        let long = Identity::new("cert:", &"é".repeat(500), vec![], false);
+        let long = Identity::new("cert:", &"é".repeat(500), vec![], ActsFor::Themselves);
         assert_eq!(long.name().as_str().chars().count(), Author::CHARS_MAX);
-        let plain = Identity::new("jwt:", "Ångström <a@example.org>", vec![], false);
+        let plain = Identity::new("jwt:", "Ångström <a@example.org>", vec![], ActsFor::Themselves);
         assert_eq!(plain.name().as_str(), "jwt:Ångström <a@example.org>");
         for hostile in ["a\0b", "a\nWARN b", "a\u{1b}[2J", "a\u{202e}nimda", "a\u{200b}"] {
-            let identity = Identity::new("jwt:", hostile, vec![], false);
+            let identity = Identity::new("jwt:", hostile, vec![], ActsFor::Themselves);
             let name = identity.name().as_str();
             assert!(name.starts_with("jwt:a\u{fffd}") && !name.chars().any(char::is_control), "{name:?}");
         }
@@ -185,7 +193,7 @@ mod tests {
         let names =
             ["x".repeat(300) + "a", "x".repeat(300) + "b", "a\0".to_owned(), "a\n".to_owned(), "a\u{fffd}".to_owned()];
         let mut noted: Vec<_> =
-            names.iter().map(|name| Identity::new("jwt:", name, vec![], false).name().clone()).collect();
+            names.iter().map(|name| Identity::new("jwt:", name, vec![], ActsFor::Themselves).name().clone()).collect();
         noted.dedup();
         assert_eq!(noted.len(), names.len(), "{noted:?}");
     }

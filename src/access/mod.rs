@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use certificates::{CertificateRule, CertifiedName, Names};
 pub use decision::{Denied, Principal, decide};
-pub use identity::{Grant, Identity};
+pub use identity::{ActsFor, Grant, Identity};
 pub use key_ring::{KeyRing, NoKey};
 pub use limits::{AtWork, Excess, Left, LimitOptions, Limited, Limiter, whole_secs};
 pub use permission::{Permission, Resource};

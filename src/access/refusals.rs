@@ -89,10 +89,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::access::Identity;
+    use crate::access::{ActsFor, Identity};
 
     fn known(name: &str) -> Principal {
-        Principal::Known(Arc::new(Identity::new("key:", name, vec![], false)))
+        Principal::Known(Arc::new(Identity::new("key:", name, vec![], ActsFor::Themselves)))
     }
 
     fn at(secs: u64) -> Timestamp {

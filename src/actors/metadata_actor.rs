@@ -24,12 +24,12 @@ pub(super) struct MetadataActor {
 impl Actor for MetadataActor {
     type Context = Context<Self>;
 
-    /// None of its tasks ends by itself: with one that has, by a panic, the actor ends, and its keeper
+    /// None of its tasks ends by itself: with one that has, by a panic, the actor ends, and its supervisor
     /// starts all of them anew.
     fn started(&mut self, context: &mut Self::Context) {
         let MetadataState { store, catalog, ring, refresher, stored, .. } = &*self.state;
         let state = Rc::clone(&self.state);
-        let refresh = async move |everything| state.refresh(everything).await;
+        let refresh = async move |extent| state.refresh(extent).await;
         let mut tasks = vec![
             actix::spawn(Arc::clone(refresher).run(refresh)),
             actix::spawn(Arc::clone(refresher).follow_news(Arc::clone(store))),

@@ -28,7 +28,7 @@ use crate::metadata::{
 };
 
 const RESTARTING: &str = "the metadata actor died: a fresh one is being started";
-/// How long stopping waits for the actor's keeper.
+/// How long stopping waits for the actor's supervisor.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub struct MetadataHandle {
     refresher: Arc<Refresher>,
     stored: Option<Arc<StoredCatalog>>,
     pub(super) options: MetadataOptions,
-    keeper: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
+    supervisor: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
     store: Arc<dyn MetadataStore>,
     clock: Arc<dyn Clock>,
 }
@@ -143,11 +143,11 @@ impl MetadataHandle {
             }
             opened
         };
-        let keeper = actix::spawn(Arc::clone(&slot).keep(open, Arc::default()));
+        let supervisor = actix::spawn(Arc::clone(&slot).supervise(open, Arc::default()));
         started.await.map_err(|_| broken("the metadata actor did not start"))?;
-        let keeper = Arc::new(std::sync::Mutex::new(Some(keeper)));
+        let supervisor = Arc::new(std::sync::Mutex::new(Some(supervisor)));
         let permits = Arc::new(Semaphore::new(options.permits));
-        Ok(Self { slot, permits, catalog, ring, unavailable, refresher, stored, options, keeper, store, clock })
+        Ok(Self { slot, permits, catalog, ring, unavailable, refresher, stored, options, supervisor, store, clock })
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -331,8 +331,8 @@ impl MetadataHandle {
             tracing::warn!("control-plane calls were still in flight when the server stopped");
         }
         self.permits.close();
-        let keeper = self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        let Some(keeper) = keeper else { return };
+        let supervisor = self.supervisor.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let Some(supervisor) = supervisor else { return };
         match self.slot.address() {
             Some(address) => {
                 if address.send(Close).await.is_err() {
@@ -342,8 +342,8 @@ impl MetadataHandle {
             None => self.store.close().await,
         }
         self.slot.stop();
-        // A keeper waits for its arbiter by itself, bounded.
-        if timeout(STOP_TIMEOUT, keeper).await.is_err() {
+        // A supervisor waits for its arbiter by itself, bounded.
+        if timeout(STOP_TIMEOUT, supervisor).await.is_err() {
             tracing::error!("the metadata actor did not stop in time and was left running");
         }
     }

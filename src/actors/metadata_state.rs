@@ -8,7 +8,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
-use super::refresher::Refresher;
+use super::refresher::{Extent, Refresher};
 use super::stored_catalog::StoredCatalog;
 use crate::access::KeyRing;
 use crate::domain::{Author, Clock, Feature, FeatureId, Revision, Timestamp};
@@ -103,10 +103,10 @@ impl MetadataState {
     }
 
     /// Brings the catalog up to what the store has now: all definitions, or those that changed.
-    pub async fn refresh(&self, everything: bool) -> Result<(), MetadataError> {
-        let since = self.catalog.begin_reading().filter(|_| !everything);
+    pub async fn refresh(&self, extent: Extent) -> Result<(), MetadataError> {
+        let since = self.catalog.begin_reading().filter(|_| extent == Extent::News);
         let synced_at = self.clock.now();
-        let known_keys = self.ring.begin_reading().filter(|_| !everything);
+        let known_keys = self.ring.begin_reading().filter(|_| extent == Extent::News);
         let result = self.read(since, known_keys, synced_at).await;
         self.refresh_failed.set(result.is_err());
         self.set_unavailable(result.as_ref().err().map(|error| error.reason()));

@@ -32,6 +32,14 @@ pub struct RefreshOptions {
     pub look_up_interval: Duration,
 }
 
+/// What a reading is to bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What has changed since the reading before.
+    News,
+    Everything,
+}
+
 /// How a reading of the store ended.
 #[derive(Debug, Clone)]
 struct Reading {
@@ -82,9 +90,8 @@ impl Refresher {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has whatever is to be read read by `refresh`, which is told whether that is everything, for as long as the
-    /// actor lives.
-    pub async fn run(self: Arc<Self>, refresh: impl AsyncFn(bool) -> Result<(), MetadataError>) {
+    /// Has whatever is to be read read by `refresh` for as long as the actor lives.
+    pub async fn run(self: Arc<Self>, refresh: impl AsyncFn(Extent) -> Result<(), MetadataError>) {
         let mut delay = RETRY_DELAY_MIN;
         // What one before it, which died, was about to read.
         self.requests().everything = true;
@@ -96,7 +103,7 @@ impl Refresher {
                 requests.began = Some(began);
                 (began, std::mem::take(&mut requests.everything))
             };
-            let result = refresh(everything).await;
+            let result = refresh(if everything { Extent::Everything } else { Extent::News }).await;
             let failure = result.as_ref().err().map(MetadataError::reason);
             self.last.send_replace(Some(Reading { began, failure }));
             match result {

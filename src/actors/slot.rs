@@ -1,7 +1,7 @@
 //! A place for an actor: the actor, its arbiter, and the task that replaces a dead one.
 //!
 //! A supervisor inside the arbiter would die with it (a panic of the arbiter takes all its actors),
-//! so the keeper of a slot runs on the system's own arbiter.
+//! so the supervisor of a slot runs on the system's own arbiter.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use actix::{Actor, Addr, Arbiter, Context};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
 
-/// How often a keeper looks whether its actor still lives, beside being told.
+/// How often a supervisor looks whether its actor still lives, beside being told.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
@@ -98,7 +98,7 @@ pub(super) struct Slot<A: Actor<Context = Context<A>>> {
     what: &'static str,
     state: watch::Sender<SlotState>,
     address: ArcSwapOption<Addr<A>>,
-    /// Wakes the keeper: the actor was found dead, or the pool stops.
+    /// Wakes the supervisor: the actor was found dead, or the pool stops.
     wake: Notify,
     stop: watch::Sender<bool>,
     restarts: AtomicUsize,
@@ -132,7 +132,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
         self.address.load_full().filter(|address| address.connected())
     }
 
-    /// Tells the keeper that its actor may be dead.
+    /// Tells the supervisor that its actor may be dead.
     pub fn look(&self) {
         self.wake.notify_one();
     }
@@ -142,14 +142,14 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Ends the keeper, which stops the actor and its arbiter.
+    /// Ends the supervisor, which stops the actor and its arbiter.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 
     /// Starts actors in this slot, each by `open` on an arbiter of its own, until it is stopped. Runs on
     /// the system's arbiter.
-    pub async fn keep(
+    pub async fn supervise(
         self: Arc<Self>,
         open: impl AsyncFn(&Arbiter) -> Result<Addr<A>, String>,
         openings: Arc<Openings>,

@@ -15,7 +15,7 @@ use super::slot::{Openings, Slot};
 use crate::domain::Clock;
 use crate::items::{ItemStore, StoreError};
 
-/// How long a slot that was told to stop may take. Its keeper waits for the arbiter by itself, bounded.
+/// How long a slot that was told to stop may take. Its supervisor waits for the arbiter by itself, bounded.
 const DISMISSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Staff {
@@ -29,7 +29,7 @@ pub(super) struct Staff {
 
 struct Member {
     slot: Arc<Slot<ListActor>>,
-    keeper: JoinHandle<()>,
+    supervisor: JoinHandle<()>,
 }
 
 impl Staff {
@@ -47,8 +47,8 @@ impl Staff {
         let slot = Arc::new(Slot::new("list actor"));
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
         let open = async move |arbiter: &Arbiter| open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock)).await;
-        let keeper = actix::spawn(Arc::clone(&slot).keep(open, Arc::clone(&self.openings)));
-        self.members().push(Member { slot: Arc::clone(&slot), keeper });
+        let supervisor = actix::spawn(Arc::clone(&slot).supervise(open, Arc::clone(&self.openings)));
+        self.members().push(Member { slot: Arc::clone(&slot), supervisor });
         slot
     }
 
@@ -70,8 +70,8 @@ impl Staff {
             member.slot.stop();
         }
         let mut in_time = true;
-        for Member { slot, keeper } in leaving {
-            in_time &= timeout(DISMISSAL_TIMEOUT, keeper).await.is_ok();
+        for Member { slot, supervisor } in leaving {
+            in_time &= timeout(DISMISSAL_TIMEOUT, supervisor).await.is_ok();
             self.past_restarts.fetch_add(slot.restarts(), Ordering::Relaxed);
         }
         in_time

@@ -10,11 +10,10 @@ use std::time::Duration;
 use prometheus::{IntGaugeVec, Opts, Registry};
 use reqwest::header::{ACCEPT, AUTHORIZATION};
 use reqwest::redirect::Policy;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use tokio::time::{sleep, timeout};
 
 use crate::access::jwt::{Issuers, KeySet};
+use crate::tls_files::authorities;
 
 /// For one reading, however slowly the issuer sends.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
@@ -32,9 +31,9 @@ pub enum KeySource {
     Url { url: String, ca_file: Option<PathBuf>, token_file: Option<PathBuf> },
 }
 
-/// Starts to keep the keys of all issuers, each of which has its source at its number. The tasks end with the
+/// Starts to read the keys of all issuers, each of which has its source at its number. The tasks end with the
 /// system that they are spawned on.
-pub fn keep(
+pub fn start_reading(
     issuers: &Arc<Issuers>,
     sources: Vec<(String, KeySource)>,
     refresh: Duration,
@@ -50,13 +49,13 @@ pub fn keep(
     registry.register(Box::new(unavailable.clone()))?;
     for (number, (name, source)) in sources.into_iter().enumerate() {
         let gauge = unavailable.with_label_values(&[&name]);
-        let keeper = Keeper { issuers: Arc::clone(issuers), number, name, source, refresh, gauge };
-        actix::spawn(keeper.run());
+        let reader = KeyReader { issuers: Arc::clone(issuers), number, name, source, refresh, gauge };
+        actix::spawn(reader.run());
     }
     Ok(())
 }
 
-struct Keeper {
+struct KeyReader {
     issuers: Arc<Issuers>,
     number: usize,
     name: String,
@@ -65,7 +64,7 @@ struct Keeper {
     gauge: prometheus::IntGauge,
 }
 
-impl Keeper {
+impl KeyReader {
     async fn run(self) {
         let (mut retry_delay, mut problem) = (RETRY_DELAYS.0, None);
         loop {
@@ -157,13 +156,10 @@ async fn client(url: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, St
             builder
         }
         _ => {
-            let mut roots = rustls::RootCertStore::empty();
-            if let Some(path) = ca_file {
-                let unusable = || format!("{}: it must be a PEM file with certificates", path.display());
-                for certificate in CertificateDer::pem_slice_iter(&read_file(path).await?) {
-                    roots.add(certificate.map_err(|_| unusable())?).map_err(|_| unusable())?;
-                }
-            }
+            let roots = match ca_file {
+                Some(path) => authorities(path, &read_file(path).await?).map_err(|problem| problem.to_string())?,
+                None => rustls::RootCertStore::empty(),
+            };
             let config = rustls::ClientConfig::builder_with_provider(Arc::new(ring))
                 .with_safe_default_protocol_versions()
                 .map_err(|error| error.to_string())?

@@ -35,7 +35,7 @@ impl<'j> Held<'j> {
     }
 
     /// Keeps how far it is, if it is time to. To be called every few seconds.
-    pub async fn keep(&mut self) -> Result<(), Lost> {
+    pub async fn save_if_due(&mut self) -> Result<(), Lost> {
         if self.saved_at.elapsed() < SAVE_INTERVAL { Ok(()) } else { self.save().await }
     }
 
@@ -59,7 +59,7 @@ impl<'j> Held<'j> {
     /// Says that it does not go on at present, and why.
     pub async fn problem(&mut self, why: Option<String>) -> Result<(), Lost> {
         if self.job.problem == why {
-            return self.keep().await;
+            return self.save_if_due().await;
         }
         self.job.problem = why;
         self.save().await

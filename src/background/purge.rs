@@ -30,7 +30,7 @@ pub(super) async fn purge(held: &mut Held<'_>, lists: &ListPool) -> Result<(), L
         clear(held, lists, &key).await?;
         held.job.progress.targets += 1;
         held.job.progress.place = None;
-        held.keep().await?;
+        held.save_if_due().await?;
     }
     let erased = erase(held, lists).await?;
     (held.job.state, held.job.holder) = (JobState::Done, None);
@@ -57,7 +57,7 @@ async fn clear(held: &mut Held<'_>, lists: &ListPool, key: &FeatureKey) -> Resul
             };
             insist(held, remove).await?;
             held.job.progress.lists += some.len() as u64;
-            held.keep().await?;
+            held.save_if_due().await?;
             if let Some(rate) = pace {
                 sleep(Duration::from_secs_f64(some.len() as f64 / f64::from(rate)).saturating_sub(began.elapsed()))
                     .await;
@@ -65,7 +65,7 @@ async fn clear(held: &mut Held<'_>, lists: &ListPool, key: &FeatureKey) -> Resul
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
         held.job.progress.place = Some((hash, after));
-        held.keep().await?;
+        held.save_if_due().await?;
     }
 }
 
@@ -101,7 +101,7 @@ async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
         let erased = loop {
             tokio::select! {
                 erased = &mut erasing => break erased,
-                () = sleep(ERASE_LOOK_INTERVAL) => held.keep().await?,
+                () = sleep(ERASE_LOOK_INTERVAL) => held.save_if_due().await?,
             }
         };
         match erased {

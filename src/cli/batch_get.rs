@@ -44,7 +44,7 @@ struct Asked {
 }
 
 #[derive(Deserialize)]
-struct Answers {
+struct BatchResults {
     results: Vec<Box<RawValue>>,
 }
 
@@ -88,7 +88,7 @@ async fn ask(client: &Client, name: &str, asked: Vec<Asked>, printed: &mut Print
         let body = format!("{{\"requests\":[{}]}}", texts.join(","));
         let request = Request::new(OperationId::BatchGet, &[]).json(body.into_bytes());
         let lines = || format!("{name}, lines {} to {}", asked[first].line, asked[last].line);
-        let answers: Answers =
+        let answers: BatchResults =
             client.ask(&request).await.map_err(|error| Failure::failed(format!("{}: {error}", lines())))?;
         if answers.results.len() != missing.len() {
             return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));

@@ -4,7 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Invalid;
-use super::feature::parse_name;
+
+const NAME_CHARS_MAX: usize = 128;
+
+/// The common rule for entity types and feature names.
+pub(super) fn parse_name(what: &str, text: &str) -> Result<Arc<str>, Invalid> {
+    let well_formed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if text.is_empty() || text.len() > NAME_CHARS_MAX || !text.chars().all(well_formed) {
+        return Err(Invalid::argument(format!("{what} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 _ . -")));
+    }
+    if text == "." || text == ".." {
+        return Err(Invalid::argument(format!("{what} must not be \".\" or \"..\"")));
+    }
+    Ok(text.into())
+}
 
 /// The kind of an entity, such as `user`: 1–128 characters of `[A-Za-z0-9_.-]`, not `.` or `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

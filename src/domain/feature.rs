@@ -4,21 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{EntityType, FeatureKey, Invalid, Timestamp, Ttl, ValueType};
-
-const NAME_CHARS_MAX: usize = 128;
-
-/// The common rule for entity types and feature names.
-pub(super) fn parse_name(what: &str, text: &str) -> Result<Arc<str>, Invalid> {
-    let well_formed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    if text.is_empty() || text.len() > NAME_CHARS_MAX || !text.chars().all(well_formed) {
-        return Err(Invalid::argument(format!("{what} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 _ . -")));
-    }
-    if text == "." || text == ".." {
-        return Err(Invalid::argument(format!("{what} must not be \".\" or \"..\"")));
-    }
-    Ok(text.into())
-}
+use super::entity::parse_name;
+use super::{EntityType, Invalid, Timestamp, Ttl, ValueType};
 
 /// The name of a list feature, such as `story_presented`: same rule as [`EntityType`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -256,13 +243,6 @@ pub struct FeatureVersion {
     pub ttl_max: Ttl,
     /// The version's own entity tag.
     pub revision: Revision,
-}
-
-impl FeatureVersion {
-    /// The feature key of this version's lists.
-    pub fn key(&self, id: &FeatureId) -> FeatureKey {
-        FeatureKey::new(id, &self.version, self.generation)
-    }
 }
 
 /// A list feature with all its versions, ordered by label in byte order: the default version first.

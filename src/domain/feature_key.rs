@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{EntityType, FeatureId, FeatureName, Generation, VersionLabel};
+use super::{EntityType, FeatureId, FeatureName, FeatureVersion, Generation, VersionLabel};
 
 /// `"$entityType#$featureName|$featureVersion"`, with `~n` appended for a generation n above 1.
 ///
@@ -36,6 +36,13 @@ impl FeatureKey {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl FeatureVersion {
+    /// The feature key of this version's lists.
+    pub fn key(&self, id: &FeatureId) -> FeatureKey {
+        FeatureKey::new(id, &self.version, self.generation)
     }
 }
 

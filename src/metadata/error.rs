@@ -1,6 +1,6 @@
 //! How a metadata store can refuse or fail, in words that do not depend on the store.
 
-use super::jobs::JobState;
+use super::job_state::JobState;
 use crate::domain::{FeatureId, JobId, KeyId, KeyName, VersionLabel};
 
 #[derive(Debug, Clone, thiserror::Error)]

@@ -21,6 +21,7 @@ pub mod catalog;
 pub mod change;
 pub mod embedded;
 pub mod error;
+mod job_state;
 pub mod jobs;
 pub mod keys;
 pub mod local;

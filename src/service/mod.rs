@@ -33,6 +33,7 @@ mod jobs;
 mod keys;
 mod lists;
 mod operation;
+mod operation_id;
 mod page_cache;
 mod receipt;
 mod table;
@@ -59,9 +60,8 @@ pub use audit::REFUSE;
 pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;
 pub use lists::PageRenderer;
-pub use operation::{
-    AddItems, Audited, CreateKey, GetItems, ListName, Operation, OperationId, PurgeFeature, Reply, RotateKey,
-};
+pub use operation::{AddItems, Audited, CreateKey, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey};
+pub use operation_id::OperationId;
 pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
 pub use table::{OPERATIONS, queries};

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::descriptor::Descriptor;
 use super::error::ServiceError;
+use super::operation_id::OperationId;
 use super::page_cache::RenderedPage;
 use super::receipt::Receipt;
-use super::table::OPERATIONS;
 use crate::access::{Principal, Resource};
 use crate::access::{Refusal, token::Secret};
 use crate::actors::{AddOutcome, PoolView, Resize};
@@ -25,60 +24,6 @@ use crate::metadata::jobs::Job;
 use crate::metadata::keys::{AuditEntry, AuditFilter};
 use crate::metadata::{FeatureFilter, FeaturePatch, HistoryEntry, NewFeature, NewVersion, Precondition, VersionPatch};
 use crate::wire::{ItemInput, RemoveItemsInput};
-
-/// Which operation: the row of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OperationId {
-    GetItems,
-    AddItems,
-    RemoveAllItems,
-    RemoveItems,
-    CountItems,
-    ContainsItems,
-    ListEntities,
-    BatchGet,
-    BatchAdd,
-    EraseEntity,
-    PurgeFeature,
-    ListJobs,
-    GetJob,
-    PauseJob,
-    ResumeJob,
-    CancelJob,
-    ListFeatures,
-    CreateFeature,
-    GetFeature,
-    UpdateFeature,
-    DeleteFeature,
-    GetHistory,
-    CreateVersion,
-    GetVersion,
-    UpdateVersion,
-    DeleteVersion,
-    GetMe,
-    GetSignIn,
-    CreateKey,
-    ListKeys,
-    GetKey,
-    RotateKey,
-    RevokeKey,
-    ListAudit,
-    GetPool,
-    ResizePool,
-    CreateBackup,
-    Livez,
-    Readyz,
-    Metrics,
-    OpenApi,
-}
-
-impl OperationId {
-    pub const COUNT: usize = Self::OpenApi as usize + 1;
-
-    pub fn descriptor(self) -> &'static Descriptor {
-        &OPERATIONS[self as usize]
-    }
-}
 
 /// A list, as callers name it.
 ///

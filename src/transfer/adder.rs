@@ -41,12 +41,12 @@ struct AddedItem<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answers {
-    results: Vec<Answer>,
+struct BatchResults {
+    results: Vec<ListResult>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ListResult {
     problem: Option<ProblemBody>,
     #[serde(default)]
     added: u64,
@@ -66,8 +66,8 @@ impl<'a> Adder<'a> {
         }
         let body = format!("{{\"requests\":[{}]}}", self.waiting.join(","));
         let request = Request::new(OperationId::BatchAdd, &[]).json(body.into_bytes()).repeatable();
-        let Answers { results } = self.client.ask(&request).await?;
-        for Answer { problem, added, already_expired } in results {
+        let BatchResults { results } = self.client.ask(&request).await?;
+        for ListResult { problem, added, already_expired } in results {
             if let Some(problem) = problem {
                 return Err(Failure::failed(format!("{}: {} ({})", self.feature, problem.detail, problem.code)));
             }

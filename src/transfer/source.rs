@@ -46,13 +46,13 @@ struct AskedList<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answers {
-    results: Vec<Answer>,
+struct BatchResults {
+    results: Vec<ListResult>,
 }
 
 /// A page, or why there is none.
 #[derive(Deserialize)]
-struct Answer {
+struct ListResult {
     problem: Option<ProblemBody>,
     #[serde(default)]
     items: Vec<Item>,
@@ -84,12 +84,12 @@ impl Source<'_> {
         while !left.is_empty() {
             let body = Asked { requests: left.iter().map(|entity_id| self.asked(entity_id)).collect() };
             let request = Request::new(OperationId::BatchGet, &[]).body(&body)?;
-            let Answers { results } = self.client.ask(&request).await?;
+            let BatchResults { results } = self.client.ask(&request).await?;
             if results.len() != left.len() {
                 return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));
             }
             let mut taken = 0;
-            for (entity_id, Answer { problem, items, next_page_token }) in left.iter().zip(results) {
+            for (entity_id, ListResult { problem, items, next_page_token }) in left.iter().zip(results) {
                 match problem {
                     None => self.list(entity_id, Page { items, next_page_token }, sink).await?,
                     // There was no room for it beside the others: with the next ones there is.

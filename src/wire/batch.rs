@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Added, ItemInput, ItemPage, Problem, ProblemBody, batch_body, texts};
+use super::{Added, ItemInput, ItemPage, ProblemBody, texts};
 use crate::domain::{EntityId, Limit, Order, Timestamp};
 
 /// The most lists of one call.
@@ -82,18 +82,6 @@ pub struct AddRequest<'a> {
     pub entity_id: EntityId,
     #[schema(min_items = 1, max_items = 1000)]
     pub items: Vec<ItemInput<'a>>,
-}
-
-impl<'a> BatchGetInput<'a> {
-    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
-        batch_body::gets(body).map(|requests| Self { requests })
-    }
-}
-
-impl<'a> BatchAddInput<'a> {
-    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
-        batch_body::adds(body).map(|requests| Self { requests })
-    }
 }
 
 /// What came of each request, in their order.

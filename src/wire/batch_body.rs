@@ -9,7 +9,10 @@ use serde_json::value::RawValue;
 
 use super::object::{Object, text_of};
 use super::scanner::Scanner;
-use super::{AddRequest, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, GetRequest, Problem, add_body, plain_add};
+use super::{
+    AddRequest, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchGetInput, GetRequest, Problem, add_body,
+    plain_add,
+};
 use crate::domain::{EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel, json};
 
 /// Bytes of a request, about: for as many as that, room is made at once.
@@ -31,13 +34,25 @@ const GET: [&str; 10] = [
 ];
 const ADD: [&str; 5] = ["entity_type", "feature", "version", "entity_id", "items"];
 
-pub(super) fn gets(body: &[u8]) -> Result<Vec<GetRequest<'_>>, Problem> {
+impl<'a> BatchGetInput<'a> {
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        gets(body).map(|requests| Self { requests })
+    }
+}
+
+impl<'a> BatchAddInput<'a> {
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        adds(body).map(|requests| Self { requests })
+    }
+}
+
+fn gets(body: &[u8]) -> Result<Vec<GetRequest<'_>>, Problem> {
     let text = text_of(body)?;
     let mut known = Names::default();
     plain(text, |scanner| plain_get(scanner, &mut known)).map_or_else(|| of_any_form(text, &GET, get), Ok)
 }
 
-pub(super) fn adds(body: &[u8]) -> Result<Vec<AddRequest<'_>>, Problem> {
+fn adds(body: &[u8]) -> Result<Vec<AddRequest<'_>>, Problem> {
     let text = text_of(body)?;
     let mut known = Names::default();
     let plain =

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::item_input::raw_json;
 use super::object::Object;
-use super::requests::raw_json;
 use super::{AddItemsInput, ItemInput, Problem, text, texts};
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
 

@@ -11,6 +11,7 @@ mod batch;
 mod batch_body;
 mod erasure;
 mod error_code;
+mod item_input;
 mod jobs;
 mod keys;
 mod lists;
@@ -36,6 +37,7 @@ pub use batch::{
 };
 pub use erasure::{EntityErased, ErasedList};
 pub use error_code::{ErrorCode, Row};
+pub use item_input::ItemInput;
 pub use jobs::{Job, JobList, PurgeInput};
 pub use keys::{
     AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,
@@ -49,7 +51,7 @@ pub use replies::{
     Action, Added, Backup, Change, Check, Contained, ContainedValue, Counted, Deleted, EntityPage, Feature,
     FeaturePage, FeatureVersion, Health, HealthRead, HistoryPage, Item, ItemPage, Removed,
 };
-pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, ItemInput, VersionInput, VersionPatch};
+pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, VersionInput, VersionPatch};
 
 /// The schema of a body, and of all that it refers to.
 #[derive(Debug, Clone, Copy)]

@@ -2,16 +2,12 @@
 
 use std::path::PathBuf;
 
-use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::object::Object;
-use super::{Problem, add_body, text, texts};
-use crate::domain::{
-    Description, EntityType, FeatureName, Invalid, Labels, Owner, Timestamp, Ttl, ValueType, VersionLabel,
-};
+use super::{ItemInput, Problem, add_body, text, texts};
+use crate::domain::{Description, EntityType, FeatureName, Invalid, Labels, Owner, Ttl, ValueType, VersionLabel};
 
 /// Items to add, all or none.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -20,25 +16,6 @@ use crate::domain::{
 pub struct AddItemsInput<'a> {
     #[schema(min_items = 1, max_items = 1000)]
     pub items: Vec<ItemInput<'a>>,
-}
-
-/// An item to add.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ItemInput<'a> {
-    #[serde(serialize_with = "text::serialize")]
-    #[schema(value_type = texts::TimestampInput, inline)]
-    pub timestamp: Timestamp,
-    /// The JSON of the feature's value type: `bytes` as standard Base64, `int64` as a number or a
-    /// decimal string. At most 64,000 bytes as it is stored.
-    #[serde(serialize_with = "raw_json")]
-    #[schema(value_type = serde_json::Value)]
-    pub value: &'a str,
-}
-
-/// A value stands in a body as it is: JSON numbers keep their digits.
-pub(super) fn raw_json<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serde_json::from_str::<&RawValue>(json).map_err(S::Error::custom)?.serialize(serializer)
 }
 
 /// What a feature is created from.
@@ -238,6 +215,7 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::*;
+    use crate::domain::Timestamp;
 
     /// What a client writes of a body, which the server must read as the same.
     fn sent(body: &impl Serialize) -> Vec<u8> {

@@ -58,7 +58,7 @@ async fn tls_files_that_cannot_be_used_are_named() {
         let tls = Some(CqlTls { ca_file: ca_file.clone(), server_names: vec![], client: None });
         let options = CqlOptions { tls, ..cassandra::options(vec!["127.0.0.1:9042".into()], 1) };
         match CqlStore::open(options, Arc::new(SystemClock), &Registry::new()).map(|_| ()) {
-            Err(OpenError::TlsFile { path, .. }) => assert_eq!(path, ca_file),
+            Err(OpenError::TlsFile(problem)) => assert_eq!(problem.path, ca_file),
             other => panic!("{other:?}"),
         }
     }

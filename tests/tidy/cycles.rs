@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sources::{Source, rust_files};
 
+/// A name by its path from the crate's root: `["items", "StoreError"]`.
+type Path = Vec<String>;
+
 /// For each folder below `src` with a circle among what lies in it: the names in the circle. A `mod.rs`
-/// speaks for its folder and is no part of a circle in it.
+/// speaks for its folder and is no part of a circle in it; what it hands on counts as what it comes from.
 pub fn circles() -> Vec<String> {
     let sources = rust_files("src");
+    let handed_on = handed_on(&sources);
     let folders: BTreeSet<Vec<&str>> = sources.iter().flat_map(|source| ancestors(&segments(source))).collect();
     let mut found = Vec::new();
     for folder in &folders {
-        let circle = circle_in(folder, &sources);
+        let circle = circle_in(folder, &sources, &handed_on);
         if !circle.is_empty() {
             found.push(format!("src/{}: {} use each other", folder.join("/"), circle.join(", ")));
         }
@@ -29,7 +33,7 @@ fn ancestors<'a>(path: &[&'a str]) -> Vec<Vec<&'a str>> {
     (0..path.len()).map(|length| path[..length].to_vec()).collect()
 }
 
-fn circle_in(folder: &[&str], sources: &[Source]) -> Vec<String> {
+fn circle_in(folder: &[&str], sources: &[Source], handed_on: &BTreeMap<Path, Path>) -> Vec<String> {
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in sources {
         let path = segments(source);
@@ -37,7 +41,8 @@ fn circle_in(folder: &[&str], sources: &[Source]) -> Vec<String> {
         if !is_below || matches!(path[folder.len()], "mod" | "lib" | "main") {
             continue;
         }
-        let used = used_paths(source).into_iter().filter(|used| used.len() > folder.len());
+        let used = used_paths(source).into_iter().map(|used| origin(used, handed_on));
+        let used = used.filter(|used| used.len() > folder.len());
         let siblings =
             used.filter(|used| used.iter().zip(folder).all(|(a, b)| a == b)).map(|used| used[folder.len()].clone());
         uses.entry(path[folder.len()].to_owned()).or_default().extend(siblings);
@@ -55,11 +60,109 @@ fn circle_in(folder: &[&str], sources: &[Source]) -> Vec<String> {
     }
 }
 
+/// The names that `mod.rs` files hand on from elsewhere, and where those come from.
+fn handed_on(sources: &[Source]) -> BTreeMap<Path, Path> {
+    let modules: BTreeSet<Path> = sources.iter().map(module).collect();
+    let mut found = BTreeMap::new();
+    for source in sources.iter().filter(|source| segments(source).last() == Some(&"mod")) {
+        let here = module(source);
+        for import in imports(&code(source)) {
+            let (path, alias) = import.split_once('@').map_or((&*import, None), |(path, alias)| (path, Some(alias)));
+            let Some(from) = absolute(path, &here, &modules) else { continue };
+            let name = alias.or(from.last().map(String::as_str)).unwrap_or_default();
+            let here: Path = here.iter().cloned().chain([name.to_owned()]).collect();
+            if here != from && !modules.contains(&here) {
+                found.insert(here, from);
+            }
+        }
+    }
+    found
+}
+
+/// Where a name comes from that may have been handed on several times.
+fn origin(mut path: Path, handed_on: &BTreeMap<Path, Path>) -> Path {
+    const TIMES_MAX: usize = 8;
+    for _ in 0..TIMES_MAX {
+        let known = (1..=path.len()).find_map(|length| handed_on.get(&path[..length]).map(|from| (length, from)));
+        let Some((length, from)) = known else { break };
+        path = from.iter().chain(&path[length..]).cloned().collect();
+    }
+    path
+}
+
+/// A path from the crate's root, unless it leads out of the crate.
+fn absolute(path: &str, here: &[String], modules: &BTreeSet<Path>) -> Option<Path> {
+    let mut segments = path.split("::").peekable();
+    let mut from = here.to_vec();
+    match *segments.peek()? {
+        "crate" => {
+            from.clear();
+            segments.next();
+        }
+        "self" => drop(segments.next()),
+        "super" => {
+            while segments.next_if_eq(&"super").is_some() {
+                from.pop();
+            }
+        }
+        child => {
+            let below: Path = here.iter().cloned().chain([child.to_owned()]).collect();
+            modules.contains(&below).then_some(())?;
+        }
+    }
+    Some(from.into_iter().chain(segments.map(str::to_owned)).collect())
+}
+
+/// What a text imports, one path each; `a::b@c` stands for `a::b as c`.
+fn imports(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for statement in code.split(';') {
+        let Some(at) =
+            statement.rfind("use ").filter(|at| *at == 0 || !statement[..*at].ends_with(char::is_alphanumeric))
+        else {
+            continue;
+        };
+        let text: String = statement[at + 4..].replace(" as ", "@").split_whitespace().collect();
+        ungroup("", &text, &mut found);
+    }
+    found
+}
+
+/// Takes `a::{b, c::{d, e}}` apart.
+fn ungroup(prefix: &str, text: &str, found: &mut Vec<String>) {
+    let Some((head, group)) = text.split_once('{') else {
+        found.push(format!("{prefix}{text}"));
+        return;
+    };
+    let (prefix, group) = (format!("{prefix}{head}"), group.strip_suffix('}').unwrap_or(group));
+    let (mut depth, mut begin) = (0, 0);
+    for (at, c) in group.char_indices().chain([(group.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                if at > begin {
+                    ungroup(&prefix, &group[begin..at], found);
+                }
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn code(source: &Source) -> String {
+    source.code_lines().map(|(_, line)| format!("{line}\n")).collect()
+}
+
+/// The module that a file holds.
+fn module(source: &Source) -> Path {
+    segments(source).into_iter().filter(|segment| *segment != "mod").map(str::to_owned).collect()
+}
+
 /// What a file names by `crate::` and `super::`, as paths from the crate's root.
-fn used_paths(source: &Source) -> Vec<Vec<String>> {
-    let code: String = source.code_lines().map(|(_, line)| format!("{line}\n")).collect();
-    let mut module: Vec<String> = segments(source).into_iter().map(str::to_owned).collect();
-    module.retain(|segment| segment != "mod");
+fn used_paths(source: &Source) -> Vec<Path> {
+    let (code, module) = (code(source), module(source));
     let mut found = Vec::new();
     for root in ["crate::", "super::"] {
         for (at, _) in code.match_indices(root) {
@@ -87,4 +190,25 @@ fn used_paths(source: &Source) -> Vec<Vec<String>> {
         }
     }
     found
+}
+
+#[test]
+fn what_a_mod_file_hands_on_is_what_it_comes_from() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let sources = [
+        source(
+            "src/a/mod.rs",
+            "mod one;\nmod other;\npub use one::{One, deep::{Two, Three as Four}};\nuse std::fmt;\n",
+        ),
+        source("src/a/one.rs", "use super::Other;\n"),
+        source("src/a/other.rs", "use super::Four;\n"),
+    ];
+    let handed_on = handed_on(&sources);
+    let path = |text: &str| -> Path { text.split("::").map(str::to_owned).collect() };
+    assert_eq!(origin(path("a::Four::new"), &handed_on), path("a::one::deep::Three::new"));
+    assert_eq!(origin(path("a::fmt"), &handed_on), path("a::fmt"));
+    assert_eq!(circle_in(&["a"], &sources, &handed_on), [""; 0]);
+    let mut sources = sources;
+    sources[0].text.push_str("pub use other::Other;\n");
+    assert_eq!(circle_in(&["a"], &sources, &super::cycles::handed_on(&sources)), ["one", "other"]);
 }

@@ -12,9 +12,9 @@ use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 24] = [
+const MAY_USE: [(&str, &[&str]); 25] = [
     ("domain", &[]),
-    ("items", &["domain"]),
+    ("items", &["domain", "tls_files"]),
     ("metadata", &["domain"]),
     ("access", &["domain"]),
     ("actors", &["access", "items", "metadata", "domain"]),
@@ -22,6 +22,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
     ("backup", &["data_dir", "items", "metadata", "domain"]),
     ("data_dir", &["items", "metadata", "domain"]),
     ("admin_socket", &[]),
+    ("tls_files", &[]),
     ("telemetry", &["domain"]),
     ("wire", &["domain"]),
     ("service", &["access", "actors", "background", "backup", "items", "metadata", "wire", "domain"]),
@@ -40,6 +41,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
             "wire",
             "domain",
             "telemetry",
+            "tls_files",
         ],
     ),
     ("config", &["domain", "metadata", "telemetry"]),
@@ -59,6 +61,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
             "domain",
             "config",
             "telemetry",
+            "tls_files",
         ],
     ),
     ("client", &["access", "admin_socket", "service", "wire", "domain"]),

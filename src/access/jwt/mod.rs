@@ -30,8 +30,8 @@ use serde_json::Value;
 pub use key_set::{KeySet, NoKeySet};
 pub use rules::Rule;
 
-use super::Identity;
 use super::limits::{LimitOptions, Limiters};
+use super::{ActsFor, Identity};
 use crate::domain::Timestamp;
 use key_set::SigningKey;
 use refresh::Refresh;
@@ -249,9 +249,12 @@ impl Issuer {
         };
         let fitting: Vec<&Rule> = self.options.rules.iter().filter(|rule| rule.fits(claims)).collect();
         let kind = self.options.label.as_ref().map_or_else(|| "jwt:".to_owned(), |label| format!("jwt:{label}:"));
-        let acts_for_others = fitting.iter().any(|rule| rule.acts_for_others);
+        let acts_for = match fitting.iter().any(|rule| rule.acts_for_others) {
+            true => ActsFor::Others,
+            false => ActsFor::Themselves,
+        };
         let grants = fitting.into_iter().map(|rule| rule.grant.clone()).collect();
-        Some((from, until, Identity::new(&kind, subject, grants, acts_for_others)))
+        Some((from, until, Identity::new(&kind, subject, grants, acts_for)))
     }
 }
 

@@ -33,21 +33,20 @@ impl Failure {
         match error {
             ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error, .. }) => {
                 let reason = format!("no connection to any node: {}", why_no_connection(last_connection_error));
-                unavailable(NO_CONNECTION, &reason, false)
+                unavailable(NO_CONNECTION, &reason)
             }
-            ExecutionError::ConnectionPoolError(_) => unavailable(NO_CONNECTION, "no connection to any node", false),
+            ExecutionError::ConnectionPoolError(_) => unavailable(NO_CONNECTION, "no connection to any node"),
             ExecutionError::EmptyPlan => unavailable(
                 "no_node",
                 "no node may be asked: is items.cql.datacenter the name of a datacenter of this cluster?",
-                false,
             ),
             ExecutionError::LastAttemptError(error) => Self::of_attempt(error, writes),
-            ExecutionError::RequestTimeout(_) => timeout("client_timeout", writes),
+            ExecutionError::RequestTimeout(_) => timeout("client_timeout").unsure_if(writes),
             // The statement was never sent.
             ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => {
-                internal("bad_statement", "a statement that cannot be sent", false)
+                internal("bad_statement", "a statement that cannot be sent")
             }
-            _ => internal("unexpected", "the driver failed in an unforeseen way", writes),
+            _ => internal("unexpected", "the driver failed in an unforeseen way").unsure_if(writes),
         }
     }
 
@@ -56,7 +55,7 @@ impl Failure {
             RequestAttemptError::DbError(error, text) => Self::of_database(error, text, writes),
             // Whether the request arrived is unknown.
             RequestAttemptError::BrokenConnectionError(_) => {
-                unavailable("broken_connection", "the connection to a node broke", writes)
+                unavailable("broken_connection", "the connection to a node broke").unsure_if(writes)
             }
             RequestAttemptError::UnableToAllocStreamId => {
                 overloaded("no_stream", "too many requests in flight on the connection to a node")
@@ -65,9 +64,9 @@ impl Failure {
             | RequestAttemptError::CqlRequestSerialization(_)
             | RequestAttemptError::RepreparedIdChanged { .. }
             | RequestAttemptError::RepreparedIdMissingInBatch => {
-                internal("bad_statement", "a statement that cannot be sent", false)
+                internal("bad_statement", "a statement that cannot be sent")
             }
-            _ => internal("bad_answer", "a node gave an answer that cannot be read", writes),
+            _ => internal("bad_answer", "a node gave an answer that cannot be read").unsure_if(writes),
         }
     }
 
@@ -77,9 +76,8 @@ impl Failure {
             DbError::Unavailable { required, alive, consistency } => unavailable(
                 "unavailable",
                 &format!("{alive} of {required} needed replicas are alive, for consistency {consistency}"),
-                false,
             ),
-            DbError::IsBootstrapping => unavailable("bootstrapping", "a node is still joining the cluster", false),
+            DbError::IsBootstrapping => unavailable("bootstrapping", "a node is still joining the cluster"),
             DbError::Overloaded => overloaded("overloaded", "a node asks for less load"),
             DbError::RateLimitReached { op_type, rejected_by_coordinator } => {
                 let reason = "the rate limit of the list's partition was reached";
@@ -88,33 +86,39 @@ impl Failure {
                 let failure = overloaded("rate_limit", reason);
                 Self { error: after_unknown(failure.error, may_be_done), retry: false, ..failure }
             }
-            DbError::ReadTimeout { .. } => timeout("read_timeout", writes),
-            DbError::WriteTimeout { .. } => timeout("write_timeout", writes),
+            DbError::ReadTimeout { .. } => timeout("read_timeout").unsure_if(writes),
+            DbError::WriteTimeout { .. } => timeout("write_timeout").unsure_if(writes),
             // Cassandra's RequestFailureReason, which version 4 of the protocol has in the text alone.
             DbError::ReadFailure { .. } if text.contains("READ_TOO_MANY_TOMBSTONES") => {
                 let reason =
                     "too many removed items of this list are not compacted away yet: see tombstones in docs/cql.md";
                 // The other replicas have them as well, and looking is dear.
-                Self { retry: false, ..unavailable("tombstones", reason, false) }
+                Self { retry: false, ..unavailable("tombstones", reason) }
             }
             DbError::ReadFailure { .. }
                 if text.contains("INDEX_NOT_AVAILABLE") || text.contains("INDEX_BUILD_IN_PROGRESS") =>
             {
-                unavailable("no_index", "the index list_items_by_value is being built: try again later", false)
+                unavailable("no_index", "the index list_items_by_value is being built: try again later")
             }
-            DbError::ReadFailure { .. } => unavailable("read_failure", "replicas failed while they read", writes),
-            DbError::WriteFailure { .. } => unavailable("write_failure", "replicas failed while they wrote", writes),
-            DbError::Unprepared { .. } => unavailable("unprepared", "a node forgot a statement over and over", false),
-            DbError::ServerError => internal("server_error", "a node failed in an unforeseen way", writes).retried(),
+            DbError::ReadFailure { .. } => {
+                unavailable("read_failure", "replicas failed while they read").unsure_if(writes)
+            }
+            DbError::WriteFailure { .. } => {
+                unavailable("write_failure", "replicas failed while they wrote").unsure_if(writes)
+            }
+            DbError::Unprepared { .. } => unavailable("unprepared", "a node forgot a statement over and over"),
+            DbError::ServerError => {
+                internal("server_error", "a node failed in an unforeseen way").unsure_if(writes).retried()
+            }
             DbError::AuthenticationError | DbError::Unauthorized => {
                 let reason = "the cluster does not let our user do this: grant it SELECT and MODIFY on the keyspace";
-                Self { retry: false, ..unavailable("unauthorized", reason, false) }
+                Self { retry: false, ..unavailable("unauthorized", reason) }
             }
             DbError::Invalid => Self::of_invalid(text),
             DbError::SyntaxError | DbError::ProtocolError | DbError::ConfigError => {
-                internal("refused_statement", "the cluster does not understand a statement of ours", false)
+                internal("refused_statement", "the cluster does not understand a statement of ours")
             }
-            _ => internal("unexpected", "a node answered with an unforeseen error", writes),
+            _ => internal("unexpected", "a node answered with an unforeseen error").unsure_if(writes),
         }
     }
 
@@ -134,37 +138,42 @@ impl Failure {
         }
         if text.contains("allow filtering") {
             // What both databases say where no index can answer a query.
-            return Self { retry: false, ..unavailable("no_index", NO_INDEX, false) };
+            return Self { retry: false, ..unavailable("no_index", NO_INDEX) };
         }
         if text.contains("unconfigured table")
             || text.contains("does not exist")
             || text.contains("can't find a column family")
         {
             let reason = "the table is missing: run `liststore migrate`";
-            return Self { retry: false, ..unavailable("no_table", reason, false) };
+            return Self { retry: false, ..unavailable("no_table", reason) };
         }
-        internal("invalid", "the cluster refused a statement", false)
+        internal("invalid", "the cluster refused a statement")
     }
 
     fn retried(self) -> Self {
         Self { retry: true, ..self }
     }
+
+    /// What writes may have been carried out all the same.
+    fn unsure_if(self, writes: bool) -> Self {
+        Self { error: after_unknown(self.error, writes), ..self }
+    }
 }
 
-fn unavailable(kind: &'static str, reason: &str, outcome_unknown: bool) -> Failure {
-    Failure { error: StoreError::Unavailable { reason: reason.into(), outcome_unknown }, retry: true, kind }
+fn unavailable(kind: &'static str, reason: &str) -> Failure {
+    Failure { error: StoreError::Unavailable { reason: reason.into(), outcome_unknown: false }, retry: true, kind }
 }
 
 fn overloaded(kind: &'static str, reason: &str) -> Failure {
     Failure { error: StoreError::Overloaded { reason: reason.into() }, retry: true, kind }
 }
 
-fn timeout(kind: &'static str, outcome_unknown: bool) -> Failure {
-    Failure { error: StoreError::Timeout { outcome_unknown }, retry: true, kind }
+fn timeout(kind: &'static str) -> Failure {
+    Failure { error: StoreError::Timeout { outcome_unknown: false }, retry: true, kind }
 }
 
-fn internal(kind: &'static str, reason: &str, outcome_unknown: bool) -> Failure {
-    Failure { error: StoreError::Internal { reason: reason.into(), outcome_unknown }, retry: false, kind }
+fn internal(kind: &'static str, reason: &str) -> Failure {
+    Failure { error: StoreError::Internal { reason: reason.into(), outcome_unknown: false }, retry: false, kind }
 }
 
 /// An error as it is once something of the operation may have been carried out before.

@@ -10,7 +10,7 @@ use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::SerializationError;
 use scylla::statement::bound::BoundStatement;
 
-use super::coalesce::Answer;
+use super::coalesce::FetchedPage;
 use super::core::Core;
 use super::error::damaged_row;
 use super::permits::Permit;
@@ -30,7 +30,7 @@ pub async fn get(
     list: &ListKey,
     range: &Range,
     mut permit: Permit,
-) -> Result<Answer, StoreError> {
+) -> Result<FetchedPage, StoreError> {
     let mut page = Page { range, page: ItemPage::default(), value_bytes: 0, next: None };
     let after = range.after.map(|key| (key, range.order));
     let Some((lower, upper)) = bounds(op, &range.bounds(), after) else {
@@ -195,9 +195,9 @@ impl Page<'_> {
         Ok(false)
     }
 
-    fn into_answer(self) -> Answer {
+    fn into_answer(self) -> FetchedPage {
         let page = ItemPage { more: self.next.is_some(), ..self.page };
-        Answer { page, next: self.next }
+        FetchedPage { page, next: self.next }
     }
 }
 

@@ -21,8 +21,6 @@
 //! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
 //! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
 
-use std::path::PathBuf;
-
 mod add;
 mod budget;
 mod coalesce;
@@ -67,6 +65,8 @@ mod view;
 mod watch;
 mod write_clock;
 
+use crate::tls_files::FileProblem;
+
 pub use add::ADD_BYTES_MAX;
 pub use dialect::Dialect;
 pub use found::IndexDefect;
@@ -85,8 +85,8 @@ pub use store::CqlStore;
 pub enum OpenError {
     #[error("items.cql.{option}: {problem}")]
     Option { option: &'static str, problem: &'static str },
-    #[error("items.cql.tls: cannot use {}: {problem}", path.display())]
-    TlsFile { path: PathBuf, problem: &'static str },
+    #[error("items.cql.tls: {0}")]
+    TlsFile(#[from] FileProblem),
     #[error("cannot register metrics: {reason}")]
     Metrics { reason: String },
 }

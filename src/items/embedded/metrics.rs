@@ -22,10 +22,10 @@ pub struct Metrics {
 
 impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str| keep(registry, IntCounter::new(name, help)?);
-        let gauge = |name: &str, help: &str| keep(registry, IntGauge::new(name, help)?);
+        let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
+        let gauge = |name: &str, help: &str| register(registry, IntGauge::new(name, help)?);
         let histogram = |name: &str, help: &str, buckets: Vec<f64>| {
-            keep(registry, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))?)
+            register(registry, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))?)
         };
         Ok(Self {
             commit_groups: counter("liststore_commit_groups_total", "Groups of writes committed to the log.")?,
@@ -58,7 +58,7 @@ impl Metrics {
     }
 }
 
-fn keep<M: Collector + Clone + 'static>(registry: &Registry, metric: M) -> Result<M, prometheus::Error> {
+fn register<M: Collector + Clone + 'static>(registry: &Registry, metric: M) -> Result<M, prometheus::Error> {
     registry.register(Box::new(metric.clone()))?;
     Ok(metric)
 }

@@ -48,7 +48,7 @@ impl RedbJournal {
     }
 
     fn database(&self) -> Result<&Database, MetadataError> {
-        self.database.as_ref().ok_or_else(|| unavailable(false))
+        self.database.as_ref().ok_or_else(unavailable)
     }
 
     /// Lets go of a database that a change has failed in.
@@ -59,7 +59,7 @@ impl RedbJournal {
             "the metadata file failed; changes are refused until it can be opened again"
         );
         self.database = None;
-        Err(unavailable(failure.outcome_unknown))
+        Err(unavailable_after(failure.outcome_unknown))
     }
 }
 
@@ -69,7 +69,7 @@ fn unreadable(what: &'static str) -> impl FnOnce(JournalError) -> MetadataError 
         JournalError::Inconsistent(error) => error,
         error => {
             tracing::error!(?error, "{what} cannot be read");
-            unavailable(false)
+            unavailable()
         }
     }
 }
@@ -137,7 +137,7 @@ impl Journal for RedbJournal {
             JournalError::Inconsistent(error) => error,
             error => {
                 tracing::debug!(?error, "the metadata file cannot be opened again yet");
-                unavailable(false)
+                unavailable()
             }
         })?;
         tracing::info!(revision = state.revision.0, "the metadata file works again");
@@ -148,7 +148,7 @@ impl Journal for RedbJournal {
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetadataError> {
         let transaction = self.database()?.begin_read().map_err(|error| {
             tracing::error!(%error, "the metadata file cannot be read");
-            unavailable(false)
+            unavailable()
         })?;
         Ok(Box::new(transaction))
     }
@@ -164,7 +164,11 @@ impl Journal for RedbJournal {
     }
 }
 
-fn unavailable(outcome_unknown: bool) -> MetadataError {
+fn unavailable() -> MetadataError {
+    unavailable_after(false)
+}
+
+fn unavailable_after(outcome_unknown: bool) -> MetadataError {
     MetadataError::Unavailable { reason: "the metadata file cannot be read or written".to_owned(), outcome_unknown }
 }
 

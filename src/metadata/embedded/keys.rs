@@ -84,8 +84,8 @@ pub(super) fn read(transaction: &ReadTransaction) -> Result<Vec<ApiKey>, Journal
     Ok(keys)
 }
 
-/// Where an entry of the audit trail stands.
-enum Place {
+/// Which table an entry of the audit trail stands in.
+enum AuditTable {
     /// In the history of a feature, which has this key.
     Feature(String),
     Key,
@@ -102,41 +102,41 @@ pub(super) fn read_audit(
     let history = transaction.open_table(HISTORY)?;
     let end = before.map_or(u64::MAX, |before| before.0);
     // The history of features is kept feature by feature.
-    let mut places: Vec<(u64, Place)> = Vec::new();
+    let mut rows: Vec<(u64, AuditTable)> = Vec::new();
     for row in history.iter()? {
         let (key, _) = row?;
         let (feature, revision) = key.value();
         if revision < end {
-            places.push((revision, Place::Feature(feature.to_owned())));
+            rows.push((revision, AuditTable::Feature(feature.to_owned())));
         }
     }
     let keys = if are_there(&transaction)? { Some(transaction.open_table(KEY_HISTORY)?) } else { None };
     if let Some(keys) = &keys {
         for row in keys.range(..end)? {
-            places.push((row?.0.value(), Place::Key));
+            rows.push((row?.0.value(), AuditTable::Key));
         }
     }
     let erased = if erasures::are_there(&transaction)? { Some(transaction.open_table(ERASURES)?) } else { None };
     if let Some(erased) = &erased {
         for row in erased.range(..end)? {
-            places.push((row?.0.value(), Place::Erasure));
+            rows.push((row?.0.value(), AuditTable::Erasure));
         }
     }
-    places.sort_unstable_by_key(|(revision, _)| Reverse(*revision));
+    rows.sort_unstable_by_key(|(revision, _)| Reverse(*revision));
     let mut entries = Vec::new();
-    for (revision, place) in places {
-        let entry = match place {
-            Place::Feature(key) => {
+    for (revision, table) in rows {
+        let entry = match table {
+            AuditTable::Feature(key) => {
                 let Some(text) = history.get((key.as_str(), revision))? else { continue };
                 let id = records::read_feature_id("history", &key).map_err(JournalError::Inconsistent)?;
                 let entry = records::read_entry(&key, revision, text.value()).map_err(JournalError::Inconsistent)?;
                 AuditEntry::Feature(id, entry)
             }
-            Place::Key => {
+            AuditTable::Key => {
                 let Some(text) = keys.as_ref().map(|keys| keys.get(revision)).transpose()?.flatten() else { continue };
                 AuditEntry::Key(read_entry(revision, text.value())?)
             }
-            Place::Erasure => {
+            AuditTable::Erasure => {
                 let text = erased.as_ref().map(|erased| erased.get(revision)).transpose()?.flatten();
                 let Some(text) = text else { continue };
                 AuditEntry::Erasure(erasures::read_entry(revision, text.value())?)

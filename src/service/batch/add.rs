@@ -20,7 +20,7 @@ use crate::metadata::catalog::CatalogVersion;
 /// keep its nodes busy; few enough that one call takes no actor's permits from all others.
 const WRITES_AT_ONCE: usize = 64;
 
-type Answer = Result<AddOutcome, ServiceError>;
+type AddResult = Result<AddOutcome, ServiceError>;
 
 /// The adds to one list, in their order.
 struct Chain {
@@ -40,7 +40,7 @@ impl<R: PageRenderer> Service<R> {
         let deadline = self.deadline(caller);
         let lists = requests.iter().map(|request| &request.list);
         let versions = self.versions(caller, Permission::ListsWrite, lists, deadline).await;
-        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(requests.len());
+        let mut answers: Vec<Option<AddResult>> = Vec::with_capacity(requests.len());
         let (mut chains, mut places) = (Vec::<Chain>::new(), HashMap::new());
         let mut turn = Turn::default();
         for (index, AddItems { list, items }) in requests.iter().enumerate() {
@@ -72,7 +72,7 @@ impl<R: PageRenderer> Service<R> {
     }
 }
 
-async fn add_in_turn(lists: &ListPool, chain: Chain, deadline: Instant) -> Vec<(usize, Answer)> {
+async fn add_in_turn(lists: &ListPool, chain: Chain, deadline: Instant) -> Vec<(usize, AddResult)> {
     let Chain { list, ttl, adds } = chain;
     let mut answers = Vec::with_capacity(adds.len());
     for (index, items) in adds {

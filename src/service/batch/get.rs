@@ -26,11 +26,11 @@ use crate::actors::ListPool;
 /// cluster, busy for one caller; few enough that one call takes no actor's permits from all others.
 const READS_AT_ONCE: usize = 32;
 
-type Answer = Result<RenderedPage, ServiceError>;
+type PageResult = Result<RenderedPage, ServiceError>;
 
 /// What is known of a request.
 enum State {
-    Answered(Answer),
+    Answered(PageResult),
     /// To be read through the list's actor.
     Waits,
     /// Has the answer of an earlier one.
@@ -69,7 +69,7 @@ struct Room {
 
 impl Room {
     /// Gives a page its room. The first has it, however large it is.
-    fn take(room: &Cell<Self>, page: RenderedPage) -> Answer {
+    fn take(room: &Cell<Self>, page: RenderedPage) -> PageResult {
         let Self { bytes, is_untouched } = room.get();
         if page.text.len() > bytes && !is_untouched {
             return Err(ServiceError::NoRoomInAnswer);
@@ -132,7 +132,7 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// None if the list has to be read through its actor.
-    fn answer_from_memory(&self, read: &PageRead, room: &Cell<Room>, deadline: Instant) -> Option<Answer> {
+    fn answer_from_memory(&self, read: &PageRead, room: &Cell<Room>, deadline: Instant) -> Option<PageResult> {
         if let Some(page) = self.kept_page(read) {
             return Some(Room::take(room, page));
         }
@@ -174,7 +174,7 @@ impl<R: PageRenderer> Service<R> {
         read: &PageRead,
         room: &Cell<Room>,
         deadline: Instant,
-    ) -> Answer {
+    ) -> PageResult {
         Room::check(room)?;
         in_time(deadline)?;
         let bytes_max = self.options.page_bytes_max;
@@ -184,8 +184,8 @@ impl<R: PageRenderer> Service<R> {
 }
 
 /// The answers in the order of the requests. What has the answer of another one needs room of its own.
-fn answers(states: Vec<State>, room: &Cell<Room>) -> Vec<Answer> {
-    let mut answers: Vec<Answer> = Vec::with_capacity(states.len());
+fn answers(states: Vec<State>, room: &Cell<Room>) -> Vec<PageResult> {
+    let mut answers: Vec<PageResult> = Vec::with_capacity(states.len());
     for state in states {
         answers.push(match state {
             State::Answered(answer) => answer,

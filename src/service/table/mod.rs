@@ -33,6 +33,13 @@ pub const OPERATIONS: [Descriptor; OperationId::COUNT] = {
     rows
 };
 
+impl OperationId {
+    /// Its row of the table.
+    pub fn descriptor(self) -> &'static Descriptor {
+        &OPERATIONS[self as usize]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

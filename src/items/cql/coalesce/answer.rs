@@ -16,13 +16,13 @@ pub struct Query {
 
 /// What a request found.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct FetchedPage {
     pub page: ItemPage,
     /// The timestamp of the item because of which `page.more` is set.
     pub next: Option<Timestamp>,
 }
 
-impl Answer {
+impl FetchedPage {
     /// The answer for a caller to whom older items are not visible.
     fn visible_from(mut self, oldest: Timestamp) -> ItemPage {
         let items = &mut self.page.items;
@@ -50,11 +50,11 @@ pub fn joint(members: &[Member], ttl: Ttl) -> Option<Operation> {
 }
 
 /// Gives each what it may see; the last one without a copy.
-pub fn deliver(mut members: Vec<Member>, ttl: Ttl, outcome: Result<Answer, StoreError>) {
+pub fn deliver(mut members: Vec<Member>, ttl: Ttl, outcome: Result<FetchedPage, StoreError>) {
     let Some(last) = members.pop() else {
         return;
     };
-    let give = |member: Member, outcome: Result<Answer, StoreError>| {
+    let give = |member: Member, outcome: Result<FetchedPage, StoreError>| {
         let oldest = ttl.visible_from(member.now);
         // One that has given up needs no answer.
         let _ = member.answer.send(outcome.map(|answer| answer.visible_from(oldest)));

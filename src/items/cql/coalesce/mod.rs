@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 mod answer;
 
-pub use answer::{Answer, Query};
+pub use answer::{FetchedPage, Query};
 use answer::{Member, deliver, joint};
 
 use super::permits::{Permit, Permits};
@@ -126,7 +126,7 @@ impl Reads {
         send: impl Fn(Operation, Query, Permit) -> F + Send + 'static,
     ) -> Result<ItemPage, StoreError>
     where
-        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
+        F: Future<Output = Result<FetchedPage, StoreError>> + Send + 'static,
     {
         let (sender, answer) = oneshot::channel();
         let member = Member { now: op.now, deadline: op.deadline, answer: sender };
@@ -183,7 +183,7 @@ impl Reads {
         wait: Duration,
         send: impl Fn(Operation, Query, Permit) -> F,
     ) where
-        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
+        F: Future<Output = Result<FetchedPage, StoreError>> + Send + 'static,
     {
         if !wait.is_zero() {
             // Whichever comes first.
@@ -222,7 +222,7 @@ impl Reads {
         permit: Permit,
         send: impl Fn(Operation, Query, Permit) -> F,
     ) where
-        F: Future<Output = Result<Answer, StoreError>> + Send + 'static,
+        F: Future<Output = Result<FetchedPage, StoreError>> + Send + 'static,
     {
         members.retain(|member| !member.answer.is_closed());
         if let Some(op) = joint(&members, query.ttl) {

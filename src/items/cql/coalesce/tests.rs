@@ -32,9 +32,9 @@ fn query(entity_id: &str) -> Query {
     Query { list, ttl: Ttl::from_secs(1).unwrap(), range }
 }
 
-fn answer(nanos: &[u64], next: Option<u64>) -> Answer {
+fn answer(nanos: &[u64], next: Option<u64>) -> FetchedPage {
     let items = nanos.iter().map(|n| Item { timestamp: at(*n), value: Bytes::from(n.to_string()) }).collect();
-    Answer { page: ItemPage { items, more: next.is_some() }, next: next.map(at) }
+    FetchedPage { page: ItemPage { items, more: next.is_some() }, next: next.map(at) }
 }
 
 fn nanos_of(page: &ItemPage) -> Vec<u64> {
@@ -42,7 +42,7 @@ fn nanos_of(page: &ItemPage) -> Vec<u64> {
 }
 
 /// A request that was sent, to be answered or to panic.
-type Sent = (Operation, oneshot::Sender<Option<Result<Answer, StoreError>>>);
+type Sent = (Operation, oneshot::Sender<Option<Result<FetchedPage, StoreError>>>);
 
 struct Session {
     reads: Arc<Reads>,

@@ -1,0 +1,176 @@
+//! Certificates and keys in PEM files, which are read again when they have changed.
+//!
+//! Files that cannot be used leave what they held before in use. That is logged once for each problem.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// How often the files are looked at, at most, and only when somebody asks.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why a file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot use the TLS file {}: {problem}", path.display())]
+pub struct FileProblem {
+    pub path: PathBuf,
+    pub problem: &'static str,
+}
+
+impl FileProblem {
+    pub fn of(path: &Path, problem: &'static str) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
+}
+
+/// What files hold, as it is used.
+pub struct TlsFiles<T> {
+    paths: Vec<PathBuf>,
+    make: Make<T>,
+    state: Mutex<State<T>>,
+}
+
+/// Makes what is used of the files' contents, which come in the order of their paths.
+type Make<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, FileProblem> + Send + Sync>;
+
+struct State<T> {
+    texts: Vec<Vec<u8>>,
+    made: T,
+    looked_at: Instant,
+    /// What was wrong at the last look.
+    problem: Option<FileProblem>,
+}
+
+impl<T: Clone> TlsFiles<T> {
+    /// Reads the files for the first time.
+    pub fn open(
+        paths: Vec<PathBuf>,
+        make: impl Fn(&[Vec<u8>]) -> Result<T, FileProblem> + Send + Sync + 'static,
+    ) -> Result<Self, FileProblem> {
+        let texts = read(&paths)?;
+        let state = Mutex::new(State { made: make(&texts)?, texts, looked_at: Instant::now(), problem: None });
+        Ok(Self { paths, make: Box::new(make), state })
+    }
+
+    /// What the files hold now, or held when they could last be used; and what is wrong with them.
+    pub fn current(&self) -> (T, Option<FileProblem>) {
+        self.look(Instant::now())
+    }
+
+    fn look(&self, now: Instant) -> (T, Option<FileProblem>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_duration_since(state.looked_at) >= LOOK_INTERVAL {
+            state.looked_at = now;
+            let changed = read(&self.paths).and_then(|texts| match texts == state.texts {
+                true => Ok(None),
+                false => (self.make)(&texts).map(|made| Some((texts, made))),
+            });
+            match changed {
+                Ok(changed) => {
+                    if let Some((texts, made)) = changed {
+                        tracing::info!(files = ?self.paths, "the TLS files have changed: connections from now on use them");
+                        (state.texts, state.made) = (texts, made);
+                    }
+                    state.problem = None;
+                }
+                Err(problem) => {
+                    if state.problem.as_ref() != Some(&problem) {
+                        tracing::error!(
+                            %problem,
+                            "the TLS files have changed and cannot be used: what they held before stays in use"
+                        );
+                    }
+                    state.problem = Some(problem);
+                }
+            }
+        }
+        (state.made.clone(), state.problem.clone())
+    }
+}
+
+impl<T> std::fmt::Debug for TlsFiles<T> {
+    /// Without what they hold: a key may be among them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsFiles").field("paths", &self.paths).finish_non_exhaustive()
+    }
+}
+
+/// The files' contents, in the order of their paths.
+fn read(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, FileProblem> {
+    paths.iter().map(|path| std::fs::read(path).map_err(|error| unreadable(path, &error))).collect()
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> FileProblem {
+    let problem = match error.kind() {
+        io::ErrorKind::NotFound => "it is not there",
+        io::ErrorKind::PermissionDenied => "this user may not read it",
+        _ => "it cannot be read",
+    };
+    FileProblem::of(path, problem)
+}
+
+/// The certificates in a file: at least one.
+pub fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, FileProblem> {
+    let malformed = || FileProblem::of(path, "it must be a readable PEM file with certificates");
+    let found = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
+    if found.is_empty() { Err(malformed()) } else { Ok(found) }
+}
+
+/// The authorities whose certificates are in a file.
+pub fn authorities(path: &Path, text: &[u8]) -> Result<RootCertStore, FileProblem> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path, text)? {
+        roots.add(certificate).map_err(|_| FileProblem::of(path, "a certificate in it is malformed"))?;
+    }
+    Ok(roots)
+}
+
+/// The private key in a file.
+pub fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, FileProblem> {
+    PrivateKeyDer::from_pem_slice(text)
+        .map_err(|_| FileProblem::of(path, "it must be a readable PEM file with one private key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn files(paths: &[&Path]) -> Result<TlsFiles<Vec<Vec<u8>>>, FileProblem> {
+        let paths: Vec<_> = paths.iter().map(|path| path.to_path_buf()).collect();
+        let first = paths[0].clone();
+        TlsFiles::open(paths, move |texts| match texts[0].starts_with(b"good") {
+            true => Ok(texts.to_vec()),
+            false => Err(FileProblem::of(&first, "it is bad")),
+        })
+    }
+
+    #[test]
+    fn what_was_good_stays_until_something_good_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+        fs::write(&one, "bad").unwrap();
+        let problem = files(&[&one, &other]).unwrap_err();
+        assert_eq!(problem, FileProblem::of(&other, "it is not there"));
+        fs::write(&other, "x").unwrap();
+        assert_eq!(files(&[&one, &other]).unwrap_err().problem, "it is bad");
+        fs::write(&one, "good 1").unwrap();
+        let files = files(&[&one, &other]).unwrap();
+        let first = vec![b"good 1".to_vec(), b"x".to_vec()];
+        let mut now = Instant::now();
+        fs::write(&one, "bad").unwrap();
+        assert_eq!(files.look(now), (first.clone(), None), "it was looked at just now");
+        now += LOOK_INTERVAL;
+        assert_eq!(files.look(now), (first.clone(), Some(FileProblem::of(&one, "it is bad"))));
+        assert_eq!(files.look(now), (first, Some(FileProblem::of(&one, "it is bad"))));
+        fs::write(&one, "good 2").unwrap();
+        now += LOOK_INTERVAL;
+        assert_eq!(files.look(now), (vec![b"good 2".to_vec(), b"x".to_vec()], None));
+    }
+}

@@ -1,0 +1,28 @@
+//! One item to add, alone or among many.
+
+use serde::ser::Error;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::{text, texts};
+use crate::domain::Timestamp;
+
+/// An item to add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ItemInput<'a> {
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::TimestampInput, inline)]
+    pub timestamp: Timestamp,
+    /// The JSON of the feature's value type: `bytes` as standard Base64, `int64` as a number or a
+    /// decimal string. At most 64,000 bytes as it is stored.
+    #[serde(serialize_with = "raw_json")]
+    #[schema(value_type = serde_json::Value)]
+    pub value: &'a str,
+}
+
+/// A value stands in a body as it is: JSON numbers keep their digits.
+pub(super) fn raw_json<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serde_json::from_str::<&RawValue>(json).map_err(S::Error::custom)?.serialize(serializer)
+}
