@@ -28,8 +28,7 @@ impl Pods {
     /// What a pod has. It never fails: a pod that does not tell is a finding as well.
     pub async fn ask(&self, address: IpAddr, port: i32) -> PodPool {
         let request = Request::new(OperationId::GetPool, &[]).within(ASK_TIMEOUT);
-        let told =
-            async { Ok::<Pool, String>(self.client(address, port)?.ask(&request).await.map_err(|e| e.to_string())?) };
+        let told = async { self.client(address, port)?.ask::<Pool>(&request).await.map_err(|e| e.to_string()) };
         match told.await {
             Ok(Pool { actors, resizing_to, .. }) => {
                 PodPool::Has { actors: i32::try_from(actors).unwrap_or(i32::MAX), is_resizing: resizing_to.is_some() }

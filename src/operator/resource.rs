@@ -1,5 +1,7 @@
 //! `ListActorPool`: servers of one Deployment, and the list actors in each of them.
 
+#![expect(clippy::duplicated_attributes, reason = "columns of a table may have one type")]
+
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
