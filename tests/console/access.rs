@@ -26,6 +26,9 @@ pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
     let token = token.as_str().unwrap();
     assert!(token.starts_with("ls_"), "{token}");
     page.click("button", "I have kept it").await;
+    page.no("dialog", "Here is the key").await;
+    let html = page.run("return document.documentElement.outerHTML + location.href").await;
+    assert!(!html.as_str().unwrap().contains(token), "the key is shown once");
     // One goes on with it, and nobody gets in without.
     page.sees_no("This server is open").await;
     page.the("button", "Sign out").await;
@@ -99,6 +102,32 @@ pub async fn keys_are_made_rotated_and_revoked(page: Rc<Page>) {
     page.sees("rotated the key").await;
     page.sees_no("revoked the key").await;
     page.is_accessible().await;
+    page.expects_refusals(401).await;
+}
+
+pub async fn refused_requests_are_shown(page: Rc<Page>) {
+    let mut api = Api::start().await;
+    let admin = api.key("admin", &["admin"], &[]).await;
+    let reader = api.key("reader", &["reader"], &[]).await;
+    page.open(&api.url("/console/access/audit")).await;
+    sign_in(&page, &admin).await;
+    page.sees("made the key").await;
+    for _ in 0..2 {
+        let refused = reqwest::Client::new().get(api.url("/v1/keys")).bearer_auth(&reader).send().await.unwrap();
+        assert_eq!(refused.status(), 403);
+    }
+    page.click("link", "Refused requests").await;
+    page.sees("permission_denied").await;
+    page.sees("list_keys").await;
+    page.sees_no("made the key").await;
+    page.is_accessible().await;
+    page.reload().await;
+    page.sees("key:reader").await;
+    page.fill("By", "key:nobody").await;
+    page.click("button", "Filter").await;
+    page.sees("Nobody was refused lately").await;
+    page.click("link", "Changes").await;
+    page.sees("No changes").await;
     page.expects_refusals(401).await;
 }
 

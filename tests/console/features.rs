@@ -5,7 +5,7 @@ use std::rc::Rc;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::api::Api;
+use crate::api::{Api, ago_text};
 use crate::page::Page;
 
 /// Where a list of features stands: its table, or what is said where it is empty.
@@ -86,6 +86,69 @@ pub async fn a_lost_race_shows_both_changes(page: Rc<Page>) {
         (&feature["owner"], &feature["ttl"], &feature["description"]),
         (&json!("mine"), &json!("7d"), &json!("of mine"))
     );
+}
+
+pub async fn a_deletion_tells_what_goes(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/features/user/seen")).await;
+    page.click("button", "Delete").await;
+    page.sees("No list has items: there is nothing to lose.").await;
+    let value = "x".repeat(92);
+    let items = json!([{"timestamp": ago_text(60), "value": value}, {"timestamp": ago_text(90), "value": value}]);
+    let add = |n| json!({"entity_type": "user", "feature": "seen", "entity_id": format!("u-{n}"), "items": items});
+    for from in [0, 700] {
+        let requests: Vec<_> = (from..from + 700).map(add).collect();
+        api.send(Method::POST, "/v1/lists:batchAdd", json!({ "requests": requests })).await;
+    }
+    page.reload().await;
+    page.click("button", "Delete").await;
+    // One call tells of so many; all of them are counted for whoever asks.
+    page.sees("at least 1,000 lists, with about 2 k items and 200 kB of values").await;
+    page.sees("Its items expire by").await;
+    page.is_accessible().await;
+    page.click("button", "Count all").await;
+    page.sees("1,400 lists, with about 2.8 k items and 280 kB of values").await;
+    page.sees_no("at least").await;
+}
+
+pub async fn what_is_deprecated_is_marked(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    api.send(Method::POST, "/v1/features/user/seen/versions", json!({"version": "v2"})).await;
+    page.open(&api.url("/console/features/user/seen")).await;
+    page.click("button", "Deprecate version v2").await;
+    page.the("dialog", "Deprecate version v2?").await;
+    page.is_accessible().await;
+    page.fill("What to use instead", "v3, since March").await;
+    page.click_in_dialog("Deprecate").await;
+    page.sees("Version v2 is deprecated").await;
+    page.the("columnheader", "v2 deprecated").await;
+    page.sees("v3, since March").await;
+    page.is_accessible().await;
+    assert_eq!(api.get("/v1/features/user/seen").await["labels"], json!({"deprecated/v2": "v3, since March"}));
+    page.open(&api.url("/console/features")).await;
+    page.sees("v2 deprecated").await;
+    page.open(&api.url("/console/lists?type=user&feature=seen&version=v2&id=u-1")).await;
+    page.the("option", "v2 (deprecated)").await;
+    page.is_accessible().await;
+    // The whole feature, and back again.
+    page.open(&api.url("/console/features/user/seen")).await;
+    page.click("button", "Deprecate").await;
+    page.the("dialog", "Deprecate this feature?").await;
+    page.fill("What to use instead", "user.watched").await;
+    page.click_in_dialog("Deprecate").await;
+    page.sees("This feature is deprecated.").await;
+    page.is_accessible().await;
+    page.click("button", "Deprecate").await;
+    page.click("button", "Take it back").await;
+    page.sees_no("This feature is deprecated.").await;
+    // A version takes its mark along.
+    page.click("button", "Delete version v2").await;
+    page.fill("Type v2 to delete it", "v2").await;
+    page.click("button", "Delete for ever").await;
+    page.no("columnheader", "v2 deprecated").await;
+    assert_eq!(api.get("/v1/features/user/seen").await["labels"], json!({}));
 }
 
 pub async fn versions_stand_side_by_side(page: Rc<Page>) {

@@ -10,6 +10,8 @@ use crate::page::Page;
 
 const SCRIPT: &str = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">";
 
+const SCRIPT_IN_URL: &str = "%3Cscript%3Edocument.title%3D'taken'%3C%2Fscript%3E";
+
 pub async fn names_and_values_do_no_harm(page: Rc<Page>) {
     let api = Api::start().await;
     let rtl = "\u{202E}gnorw si siht \u{2066}\u{0000}".trim_end_matches('\0').to_owned();
@@ -41,6 +43,10 @@ pub async fn names_and_values_do_no_harm(page: Rc<Page>) {
         "/console/features/user/markup/history".to_owned(),
         format!("/console/lists?type=user&feature=markup&id={hostile_id}"),
         "/console/access/audit".to_owned(),
+        "/console/erasure".to_owned(),
+        format!("/console/erasure?type={SCRIPT_IN_URL}&feature={SCRIPT_IN_URL}"),
+        format!("/console/erasure/entity?type=user&id={hostile_id}"),
+        format!("/console/access/audit?action={SCRIPT_IN_URL}&by={SCRIPT_IN_URL}"),
     ];
     for view in views {
         page.open(&api.url(&view)).await;
@@ -57,4 +63,57 @@ pub async fn names_and_values_do_no_harm(page: Rc<Page>) {
     page.open(&api.url("/console/features/user/a%252F%3Cb%3E")).await;
     page.sees("An argument is not valid").await;
     page.expects_refusals(400).await;
+}
+
+/// Forms, and the button that sends each.
+const FORMS: [(&str, &str); 9] = [
+    ("/console/features/new", "Create feature"),
+    ("/console/features/user/seen/edit", "Review the change"),
+    ("/console/features?q=x", ""),
+    ("/console/lists", "Show items"),
+    ("/console/lists?type=user&feature=seen&id=u-1", "Show items"),
+    ("/console/erasure", ""),
+    ("/console/erasure/entity", "Look"),
+    ("/console/access/audit", "Filter"),
+    ("/docs/create_feature", "Send"),
+];
+
+/// Markup, text that turns direction, very long names and 10 MB of JSON: typed into each field, and sent.
+pub async fn every_field_takes_anything(page: Rc<Page>) {
+    const FILL: &str = "const text = TEXT;\
+        for (const field of document.querySelectorAll('main input:not([type=radio]):not([type=checkbox]), main textarea')) {\
+          const { set } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), 'value');\
+          set.call(field, text); field.dispatchEvent(new Event('input', { bubbles: true })); }";
+    let api = Api::start().await;
+    api.feature("seen", "json", "30d").await;
+    api.add("seen", &[(5, json!({"a": 1}))]).await;
+    let texts = [
+        serde_json::to_string(SCRIPT).unwrap(),
+        "'\\u202Egnorw\\u2066 \\u0000'".to_owned(),
+        "'n'.repeat(2000)".to_owned(),
+        "'[' + '1234567890,'.repeat(1e6) + '1]'".to_owned(),
+    ];
+    for (path, button) in FORMS {
+        for text in &texts {
+            page.open(&api.url(path)).await;
+            page.holds("document.querySelector('main input, main textarea') && !document.querySelector('.loading')")
+                .await;
+            page.run(&FILL.replace("TEXT", text)).await;
+            if !button.is_empty() {
+                page.run(&format!(
+                    "[...document.querySelectorAll('main button')].find((b) => b.innerText === '{button}')?.click()"
+                ))
+                .await;
+            }
+            // It is drawn again, and still there.
+            page.run("return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))").await;
+            page.holds("document.querySelector('h1') && !document.title.includes('taken')").await;
+            page.holds("!document.querySelector('main script, main img, main b')").await;
+            page.holds("document.documentElement.scrollWidth <= innerWidth").await;
+        }
+    }
+    // The server says what it thinks of it.
+    for line in page.log().await {
+        assert!(line.contains("status of 400 ") || line.contains("status of 413 "), "{line}");
+    }
 }

@@ -166,6 +166,31 @@ pub async fn why_an_item_is_missing_is_told(page: Rc<Page>) {
     page.is_accessible().await;
 }
 
+/// What the history and the audit trail know of an item that is not there.
+pub async fn what_happened_since_is_told(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "1h").await;
+    api.send(Method::PATCH, "/v1/features/user/seen", json!({"ttl": "30d"})).await;
+    api.add("seen", &[(60, json!("here"))]).await;
+    api.send(Method::DELETE, "/v1/entities/user/u-1", Value::Null).await;
+    page.open(&api.url(LIST)).await;
+    page.sees("This list is empty").await;
+    page.run("document.querySelector('.missing').open = true").await;
+    page.fill("When it happened", "-2h").await;
+    page.click("button", "Find out").await;
+    page.sees("the time to live was 1 hour: it had expired by that").await;
+    page.sees("ada erased the entity on").await;
+    page.fill("When it happened", "-1m").await;
+    page.click("button", "Find out").await;
+    page.sees_no("it had expired by that").await;
+    page.sees("ada erased the entity on").await;
+    page.is_accessible().await;
+    api.send(Method::DELETE, "/v1/features/user/seen", Value::Null).await;
+    api.feature("seen", "string", "30d").await;
+    page.click("button", "Find out").await;
+    page.sees("ada deleted the feature on").await;
+}
+
 pub async fn values_of_each_type_are_shown(page: Rc<Page>) {
     let api = Api::start().await;
     let large: Value = serde_json::from_str(&format!("[{}]", "{\"a\":[1,2,3]},".repeat(2_000) + "1")).unwrap();

@@ -8,6 +8,8 @@
 mod access;
 mod api;
 mod browser;
+mod erasure;
+mod everywhere;
 mod features;
 mod health;
 mod hostile;
@@ -40,6 +42,9 @@ const LOOKS: [Look; 2] = [
     Look { name: "narrow_and_dark", width: 390, height: 844, scheme: "dark" },
 ];
 
+/// A screen of 4k. Not every scene is played there.
+const VAST: Look = Look { name: "vast_and_dark", width: 3840, height: 2160, scheme: "dark" };
+
 type Scene = fn(Rc<Page>) -> futures_util::future::LocalBoxFuture<'static, ()>;
 
 macro_rules! scenes {
@@ -60,28 +65,39 @@ fn main() -> ExitCode {
         features::a_lost_race_shows_both_changes,
         features::versions_stand_side_by_side,
         features::thousands_are_searched_and_paged,
+        features::a_deletion_tells_what_goes,
+        features::what_is_deprecated_is_marked,
         lists::items_are_added_looked_at_and_removed,
         lists::entities_are_walked_in_pages,
         lists::pages_go_both_ways_and_outlive_a_reload,
         lists::why_an_item_is_missing_is_told,
+        lists::what_happened_since_is_told,
         lists::values_of_each_type_are_shown,
+        erasure::a_feature_is_purged,
+        erasure::a_purge_is_paused_resumed_and_cancelled,
+        erasure::an_entity_is_erased_with_a_receipt,
         health::checks_and_graphs_are_live,
         health::the_pool_is_resized,
         health::a_server_that_is_gone_is_said_to_be,
         access::the_first_key_closes_an_open_server,
         access::what_a_key_does_not_allow_is_not_offered,
         access::keys_are_made_rotated_and_revoked,
+        access::refused_requests_are_shown,
         access::people_sign_in_with_their_identity_provider,
         reference::a_call_is_read_about_and_tried,
         hostile::names_and_values_do_no_harm,
+        hostile::every_field_takes_anything,
         served::pages_are_light_and_paint_soon,
+        served::the_first_paint_is_reported,
         served::keys_alone_are_enough,
+        everywhere::every_page_is_for_everybody,
     ];
     let missing = browser.is_none() && !arguments.list;
     let needed = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|tools| tools == "required");
     let mut trials = Vec::new();
     for (name, scene) in scenes {
-        for look in LOOKS {
+        let vast = name.starts_with("everywhere::").then_some(VAST);
+        for look in LOOKS.into_iter().chain(vast) {
             let (browser, runtime) = (browser.clone(), Arc::clone(&runtime));
             let trial = Trial::test(format!("{name}::{}", look.name), move || match browser {
                 Some(browser) => runtime.block_on(play(&browser, look, scene)),

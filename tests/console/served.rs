@@ -41,6 +41,19 @@ pub async fn pages_are_light_and_paint_soon(page: Rc<Page>) {
     assert_eq!(page.run(script).await, json!(0), "what is kept for good was fetched again");
 }
 
+/// How soon something is seen. It depends on the machine: it is told, and nothing is held against it.
+pub async fn the_first_paint_is_reported(page: Rc<Page>) {
+    let api = Api::start().await;
+    for (path, when) in [("/console", "with nothing kept"), ("/console", "kept"), ("/docs", "kept")] {
+        page.open(&api.url(path)).await;
+        page.holds("document.querySelector('h1')").await;
+        let painted = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
+        page.holds(painted).await;
+        let millis = page.run(&format!("return {painted}")).await;
+        eprintln!("first paint of {path} ({when}): {:.0} ms", millis.as_f64().unwrap());
+    }
+}
+
 /// From the list to a feature and back without a mouse, seeing where one is.
 pub async fn keys_alone_are_enough(page: Rc<Page>) {
     const TAB: &str = "\u{E004}";

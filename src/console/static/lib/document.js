@@ -30,6 +30,14 @@ export async function takesParameter(id, name) {
   return Boolean(operation?.parameters?.some((parameter) => parameter.name === name));
 }
 
+/** Whether a body of the server's has a field: what an older server does not know is not offered. */
+export async function takesField(id, name) {
+  const document = await openapi();
+  const operation = (await operations()).find((operation) => operation.id === id);
+  const body = resolve(document, operation?.requestBody?.content?.["application/json"]?.schema);
+  return Boolean(body.properties?.[name]);
+}
+
 /** What a reference leads to. */
 export function resolve(document, schema) {
   for (let steps = 0; schema?.$ref && steps < 10; steps += 1) {

@@ -15,12 +15,49 @@ export const TYPES = {
   json: ["JSON", '{"id": 7, "shown": true}', "Kept in the canonical form of RFC 8785: equal values are one value."],
 };
 
+/** What tells the items of a list from each other, where a feature says so. */
+export const IDENTITIES = {
+  item: ["Time and value", "A list of whatever happens."],
+  value: ["Value", "A set: each value stands once."],
+  key: ["Key", "A set: each key stands once, with a value."],
+};
+export const KEEPS = { newest: "the newest item stays", oldest: "the oldest item stays" };
+/** What it is of a version; of servers that know no other it is that of items. */
+export const identityOf = (feature, version) => version?.identity ?? feature.identity ?? "item";
+/** A bound on the items of a list that are shown. */
+export const MAX_ITEMS_MAX = 100000;
+export const maxItemsError = (text) =>
+  !text || (/^\d{1,6}$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_ITEMS_MAX) ? null : "From 1 to 100,000.";
+
 export const featurePath = (entityType, name) => `/v1/features${path(entityType, name)}`;
 export const versionPath = (entityType, name, version) =>
   `${featurePath(entityType, name)}/versions/${encodeURIComponent(version)}`;
 export const pageOf = (feature) => `/console/features${path(feature.entity_type, feature.name)}`;
+export const purgeOf = (feature) =>
+  `/console/erasure?${new URLSearchParams({ type: feature.entity_type, feature: feature.name })}`;
 export const titleOf = (feature) => `${feature.entity_type}.${feature.name}`;
 export const versionName = (version) => version || "default";
+
+/**
+ * Labels mark what is deprecated: `deprecated` all of a feature, `deprecated/v1` its version v1, and
+ * `deprecated/` the default version. Their values say what to use instead.
+ */
+const DEPRECATED = "deprecated";
+const LABEL_KEY_CHARS_MAX = 63;
+const ownLabel = (feature, key) => (Object.hasOwn(feature.labels, key) ? feature.labels[key] : undefined);
+
+/** The label that deprecates a version, or without one the whole feature. */
+export const deprecationLabel = (version) => (version === undefined ? DEPRECATED : `${DEPRECATED}/${version}`);
+export const isDeprecation = (key) => key === DEPRECATED || key.startsWith(`${DEPRECATED}/`);
+/** Why a version cannot be marked; null if it can. */
+export const deprecationError = (version = "") =>
+  deprecationLabel(version).length > LABEL_KEY_CHARS_MAX ? "Its name is too long for a label." : null;
+/** What is said of the whole feature, or of a version alone; undefined where that is not deprecated. */
+export const deprecationOf = (feature, version) => ownLabel(feature, deprecationLabel(version));
+/** What is said of a version, by its own label or by its feature's. */
+export const deprecation = (feature, version) => deprecationOf(feature, version) ?? deprecationOf(feature);
+export const deprecatedVersions = (feature) =>
+  feature.versions.filter(({ version }) => deprecation(feature, version) !== undefined);
 
 /** All features, page by page, up to FEATURES_MAX. `onSome` is told as they come. */
 export async function loadFeatures(filter, onSome, signal) {

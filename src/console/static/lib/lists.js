@@ -14,14 +14,22 @@ export async function getItems(list, query, signal) {
 const change = (method, at, list, body) =>
   call(method, at, { query: list.version ? { version: list.version } : {}, body });
 
-const itemText = (timestamp, valueText) => `{"items":[{"timestamp":${JSON.stringify(timestamp)},"value":${valueText}}]}`;
+const itemText = (timestamp, valueText, key) =>
+  `{"items":[{"timestamp":${JSON.stringify(timestamp)},${key === undefined ? "" : `"key":${JSON.stringify(key)},`}"value":${valueText}}]}`;
 
-export const addItem = async (list, timestamp, valueText) =>
-  (await change("POST", itemsPath(list), list, itemText(timestamp, valueText))).data;
+export const addItem = async (list, timestamp, valueText, key) =>
+  (await change("POST", itemsPath(list), list, itemText(timestamp, valueText, key))).data;
 export const removeValue = async (list, valueText) =>
   (await change("POST", `${itemsPath(list)}:remove`, list, `{"value":${valueText}}`)).data;
-export const removeItem = async (list, timestamp, valueText) =>
-  (await change("POST", `${itemsPath(list)}:remove`, list, itemText(timestamp, valueText))).data;
+export const removeItem = async (list, timestamp, valueText, key) =>
+  (await change("POST", `${itemsPath(list)}:remove`, list, itemText(timestamp, valueText, key))).data;
+export const removeKey = async (list, key) =>
+  (await change("POST", `${itemsPath(list)}:remove`, list, { key })).data;
+/** The item of a member of a set: of a key, or of a value as JSON; null if there is none. */
+export const lookUp = async (list, { key, valueText }) => {
+  const body = key === undefined ? `{"values":[${valueText}]}` : { keys: [key] };
+  return (await change("POST", `${itemsPath(list)}:lookup`, list, body)).data.results[0];
+};
 export const removeAll = (list) => change("DELETE", itemsPath(list), list);
 
 const urlOf = (list, query) => {
@@ -48,10 +56,11 @@ export function asCommand(list, { min_timestamp, max_timestamp, limit, order } =
   return [...words, quoted(list.type), quoted(list.feature), /^-/.test(list.id) ? `'${list.id}'` : quoted(list.id)].join(" ");
 }
 
-/** Of one item, where a timestamp is named, else of a value. */
-export const removalAsCurl = (list, { value, timestamp }, withKey) => {
+/** `what` goes: an item alone, a key, or a value. */
+export const removalAsCurl = (list, { value, timestamp, key: member, what }, withKey) => {
   const key = withKey ? ' -H "Authorization: Bearer $LISTSTORE_TOKEN"' : "";
   const url = urlOf(list, {}).replace("/items", "/items:remove");
-  const body = timestamp ? itemText(timestamp, valueJson(value)) : `{"value":${valueJson(value)}}`;
+  const body = { item: () => itemText(timestamp, valueJson(value), member), key: () => JSON.stringify({ key: member }),
+    value: () => `{"value":${valueJson(value)}}` }[what]();
   return `curl -s${key} --json ${quoted(body)} ${quoted(url)}`;
 };

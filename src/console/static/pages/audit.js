@@ -2,12 +2,15 @@
 
 import { html, useState } from "../lib/html.js";
 import { get } from "../lib/api.js";
+import { group } from "../lib/format.js";
 import { go, usePlace, withQuery } from "../lib/router.js";
-import { Button, Empty, Loading, TextField, Trouble } from "../ui/parts.js";
+import { Button, Empty, Loading, TextField, Time, Trouble } from "../ui/parts.js";
 import { Trail } from "../ui/feature_parts.js";
 import { useLoad } from "../ui/use.js";
 
 const NAMES = ["by", "target", "action"];
+/** The action that asks for what was refused. */
+const REFUSE = "refuse";
 
 export function Audit({ refused }) {
   const { query } = usePlace();
@@ -17,6 +20,11 @@ export function Audit({ refused }) {
     return html`<section class="card"><${Empty} icon="access" title="You may not see the trail"><p>${refused}</p></${Empty}></section>`;
   }
   return html`
+    <nav class="chips before" aria-label="What the trail is of">
+      ${[["", "Changes"], [REFUSE, "Refused requests"]].map(([action, words]) => html`
+        <a class="chip" href=${withQuery({ action })} aria-current=${(filter.action === REFUSE) === (action === REFUSE) ? "true" : undefined}
+          >${words}</a>`)}
+    </nav>
     <${Filters} key=${`f${key}`} filter=${filter}/>
     <${Changes} key=${key} filter=${filter}/>`;
 }
@@ -28,8 +36,11 @@ function Filters({ filter }) {
     <form class="card trail-filters" aria-label="Which changes"
       onSubmit=${(event) => { event.preventDefault(); go(withQuery(draft)); }}>
       <${TextField} label="By" placeholder="key:feed" ...${field("by")}/>
-      <${TextField} label="Of" placeholder="user.story_presented" ...${field("target")}/>
-      <${TextField} label="What" placeholder="update_feature" ...${field("action")}/>
+      ${filter.action === REFUSE
+        ? html`<${TextField} label="Operation" placeholder="get_items" ...${field("target")}/>`
+        : html`
+          <${TextField} label="Of" placeholder="user.story_presented" ...${field("target")}/>
+          <${TextField} label="What" placeholder="update_feature" ...${field("action")}/>`}
       <${Button} type="submit">Filter</${Button}>
     </form>`;
 }
@@ -52,8 +63,24 @@ function Changes({ filter }) {
     <section class="card" aria-label="Audit trail">
       <${Trouble} problem=${first.problem ?? problem} onRetry=${first.again}/>
       ${first.data === undefined ? first.loading && html`<${Loading} what="Loading the trail"/>`
-        : changes.length ? html`<${Trail} changes=${changes} target/>`
+        : changes.length ? filter.action === REFUSE ? html`<${Refusals} refusals=${changes}/>`
+            : html`<${Trail} changes=${changes} target/>`
+        : filter.action === REFUSE ? html`<${Empty} icon="check" title="Nobody was refused lately">
+            <p>This server keeps the newest 1,000 refusals of callers who are known, and of those who are not, until it stops.</p></${Empty}>`
         : html`<${Empty} icon="clock" title="No changes"><p>Changes of features and keys stand here, with who made them.</p></${Empty}>`}
       ${token && html`<${Button} onClick=${more}>Show earlier changes</${Button}>`}
     </section>`;
 }
+
+const Refusals = ({ refusals }) => html`
+  <p class="fine before">As this server has seen them since it started. What is alike within a minute is one line.</p>
+  <table class="table cards-when-narrow">
+    <caption class="unseen">Refused requests</caption>
+    <thead><tr><th scope="col">When</th><th scope="col">Who</th><th scope="col">Operation</th><th scope="col">Why</th>
+      <th scope="col">Times</th></tr></thead>
+    <tbody>${refusals.map(({ at, by, target, after }) => html`
+      <tr key=${at}><td class="nowrap"><${Time} at=${at} kind="absolute"/></td><td><strong><bdi>${by}</bdi></strong></td>
+        <td><code>${target}</code></td>
+        <td class="value-cell"><code>${after?.code}</code> <span class="muted">${after?.reason}</span></td>
+        <td data-title="Times">${group(after?.count ?? 1)}</td></tr>`)}</tbody>
+  </table>`;

@@ -2,22 +2,24 @@
 
 import { html, useState } from "../lib/html.js";
 import { get } from "../lib/api.js";
-import { TYPES, featurePath, loadFeature } from "../lib/features.js";
-import { dayTime, readTtl, ttlWords } from "../lib/format.js";
+import { IDENTITIES, KEEPS, TYPES, deprecationOf, identityOf, featurePath, loadFeature, purgeOf } from "../lib/features.js";
+import { dayTime, group, readTtl, ttlWords } from "../lib/format.js";
 import { path } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
-import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble, TypeBadge } from "../ui/parts.js";
+import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble, TypeBadge, say } from "../ui/parts.js";
 import { Labels, Trail } from "../ui/feature_parts.js";
 import { useLoad, useNow } from "../ui/use.js";
 import { DeleteFeature } from "./feature_delete.js";
+import { Deprecate, DeprecationNotice } from "./deprecate.js";
 import { EditFeature } from "./feature_edit.js";
 import { Versions } from "./versions.js";
 
 export function FeaturePage({ segments: [, , entityType, name, view = ""] }) {
   useStore(session);
   const loaded = useLoad((signal) => loadFeature(entityType, name, signal), [entityType, name]);
-  const [isDeleting, setDeleting] = useState(false);
+  const [open, setOpen] = useState(null);
+  const close = () => setOpen(null);
   const { feature, etag } = loaded.data ?? {};
   const at = `/console/features${path(entityType, name)}`;
   const refused = refusal("features:write", entityType, name);
@@ -32,10 +34,12 @@ export function FeaturePage({ segments: [, , entityType, name, view = ""] }) {
         <${LinkButton} icon="lists" refused=${mayRead}
           href=${`/console/lists?${new URLSearchParams({ type: entityType, feature: name })}`}>Explore lists</${LinkButton}>
         <${LinkButton} icon="edit" href=${`${at}/edit`} refused=${refused}>Edit</${LinkButton}>
-        <${Button} icon="bin" kind="danger" refused=${refused} onClick=${() => setDeleting(true)}>Delete</${Button}>`}
+        <${Button} icon="sunset" refused=${refused} onClick=${() => setOpen("deprecate")}>Deprecate</${Button}>
+        <${Button} icon="bin" kind="danger" refused=${refused} onClick=${() => setOpen("delete")}>Delete</${Button}>`}
     </${PageHead}>
     <${Tabs} label="Views of the feature" current=${view}
       tabs=${[["", "Overview", at], ["edit", "Edit", `${at}/edit`], ["history", "History", `${at}/history`]]}/>
+    ${feature && html`<${DeprecationNotice} note=${deprecationOf(feature)} title="This feature is deprecated."/>`}
     ${loaded.problem && loaded.problem.status !== 404
       && html`<${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`}
     ${view === "history" ? html`<${History} entityType=${entityType} name=${name}/>`
@@ -43,11 +47,12 @@ export function FeaturePage({ segments: [, , entityType, name, view = ""] }) {
       : view === "edit" ? html`<${EditFeature} key=${etag} feature=${feature} etag=${etag} onSaved=${loaded.again}
           refused=${refused}/>`
       : html`<${Overview} feature=${feature} etag=${etag} refused=${refused} onChanged=${loaded.again}/>`}
-    ${isDeleting && html`<${DeleteFeature} feature=${feature} etag=${etag} onClose=${() => setDeleting(false)}
-      onStale=${loaded.again}/>`}`;
+    ${open === "delete" && html`<${DeleteFeature} feature=${feature} etag=${etag} onClose=${close} onStale=${loaded.again}/>`}
+    ${open === "deprecate" && html`<${Deprecate} feature=${feature} etag=${etag} onClose=${close}
+      onDone=${(words) => { close(); say(words); loaded.again(); }}/>`}`;
 }
 
-function Overview({ feature, refused, onChanged }) {
+function Overview({ feature, etag, refused, onChanged }) {
   const now = useNow();
   const { secs } = readTtl(feature.ttl);
   return html`
@@ -57,6 +62,10 @@ function Overview({ feature, refused, onChanged }) {
           <div><dt>Value type</dt><dd><${TypeBadge} type=${feature.value_type}/>${" "}<span class="muted">${TYPES[feature.value_type]?.[0]}</span></dd></div>
           <div><dt>Time to live</dt><dd><strong>${ttlWords(feature.ttl)}</strong>
             <p class="fine">Now shown: items since ${dayTime(now - secs * 1000)}.</p></dd></div>
+          ${feature.max_items && html`<div><dt>At most</dt><dd><strong>${group(feature.max_items)}</strong> items of a list are shown,
+            the newest</dd></div>`}
+          ${identityOf(feature) !== "item" && html`<div><dt>Stands once</dt><dd><strong>${IDENTITIES[feature.identity]?.[0] ?? feature.identity}</strong>:
+            ${" "}${KEEPS[feature.keep] ?? feature.keep}</dd></div>`}
           <div><dt>Description</dt><dd>${feature.description
             ? html`<bdi class="long">${feature.description}</bdi>` : html`<span class="muted">none</span>`}</dd></div>
           <div><dt>Owner</dt><dd>${feature.owner
@@ -69,7 +78,7 @@ function Overview({ feature, refused, onChanged }) {
       </section>
       <${LookInto} feature=${feature}/>
     </div>
-    <${Versions} feature=${feature} refused=${refused} onChanged=${onChanged}/>`;
+    <${Versions} feature=${feature} etag=${etag} refused=${refused} onChanged=${onChanged}/>`;
 }
 
 /** Straight to a list: the most frequent thing that one comes here for. */
@@ -125,6 +134,7 @@ const Gone = ({ entityType, name, at }) => html`
   <${Empty} icon="search" title="There is no such feature" actions=${html`
       <${LinkButton} href="/console/features">All features</${LinkButton}>
       <${LinkButton} href=${`${at}/history`}>Its history</${LinkButton}>
+      <${LinkButton} href=${purgeOf({ entity_type: entityType, name })}>Erase what it left</${LinkButton}>
       <${LinkButton} kind="primary" icon="plus" refused=${refusal("features:write", entityType, name)}
         href=${`/console/features/new?${new URLSearchParams({ entity: entityType })}`}>New feature</${LinkButton}>`}>
     <p>If it was deleted, its history tells when, and by whom.</p>

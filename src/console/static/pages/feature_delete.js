@@ -2,10 +2,12 @@
 
 import { html, useState } from "../lib/html.js";
 import { call } from "../lib/api.js";
-import { featurePath, titleOf } from "../lib/features.js";
+import { featurePath, purgeOf, titleOf } from "../lib/features.js";
 import { dayTime, millisOf, readTtl, relative, ttlWords } from "../lib/format.js";
 import { go } from "../lib/router.js";
-import { Button, Dialog, Notice, TextField, Trouble } from "../ui/parts.js";
+import { refusal } from "../lib/session.js";
+import { Button, Dialog, LinkButton, Notice, TextField, Trouble } from "../ui/parts.js";
+import { Weight } from "../ui/weight.js";
 import { useTask } from "../ui/use.js";
 
 const longest = (feature) =>
@@ -28,8 +30,10 @@ export function DeleteFeature({ feature, etag, onClose, onStale }) {
     const leave = () => { onClose(); go("/console/features"); };
     const millis = millisOf(gone.items_expire_by);
     return html`
-      <${Dialog} title="Deleted" onClose=${leave}
-        actions=${html`<${Button} kind="primary" onClick=${leave}>To the features</${Button}>`}>
+      <${Dialog} title="Deleted" onClose=${leave} actions=${html`
+        <${LinkButton} href=${purgeOf(feature)} refused=${refusal("lists:write", feature.entity_type, feature.name)}
+          >Erase its items now</${LinkButton}>
+        <${Button} kind="primary" onClick=${leave}>To the features</${Button}>`}>
         <p><strong><bdi>${title}</bdi></strong> is gone, and its items are out of reach.</p>
         <p>The last of them will have left the store by <strong>${dayTime(millis)}</strong>, ${relative(millis)}.</p>
       </${Dialog}>`;
@@ -40,10 +44,11 @@ export function DeleteFeature({ feature, etag, onClose, onStale }) {
       <${Button} kind="danger solid" disabled=${typed !== title || task.busy} onClick=${remove}>Delete for ever</${Button}>`}>
       <ul class="points">
         <li><strong><bdi>${title}</bdi></strong> goes with ${count === 1 ? "its version" : `all ${count} of its versions`}
-          and every list of them. Nothing brings them back.</li>
-        <li>Whoever reads or adds is told <code>feature_not_found</code> from that moment on.</li>
-        <li>The items leave the store as they expire: by <strong>${dayTime(Date.now() + readTtl(ttl).secs * 1000)}</strong>
-          at the latest (${ttlWords(ttl)} from now), but for items of the future.</li>
+          ${" "}and every list of them. Nothing brings them back.</li>
+        <${Weight} feature=${feature} versions=${feature.versions.map(({ version }) => version)}/>
+        <li>Its items expire by <strong>${dayTime(Date.now() + readTtl(ttl).secs * 1000)}</strong>, ${ttlWords(ttl)} from
+          now, and leave the store with that; later if its time to live was longer once, or if they are of the future.</li>
+        <li>Whoever reads or adds is told <code>feature_not_found</code> from the deletion on.</li>
         <li>Created again, it starts empty. Its history stays.</li>
       </ul>
       ${task.problem?.code === "etag_mismatch"

@@ -2,27 +2,31 @@
 // too late sees both, and chooses.
 
 import { html, useState } from "../lib/html.js";
-import { changeFeature, labelsText, loadFeature, pageOf, readLabels, textError, titleOf } from "../lib/features.js";
+import { takesField } from "../lib/document.js";
+import { changeFeature, labelsText, loadFeature, maxItemsError, pageOf, readLabels, textError, titleOf } from "../lib/features.js";
 import { readTtl } from "../lib/format.js";
 import { go } from "../lib/router.js";
 import { Button, LinkButton, Notice, TextField, Trouble, say } from "../ui/parts.js";
-import { Differences, LabelsField, TtlField, differences, fieldTitle, ttlConsequence } from "../ui/feature_parts.js";
-import { useTask } from "../ui/use.js";
+import { Differences, LabelsField, MaxItemsField, TtlField, differences, fieldTitle, ttlConsequence } from "../ui/feature_parts.js";
+import { useLoad, useTask } from "../ui/use.js";
 
-const FIELDS = ["ttl", "description", "owner", "labels"];
-const only = (feature) => Object.fromEntries(FIELDS.map((field) => [field, feature[field]]));
+const FIELDS = ["ttl", "max_items", "description", "owner", "labels"];
+const only = (feature) => Object.fromEntries(FIELDS.map((field) => [field, feature[field] ?? null]));
+/** As they stand in fields. */
+const drafted = (state) => ({ ...state, max_items: String(state.max_items ?? ""), labels: labelsText(state.labels) });
 
 export function EditFeature({ feature, etag, refused, onSaved }) {
   const [based, setBased] = useState({ feature, etag });
-  const [draft, setDraft] = useState({ ...only(feature), labels: labelsText(feature.labels) });
+  const [draft, setDraft] = useState(drafted(only(feature)));
   const [isReviewing, setReviewing] = useState(false);
   const [theirs, setTheirs] = useState(null);
   const task = useTask();
+  const takesMaxItems = useLoad(() => takesField("update_feature", "max_items"), []).data;
   const labels = readLabels(draft.labels);
-  const mine = { ...draft, labels: labels.labels ?? based.feature.labels };
+  const mine = { ...draft, max_items: draft.max_items ? Number(draft.max_items) : null, labels: labels.labels ?? based.feature.labels };
   const errors = {
     ttl: readTtl(draft.ttl).error, description: textError(draft.description, 2000), owner: textError(draft.owner, 200),
-    labels: labels.error,
+    labels: labels.error, max_items: maxItemsError(draft.max_items),
   };
   const isFine = Object.values(errors).every((error) => !error);
   const changes = differences(only(based.feature), mine);
@@ -44,7 +48,7 @@ export function EditFeature({ feature, etag, refused, onSaved }) {
     go(pageOf(feature));
   });
   const settle = (chosen) => {
-    setDraft({ ...chosen, labels: labelsText(chosen.labels) });
+    setDraft(drafted(chosen));
     setBased(theirs);
     setTheirs(null);
     setReviewing(true);
@@ -59,6 +63,7 @@ export function EditFeature({ feature, etag, refused, onSaved }) {
       <div class="card form">
         ${refused && html`<${Notice} kind="warn" title="You may look, and not change."><p>${refused}</p></${Notice}>`}
         <${TtlField} required ...${field("ttl")}/>
+        ${takesMaxItems && html`<${MaxItemsField} ...${field("max_items")}/>`}
         <${TextField} label="Description" area rows="3" ...${field("description")}/>
         <${TextField} label="Owner" ...${field("owner")}/>
         <${LabelsField} ...${field("labels")}/>

@@ -1,18 +1,20 @@
 // A new feature: what its values are, how long they count, and what that means.
 
 import { html, useEffect, useState } from "../lib/html.js";
-import { TYPES, createFeature, nameError, pageOf, readLabels, textError } from "../lib/features.js";
+import { takesField } from "../lib/document.js";
+import { IDENTITIES, KEEPS, TYPES, createFeature, maxItemsError, nameError, pageOf, readLabels, textError } from "../lib/features.js";
 import { readTtl } from "../lib/format.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
-import { Button, Command, LinkButton, Notice, PageHead, TextField, Trouble, say } from "../ui/parts.js";
-import { LabelsField, TtlField } from "../ui/feature_parts.js";
-import { useTask } from "../ui/use.js";
+import { Button, Command, LinkButton, Notice, PageHead, SelectField, TextField, Trouble, say } from "../ui/parts.js";
+import { LabelsField, MaxItemsField, TtlField } from "../ui/feature_parts.js";
+import { useLoad, useTask } from "../ui/use.js";
 
 /** A draft outlives a reload. */
 const DRAFT = "liststore.draft.feature";
-const NOTHING = { entity_type: "", name: "", value_type: "string", ttl: "30d", description: "", owner: "", labels: "" };
+const NOTHING = { entity_type: "", name: "", value_type: "string", ttl: "30d", description: "", owner: "", labels: "",
+  max_items: "", identity: "item", keep: "newest" };
 
 function useDraft(given) {
   const [draft, setDraft] = useState(() => {
@@ -31,9 +33,12 @@ function check(draft) {
   const errors = {
     entity_type: nameError(draft.entity_type), name: nameError(draft.name), ttl: readTtl(draft.ttl).error,
     description: textError(draft.description, 2000), owner: textError(draft.owner, 200), labels: labels.error,
+    max_items: maxItemsError(draft.max_items),
   };
   const input = {
     entity_type: draft.entity_type, name: draft.name, value_type: draft.value_type, ttl: draft.ttl,
+    ...(draft.max_items && { max_items: Number(draft.max_items) }),
+    ...(draft.identity !== "item" && { identity: draft.identity, keep: draft.keep }),
     ...(draft.description && { description: draft.description }), ...(draft.owner && { owner: draft.owner }),
     ...(Object.keys(labels.labels ?? {}).length && { labels: labels.labels }),
   };
@@ -45,6 +50,8 @@ const quoted = (text) => (/^[A-Za-z0-9_./:@%+=-]+$/.test(text) ? text : `'${text
 function command(input) {
   const words = ["liststore feature create", quoted(input.entity_type || "user"), quoted(input.name || "NAME"),
     "--value-type", input.value_type, "--ttl", quoted(input.ttl || "30d")];
+  if (input.identity) words.push("--identity", input.identity, "--keep", input.keep);
+  if (input.max_items) words.push("--max-items", input.max_items);
   if (input.owner) words.push("--owner", quoted(input.owner));
   return words.join(" ");
 }
@@ -57,6 +64,9 @@ export function FeatureNew() {
   const [tried, setTried] = useState(false);
   const [touched, setTouched] = useState({});
   const task = useTask();
+  const { data: takes = {} } = useLoad(async () => ({
+    maxItems: await takesField("create_feature", "max_items"), identity: await takesField("create_feature", "identity"),
+  }), []);
   const { errors, isFine, input } = check(draft);
   const refused = refusal("features:write");
   const shown = (name) =>
@@ -91,6 +101,8 @@ export function FeatureNew() {
         </div>
         <${TypeChoice} value=${draft.value_type} onChange=${(value_type) => change({ value_type })}/>
         <${TtlField} required value=${draft.ttl} onInput=${(ttl) => change({ ttl })} error=${shown("ttl")}/>
+        ${takes.maxItems && html`<${MaxItemsField} ...${field("max_items")}/>`}
+        ${takes.identity && html`<${IdentityChoice} draft=${draft} onChange=${change}/>`}
         <${TextField} label="Description" area rows="2" hint="For those who find it later." ...${field("description")}/>
         <${TextField} label="Owner" hint="Whom to ask." ...${field("owner")}/>
         <${LabelsField} ...${field("labels")}/>
@@ -113,6 +125,15 @@ export function FeatureNew() {
       </aside>
     </form>`;
 }
+
+const IdentityChoice = ({ draft, onChange }) => html`
+  <div class="columns">
+    <${SelectField} label="What stands once" value=${draft.identity} onChange=${(identity) => onChange({ identity })}
+      hint=${`${IDENTITIES[draft.identity][1]} It never changes.`}
+      options=${Object.entries(IDENTITIES).map(([identity, [title]]) => [identity, title])}/>
+    ${draft.identity !== "item" && html`
+      <${SelectField} label="Of two" value=${draft.keep} onChange=${(keep) => onChange({ keep })} options=${Object.entries(KEEPS)}/>`}
+  </div>`;
 
 const TypeChoice = ({ value, onChange }) => html`
   <fieldset class="types">

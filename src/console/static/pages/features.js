@@ -2,13 +2,14 @@
 
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { group, ttlWords, readTtl, millisOf } from "../lib/format.js";
-import { FEATURES_MAX, TYPES, loadFeatures, pageOf, titleOf } from "../lib/features.js";
+import { FEATURES_MAX, TYPES, deprecatedVersions, deprecationOf, loadFeatures, pageOf, titleOf, versionName } from "../lib/features.js";
 import { go, usePlace, useQuery, withQuery } from "../lib/router.js";
 import { isOpen, refusal } from "../lib/session.js";
 import { Badge, Command, Empty, LinkButton, Loading, Notice, PageHead, Pager, SelectField, Time, Trouble, TypeBadge }
   from "../ui/parts.js";
 import { Icon } from "../ui/icons.js";
 import { Labels } from "../ui/feature_parts.js";
+import { Deprecated } from "./deprecate.js";
 
 const ROWS = 50;
 
@@ -146,6 +147,16 @@ function Filters({ features }) {
     </div>`;
 }
 
+/** Whether it is deprecated, or which of its versions. */
+function Marks({ feature }) {
+  const marked = deprecatedVersions(feature);
+  if (!marked.length) return null;
+  if (marked.length === feature.versions.length) return html`<${Deprecated} note=${deprecationOf(feature) ?? ""}/>`;
+  const names = marked.map(({ version }) => versionName(version));
+  return html`<${Badge} kind="warn"><bdi title=${names.join(", ")}>${marked.length === 1 ? `${names[0].slice(0, 20)} deprecated`
+    : `${marked.length} versions deprecated`}</bdi></${Badge}>`;
+}
+
 const Table = ({ rows, order, onOrder }) => html`
   <div class="card table-card">
     <table class="table cards-when-narrow">
@@ -167,9 +178,9 @@ const Table = ({ rows, order, onOrder }) => html`
           <tr key=${titleOf(feature)}>
             <td class="main-cell">
               <a class="name" href=${pageOf(feature)}><bdi><span class="of">${feature.entity_type}.</span
-                >${feature.name}</bdi></a>
+                >${feature.name}</bdi></a> <${Marks} feature=${feature}/>
               ${feature.description && html`<p class="clip muted"><bdi>${feature.description}</bdi></p>`}
-              <${Labels} labels=${feature.labels} max=${3}/>
+              <${Labels} labels=${feature.labels} max=${3} isBrief/>
             </td>
             <td><${TypeBadge} type=${feature.value_type}/></td>
             <td data-title="TTL"><span title=${ttlWords(feature.ttl)}>${feature.ttl}</span></td>

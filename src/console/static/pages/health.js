@@ -135,8 +135,8 @@ function Metrics({ readings }) {
   const refused = total(last, "liststore_list_permits_refused_total");
   const numbers = [
     ["Running", started && span(Date.now() / 1000 - started), "since the last start"],
-    ["Catalog", `Revision ${group(total(last, "liststore_catalog_revision") ?? 0)}`,
-      age === null ? "" : age < 2 ? "known to be current" : `known to be current ${span(age)} ago`],
+    ["Catalog", group(total(last, "liststore_catalog_revision") ?? 0),
+      age === null ? "revision" : age < 2 ? "revision, current" : `revision, current ${span(age)} ago`],
     ["Permits", group(total(last, "liststore_list_permits_limit") ?? 0), `of ${group(total(last, "liststore_list_permits_bound") ?? 0)} at most`],
     ["Refused", group(refused ?? 0), "for want of a permit"],
     ["Actors replaced", group(restarts ?? 0), "since the start"],

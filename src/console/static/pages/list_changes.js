@@ -2,8 +2,8 @@
 
 import { html, useState } from "../lib/html.js";
 import { titleOf } from "../lib/features.js";
-import { dayTime, millisOf, nowNanos, readMoment, readTtl, rfc3339, relative } from "../lib/format.js";
-import { addItem, removalAsCurl, removeAll, removeItem, removeValue } from "../lib/lists.js";
+import { dayTime, millisOf, nowNanos, readMoment, readTtl, rfc3339, relative, visible } from "../lib/format.js";
+import { addItem, removalAsCurl, removeAll, removeItem, removeKey, removeValue } from "../lib/lists.js";
 import { isOpen } from "../lib/session.js";
 import { readValue, valueJson } from "../lib/values.js";
 import { Button, Command, Dialog, Notice, SelectField, TextField, Trouble } from "../ui/parts.js";
@@ -15,6 +15,10 @@ const HINTS = {
   json: "JSON. It is kept in its canonical form.",
 };
 
+/** What the server would say of a key; null if it is fine. */
+const keyError = (key) => (!key ? "It is needed." : new TextEncoder().encode(key).length > 512 ? "At most 512 bytes."
+  : key.includes("\0") ? "It has no NUL." : null);
+
 /** A value of the feature's type. */
 export const ValueField = ({ type, value, onInput, error, label = "Value" }) =>
   type === "bool"
@@ -23,7 +27,7 @@ export const ValueField = ({ type, value, onInput, error, label = "Value" }) =>
     : html`<${TextField} label=${label} area=${type === "json" || type === "string"} mono rows=${type === "json" ? 5 : 2}
         value=${value} onInput=${onInput} hint=${HINTS[type]} error=${error}/>`;
 
-export function AddItem({ list, feature, ttl, onClose, onDone }) {
+export function AddItem({ list, feature, ttl, isKeyed, onClose, onDone }) {
   const type = feature.value_type;
   const [text, setText] = useState(type === "bool" ? "true" : "");
   const [at, setAt] = useState("");
@@ -33,16 +37,19 @@ export function AddItem({ list, feature, ttl, onClose, onDone }) {
   const millis = Number((moment.ns ?? nowNanos()) / 1000000n);
   const end = millis + readTtl(ttl).secs * 1000;
   const error = text || type === "string" ? read.error : null;
+  const [key, setKey] = useState("");
+  const keyed = isKeyed ? { value: key, error: key ? keyError(key) : null } : null;
   const add = () => task.run(async () => {
     const stamp = rfc3339(moment.ns ?? nowNanos());
-    const { added } = await addItem(list, stamp, read.json);
+    const { added } = await addItem(list, stamp, read.json, isKeyed ? key : undefined);
     onDone(added ? "The item was added" : "Nothing was stored: an item of that time has expired already");
   });
   return html`
     <${Dialog} title="Add an item" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
-      <${Button} kind="primary" onClick=${add} disabled=${task.busy || read.error || moment.error}>Add</${Button}>`}>
+      <${Button} kind="primary" onClick=${add} disabled=${task.busy || read.error || moment.error || (isKeyed && keyError(key))}>Add</${Button}>`}>
       <p class="muted">To <strong><bdi>${list.id}</bdi></strong> of <bdi>${titleOf(feature)}</bdi></p>
+      ${keyed && html`<${TextField} label="Key" required ...${keyed} onInput=${setKey} hint="It stands once in the list."/>`}
       <${ValueField} type=${type} value=${text} onInput=${setText} error=${error}/>
       <${TextField} label="Time" value=${at} onInput=${setAt} error=${moment.error} placeholder="now"
         hint="Left empty, it is now. Else a time, or -1h for an hour ago."/>
@@ -54,12 +61,13 @@ export function AddItem({ list, feature, ttl, onClose, onDone }) {
 }
 
 export function RemoveValue({ list, feature, item, onClose, onDone }) {
-  const [what, setWhat] = useState("value");
-  const isAlone = what === "item";
+  const hasKey = item.key !== undefined;
+  const [what, setWhat] = useState(hasKey ? "key" : "value");
   const task = useTask();
   const remove = () => task.run(async () => {
     const text = valueJson(item.value);
-    const { removed } = await (isAlone ? removeItem(list, item.timestamp, text) : removeValue(list, text));
+    const { removed } = await { item: () => removeItem(list, item.timestamp, text, item.key), key: () => removeKey(list, item.key),
+      value: () => removeValue(list, text) }[what]();
     onDone(removed === 1 ? "1 item was removed" : `${removed} items were removed`);
   });
   return html`
@@ -67,15 +75,17 @@ export function RemoveValue({ list, feature, item, onClose, onDone }) {
       <${Button} onClick=${onClose}>Keep it</${Button}>
       <${Button} kind="danger solid" onClick=${remove} disabled=${task.busy}>Remove</${Button}>`}>
       <${SelectField} label="What goes" value=${what} onChange=${setWhat}
-        options=${[["value", "every item with this value"], ["item", "this item alone"]]}/>
-      ${isAlone
-        ? html`<p>Of <strong><bdi>${list.id}</bdi></strong> the item of ${dayTime(millisOf(item.timestamp))} goes. Others with
+        options=${[...(hasKey ? [["key", "what has this key"]] : []), ["value", "every item with this value"],
+          ["item", "this item alone"]]}/>
+      ${what === "key" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong> the item with the key <code><bdi>${visible(item.key)}</bdi></code> goes, at whatever
+            time it happened:</p>`
+        : what === "item" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong> the item of ${dayTime(millisOf(item.timestamp))} goes. Others with
             this value stay:</p>`
         : html`<p>Every item of <strong><bdi>${list.id}</bdi></strong> with this value goes, at whatever time it happened:</p>`}
       <div class="quote"><${Value} type=${feature.value_type} value=${item.value}/></div>
       <${Trouble} problem=${task.problem}/>
       <details><summary>The same for a shell</summary>
-        <${Command} label="command" text=${removalAsCurl(list, { value: item.value, timestamp: isAlone && item.timestamp }, !isOpen())}/></details>
+        <${Command} label="command" text=${removalAsCurl(list, { ...item, what }, !isOpen())}/></details>
     </${Dialog}>`;
 }
 
@@ -92,6 +102,8 @@ export function RemoveAll({ list, feature, onClose, onDone }) {
       <${Button} kind="danger solid" disabled=${typed !== list.id || task.busy} onClick=${remove}>Remove all</${Button}>`}>
       <p>The list of <strong><bdi>${list.id}</bdi></strong> in <bdi>${titleOf(feature)}</bdi>
         ${list.version && html` (version <bdi>${list.version}</bdi>)`} will be empty. Nothing brings the items back.</p>
+      <p class="fine">For its lists of all features, <a href=${`/console/erasure/entity?${new URLSearchParams({ type: list.type, id: list.id })}`}
+        >erase the entity</a>.</p>
       <${TextField} label=${html`Type <code class="typed"><bdi>${list.id}</bdi></code> to remove them`} value=${typed}
         onInput=${setTyped}/>
       <${Trouble} problem=${task.problem}/>

@@ -2,7 +2,7 @@
 
 import { html, useState } from "../lib/html.js";
 import { group, millisOf, readTtl, relative, rfc3339, ttlWords, dayTime } from "../lib/format.js";
-import { pageOf, titleOf, versionName } from "../lib/features.js";
+import { deprecation, identityOf, pageOf, titleOf, versionName } from "../lib/features.js";
 import { asCommand, asCurl, getItems } from "../lib/lists.js";
 import { go, usePlace, withQuery } from "../lib/router.js";
 import { isOpen, refusal } from "../lib/session.js";
@@ -13,7 +13,9 @@ import { Timeline } from "../ui/timeline.js";
 import { Icon } from "../ui/icons.js";
 import { Value } from "../ui/value.js";
 import { useLoad, useNow } from "../ui/use.js";
+import { Deprecated } from "./deprecate.js";
 import { AddItem, RemoveAll, RemoveValue } from "./list_changes.js";
+import { LookUp } from "./list_lookup.js";
 import { WhyMissing } from "./list_missing.js";
 
 const LIMIT = 50;
@@ -42,6 +44,7 @@ export function ListView({ wanted, feature }) {
   const again = () => { page.again(); overview.again(); };
   const version = feature.versions.find((version) => version.version === wanted.version);
   const ttl = version?.ttl ?? feature.ttl;
+  const identity = identityOf(feature, version);
   const refused = refusal("lists:write", wanted.type, wanted.feature);
   const query = { ...bounds, limit };
   const all = overview.data?.items ?? [];
@@ -63,6 +66,9 @@ export function ListView({ wanted, feature }) {
             <a href=${pageOf(feature)}><bdi>${titleOf(feature)}</bdi></a>
             ${wanted.version && html`<${Badge}>${versionName(wanted.version)}</${Badge}>`}
             <${TypeBadge} type=${feature.value_type}/><span>kept for ${ttlWords(ttl)}</span>
+            ${version?.max_items && html`<span>· the newest ${group(version.max_items)} of them</span>`}
+            ${identity !== "item" && html`<span>· each ${identity} once</span>`}
+            <${Deprecated} note=${deprecation(feature, wanted.version)}/>
           </p>
         </div>
         <div class="actions">
@@ -83,7 +89,7 @@ export function ListView({ wanted, feature }) {
           ${" "}<a href=${withQuery({ min: "", max: "", token: "" })}>Show all times</a></p>`}
       ${page.data === undefined && page.loading ? html`<${Loading} what="Loading items"/>`
         : items.length ? html`
-          <${Items} items=${items} feature=${feature} ttl=${ttl} now=${now} refused=${refused}
+          <${Items} items=${items} feature=${feature} isKeyed=${identity === "key"} ttl=${ttl} now=${now} refused=${refused}
             onRemove=${(item) => setOpen(["value", item])}/>`
         : page.data && html`<${NoItems} wanted=${wanted} token=${token} refused=${refused} onAdd=${() => setOpen(["add"])}/>`}
       <div class="pager" role="group" aria-label="Pages of items">
@@ -100,28 +106,31 @@ export function ListView({ wanted, feature }) {
           ${isReversed ? "Newer" : "Older"} <${Icon} name="right"/></${Button}>
       </div>
     </section>
+    ${identity !== "item" && html`<${LookUp} key=${`lookup ${keys[0]}`} list=${list} feature=${feature} isKeyed=${identity === "key"}/>`}
     <${WhyMissing} key=${keys[0]} list=${list} feature=${feature} ttl=${ttl}/>
-    ${open?.[0] === "add" && html`<${AddItem} list=${list} feature=${feature} ttl=${ttl} onClose=${close} onDone=${done}/>`}
+    ${open?.[0] === "add" && html`<${AddItem} list=${list} feature=${feature} ttl=${ttl} isKeyed=${identity === "key"} onClose=${close} onDone=${done}/>`}
     ${open?.[0] === "value" && html`
       <${RemoveValue} list=${list} feature=${feature} item=${open[1]} onClose=${close} onDone=${done}/>`}
     ${open?.[0] === "all" && html`<${RemoveAll} list=${list} feature=${feature} onClose=${close} onDone=${done}/>`}`;
 }
 
-const Items = ({ items, feature, ttl, now, refused, onRemove }) => {
+const Items = ({ items, feature, isKeyed, ttl, now, refused, onRemove }) => {
   const { secs } = readTtl(ttl);
   return html`
     <table class="table items cards-when-narrow">
       <caption class="unseen">${group(items.length)} items of the list</caption>
-      <thead><tr><th scope="col">Time</th><th scope="col">Value</th><th scope="col">Expires</th>
+      <thead><tr><th scope="col">Time</th>
+        ${isKeyed && html`<th scope="col">Key</th>`}<th scope="col">Value</th><th scope="col">Expires</th>
         <th scope="col"><span class="unseen">What may be done</span></th></tr></thead>
       <tbody>
         ${items.map((item) => {
           const millis = millisOf(item.timestamp);
           const end = millis + secs * 1000;
           return html`
-            <tr key=${item.timestamp + valueJson(item.value).slice(0, 200)}>
+            <tr key=${item.timestamp + (item.key ?? "") + valueJson(item.value).slice(0, 200)}>
               <td class="nowrap items-time"><time datetime=${item.timestamp} title=${item.timestamp}>${dayTime(millis)}</time>
                 <div class="fine">${relative(millis, now)}</div></td>
+              ${isKeyed && html`<td class="value-cell" data-title="Key"><${Value} type="string" value=${item.key}/></td>`}
               <td class="value-cell"><${Value} type=${feature.value_type} value=${item.value}/></td>
               <td class="nowrap" data-title="Expires"><span title=${dayTime(end)}
                 class=${end - now < secs * 50 ? "soon" : ""}>${relative(end, now)}</span></td>

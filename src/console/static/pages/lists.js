@@ -1,7 +1,7 @@
 // The list explorer: which list, and which of its items.
 
 import { html, useMemo, useState } from "../lib/html.js";
-import { loadFeature, loadFeatures, titleOf, versionName } from "../lib/features.js";
+import { deprecation, loadFeature, loadFeatures, titleOf, versionName } from "../lib/features.js";
 import { readMoment, rfc3339 } from "../lib/format.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
@@ -99,7 +99,8 @@ function Choice({ wanted, features, feature }) {
           ${(ties) => html`
             <select class="input" value=${draft.version} onChange=${(event) => set({ version: event.target.value })} ...${ties}>
               ${(versions.length ? versions : [{ version: "" }]).map(({ version }) => html`
-                <option value=${version} selected=${version === draft.version}>${versionName(version)}</option>`)}
+                <option value=${version} selected=${version === draft.version}>${versionName(version)}${picked
+                  && deprecation(picked, version) !== undefined ? " (deprecated)" : ""}</option>`)}
             </select>`}
         </${Field}>
         <${TextField} label="Entity ID" value=${draft.id} onInput=${(id) => set({ id })} error=${shown("id")}

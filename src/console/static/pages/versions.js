@@ -2,14 +2,18 @@
 
 import { html, useState } from "../lib/html.js";
 import { call, get } from "../lib/api.js";
-import { featurePath, textError, versionError, versionPath } from "../lib/features.js";
-import { dayTime, millisOf, readTtl, ttlWords } from "../lib/format.js";
+import { IDENTITIES, changeFeature, deprecation, deprecationLabel, deprecationOf, featurePath, identityOf, loadFeature,
+  maxItemsError, textError, versionError, versionPath } from "../lib/features.js";
+import { dayTime, group, millisOf, readTtl, ttlWords } from "../lib/format.js";
+import { takesField } from "../lib/document.js";
 import { refusal } from "../lib/session.js";
 import { Badge, Button, Dialog, LinkButton, Notice, TextField, Time, Trouble, say } from "../ui/parts.js";
-import { Differences, TtlField, differences, ttlConsequence } from "../ui/feature_parts.js";
-import { useTask } from "../ui/use.js";
+import { Differences, MaxItemsField, TtlField, differences, ttlConsequence } from "../ui/feature_parts.js";
+import { Weight } from "../ui/weight.js";
+import { useLoad, useTask } from "../ui/use.js";
+import { Deprecate, Deprecated } from "./deprecate.js";
 
-export function Versions({ feature, refused, onChanged }) {
+export function Versions({ feature, etag, refused, onChanged }) {
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);
   const done = (words) => { close(); say(words); onChanged(); };
@@ -20,8 +24,14 @@ export function Versions({ feature, refused, onChanged }) {
   const rows = [
     ["Time to live", ({ ttl }) => html`<strong>${ttlWords(ttl)}</strong>`],
     ["Shown now", ({ ttl }) => html`items since ${dayTime(Date.now() - readTtl(ttl).secs * 1000)}`],
+    ...(feature.versions.some((version) => version.max_items) ? [["At most", ({ max_items: max }) =>
+      max ? `${group(max)} items of a list` : html`<span class="muted">all</span>`]] : []),
+    ...(feature.versions.some((version) => identityOf(feature, version) !== "item") ? [["Stands once", (version) =>
+      IDENTITIES[identityOf(feature, version)]?.[0]]] : []),
     ["Description", ({ description }) => description
       ? html`<bdi class="long">${description}</bdi>` : html`<span class="muted">none</span>`],
+    ...(feature.versions.some(({ version }) => deprecationOf(feature, version)) ? [["Instead", ({ version }) =>
+      deprecationOf(feature, version) ? html`<bdi class="long">${deprecationOf(feature, version)}</bdi>` : ""]] : []),
     ["Created", ({ created_at }) => html`<${Time} at=${created_at}/>`],
   ];
   return html`
@@ -34,7 +44,8 @@ export function Versions({ feature, refused, onChanged }) {
         <table class="table side-by-side">
           <thead><tr><td></td>
             ${feature.versions.map(({ version }) => html`
-              <th scope="col">${version ? html`<bdi>${version}</bdi>` : html`<${Badge}>default</${Badge}>`}</th>`)}
+              <th scope="col">${version ? html`<bdi>${version}</bdi>` : html`<${Badge}>default</${Badge}>`}
+                ${" "}<${Deprecated} note=${deprecation(feature, version)}/></th>`)}
           </tr></thead>
           <tbody>
             ${rows.map(([title, show]) => html`
@@ -43,6 +54,8 @@ export function Versions({ feature, refused, onChanged }) {
               ${feature.versions.map((version) => html`
                 <td><div class="actions">
                   <${LinkButton} kind="small" href=${explore(version.version)} refused=${reading}>Explore</${LinkButton}>
+                  <${Button} kind="small quiet" icon="sunset" refused=${refused}
+                    label=${`Deprecate version ${version.version || "default"}`} onClick=${() => setOpen(["deprecate", version])}/>
                   ${version.version && html`
                     <${Button} kind="small quiet" icon="edit" label=${`Edit version ${version.version}`}
                       refused=${refused} onClick=${() => setOpen(["edit", version])}/>
@@ -56,6 +69,8 @@ export function Versions({ feature, refused, onChanged }) {
       ${open?.[0] === "add" && html`<${AddVersion} feature=${feature} onClose=${close} onDone=${done}/>`}
       ${open?.[0] === "edit" && html`
         <${EditVersion} feature=${feature} version=${open[1]} onClose=${close} onDone=${done}/>`}
+      ${open?.[0] === "deprecate" && html`
+        <${Deprecate} feature=${feature} etag=${etag} version=${open[1].version} onClose=${close} onDone=${done}/>`}
       ${open?.[0] === "delete" && html`
         <${DeleteVersion} feature=${feature} version=${open[1]} onClose=${close} onDone=${done}/>`}
     </section>`;
@@ -65,11 +80,13 @@ function AddVersion({ feature, onClose, onDone }) {
   const [version, setVersion] = useState("");
   const [ttl, setTtl] = useState(feature.ttl);
   const [description, setDescription] = useState("");
+  const [max, setMax] = useState(String(feature.max_items ?? ""));
+  const takesMax = useLoad(() => takesField("create_version", "max_items"), []).data;
   const task = useTask();
   const taken = feature.versions.some((known) => known.version === version) ? "There is one of this name." : null;
   const error = version ? versionError(version) ?? taken : null;
   const add = () => task.run(async () => {
-    const body = { version, ttl, ...(description && { description }) };
+    const body = { version, ttl, ...(takesMax && { max_items: max ? Number(max) : null }), ...(description && { description }) };
     await call("POST", `${featurePath(feature.entity_type, feature.name)}/versions`, { body });
     onDone(`Version ${version} was added`);
   });
@@ -77,10 +94,11 @@ function AddVersion({ feature, onClose, onDone }) {
     <${Dialog} title="Add a version" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
       <${Button} kind="primary" onClick=${add}
-        disabled=${task.busy || !version || error || readTtl(ttl).error || textError(description, 2000)}>Add</${Button}>`}>
+        disabled=${task.busy || !version || error || readTtl(ttl).error || maxItemsError(max) || textError(description, 2000)}>Add</${Button}>`}>
       <p class="muted">It starts with empty lists of its own. Callers name it with <code>?version=</code>.</p>
       <${TextField} label="Version" required value=${version} onInput=${setVersion} error=${error} placeholder="v2"/>
       <${TtlField} value=${ttl} onInput=${setTtl}/>
+      ${takesMax && html`<${MaxItemsField} value=${max} onInput=${setMax} error=${maxItemsError(max)}/>`}
       <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
         error=${textError(description, 2000)}/>
       <${Trouble} problem=${task.problem}/>
@@ -97,9 +115,12 @@ function EditVersion({ feature, version, onClose, onDone }) {
   const [based, setBased] = useState(version);
   const [ttl, setTtl] = useState(version.ttl);
   const [description, setDescription] = useState(version.description);
+  const [max, setMax] = useState(String(version.max_items ?? ""));
+  const takesMax = useLoad(() => takesField("update_version", "max_items"), []).data;
   const [isStale, setStale] = useState(false);
   const task = useTask();
-  const changes = differences({ ttl: based.ttl, description: based.description }, { ttl, description });
+  const changes = differences({ ttl: based.ttl, max_items: based.max_items, description: based.description },
+    { ttl, max_items: max ? Number(max) : null, description });
   const body = Object.fromEntries(changes.map(([name, , after]) => [name, after]));
   const save = () => task.run(async () => {
     const { etag, now } = await tagOf(feature, based);
@@ -116,9 +137,10 @@ function EditVersion({ feature, version, onClose, onDone }) {
   return html`
     <${Dialog} title=${`Edit version ${version.version}`} onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
-      <${Button} kind="primary" onClick=${save} disabled=${task.busy || !changes.length || readTtl(ttl).error}
+      <${Button} kind="primary" onClick=${save} disabled=${task.busy || !changes.length || readTtl(ttl).error || maxItemsError(max)}
         >Save the change</${Button}>`}>
       <${TtlField} value=${ttl} onInput=${setTtl}/>
+      ${takesMax && html`<${MaxItemsField} value=${max} onInput=${setMax} error=${maxItemsError(max)}/>`}
       <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
         error=${textError(description, 2000)}/>
       ${isStale && html`<${Notice} kind="warn" title="It was changed since you looked at it.">
@@ -129,6 +151,13 @@ function EditVersion({ feature, version, onClose, onDone }) {
     </${Dialog}>`;
 }
 
+/** One that is created again under its name is not deprecated from the start. */
+async function forgetLabel({ entity_type, name }, version) {
+  const { feature, etag } = await loadFeature(entity_type, name);
+  const { [deprecationLabel(version)]: mark, ...labels } = feature.labels;
+  if (mark !== undefined) await changeFeature(entity_type, name, { labels }, etag);
+}
+
 function DeleteVersion({ feature, version, onClose, onDone }) {
   const [typed, setTyped] = useState("");
   const task = useTask();
@@ -137,6 +166,7 @@ function DeleteVersion({ feature, version, onClose, onDone }) {
     if (now) throw { title: "It was changed since you looked at it.", detail: "Nothing was deleted: look at it again." };
     const at = versionPath(feature.entity_type, feature.name, version.version);
     const { data } = await call("DELETE", at, { headers: { "If-Match": etag } });
+    await forgetLabel(feature, version.version);
     onDone(`Version ${version.version} is gone; its last items expire by ${dayTime(millisOf(data.items_expire_by))}`);
   });
   return html`
@@ -144,8 +174,13 @@ function DeleteVersion({ feature, version, onClose, onDone }) {
       <${Button} onClick=${onClose}>Keep it</${Button}>
       <${Button} kind="danger solid" disabled=${typed !== version.version || task.busy} onClick=${remove}
         >Delete for ever</${Button}>`}>
-      <p>All lists of version <strong><bdi>${version.version}</bdi></strong> are out of reach at once. Their items leave the
-        store as they expire, within ${ttlWords(version.ttl)}. The other versions stay as they are.</p>
+      <ul class="points">
+        <li>All lists of version <strong><bdi>${version.version}</bdi></strong> are out of reach at once.</li>
+        <${Weight} feature=${feature} versions=${[version.version]}/>
+        <li>Their items expire by <strong>${dayTime(Date.now() + readTtl(version.ttl).secs * 1000)}</strong>, ${ttlWords(version.ttl)}
+          ${" "}from now, and leave the store with that.</li>
+        <li>The other versions stay as they are.</li>
+      </ul>
       <${TextField} label=${html`Type <code class="typed">${version.version}</code> to delete it`} value=${typed}
         onInput=${setTyped}/>
       <${Trouble} problem=${task.problem}/>

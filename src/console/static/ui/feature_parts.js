@@ -1,12 +1,13 @@
 // What several pages show of features: labels, lives, differences, and the trail of changes.
 
 import { html } from "../lib/html.js";
-import { labelsText } from "../lib/features.js";
+import { isDeprecation, labelsText } from "../lib/features.js";
 import { day, readTtl, ttlWords, dayTime } from "../lib/format.js";
-import { Badge, Field, TextField, Time } from "./parts.js";
+import { Badge, TextField, Time } from "./parts.js";
 
-export const Labels = ({ labels, max = 64 }) => {
-  const all = Object.entries(labels);
+/** `isBrief` leaves out what is shown otherwise: that something is deprecated. */
+export const Labels = ({ labels, max = 64, isBrief }) => {
+  const all = Object.entries(labels).filter(([key]) => !isBrief || !isDeprecation(key));
   if (!all.length) return null;
   return html`
     <ul class="labels" aria-label="Labels">
@@ -38,7 +39,9 @@ export const LabelsField = ({ value, onInput, error }) => html`
   <${TextField} label="Labels" area mono rows="3" value=${value} onInput=${onInput} error=${error}
     placeholder=${"team=ranking\nstage=production"} hint="One key=value a line, for finding features. At most 64."/>`;
 
-export const OneOf = ({ label, children }) => html`<${Field} label=${label}>${children}</${Field}>`;
+export const MaxItemsField = (props) => html`
+  <${TextField} label="Items of a list, at most" inputmode="numeric" placeholder="all"
+    hint="Only so many are shown, the newest. Left empty, all that have not expired." ...${props}/>`;
 
 const shown = (name, value) => {
   if (value === undefined || value === null || value === "") return html`<em class="muted">nothing</em>`;
@@ -50,7 +53,7 @@ const shown = (name, value) => {
 };
 
 const TITLES = {
-  ttl: "Time to live", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
+  ttl: "Time to live", max_items: "Items of a list, at most", identity: "What stands once", keep: "Of two", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
   entity_type: "Entity type", name: "Name", version: "Version", versions: "Versions", roles: "Roles", scopes: "Scopes",
   expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
 };
@@ -96,7 +99,11 @@ const ACTIONS = {
   delete_feature: ["deleted the feature", "bad"], create_version: ["created the version", "good"],
   update_version: ["changed the version", ""], delete_version: ["deleted the version", "bad"],
   create_key: ["made the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
+  purge: ["began to purge", "bad"], erase_entity: ["erased", "bad"],
 };
+
+const CREATED = "What it was created with";
+const isCreation = ({ action }) => action.startsWith("create_");
 
 /** Changes, newest first, by day. */
 export function Trail({ changes, target }) {
@@ -125,8 +132,8 @@ export function Trail({ changes, target }) {
             ${isUpdate && !changes.length && html`<p class="muted">Nothing was different afterwards.</p>`}
             ${changes.length > 0 && (isUpdate
               ? html`<${Differences} changes=${changes}/>`
-              : html`<details><summary>What it was created with</summary>
-                  <${Differences} changes=${changes} label="What it was created with"/></details>`)}
+              : html`<details><summary>${isCreation(change) ? CREATED : "What is known of it"}</summary>
+                  <${Differences} changes=${changes} label=${isCreation(change) ? CREATED : "What is known of it"}/></details>`)}
           </li>`;
       })}
     </ol>`;

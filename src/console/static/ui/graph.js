@@ -35,18 +35,22 @@ function useDark() {
   return dark;
 }
 
+/** Graphs grow with letters. */
+const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
+const height = () => 12 * rem();
+
 function options(width, names, show, dark) {
   const style = getComputedStyle(document.documentElement);
   const [soft, line] = [style.getPropertyValue("--soft").trim(), style.getPropertyValue("--line").trim()];
-  const font = "11px system-ui, sans-serif";
+  const font = `${Math.round(0.74 * rem())}px system-ui, sans-serif`;
   const axis = { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
   const colours = COLOURS[dark ? "dark" : "light"];
   return {
-    width, height: 180, legend: { show: false }, cursor: { y: false, points: { size: 6 } },
+    width, height: height(), legend: { show: false }, cursor: { y: false, points: { size: 6 } },
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
     axes: [
-      { ...axis, size: 26, space: 90, values: (_, times) => times.map((at) => clock(at * 1000)) },
-      { ...axis, size: 62, space: 34, values: (_, values) => values.map(show) },
+      { ...axis, size: 1.8 * rem(), space: 6 * rem(), values: (_, times) => times.map((at) => clock(at * 1000)) },
+      { ...axis, size: 4.2 * rem(), space: 2.3 * rem(), values: (_, values) => values.map(show) },
     ],
     series: [{}, ...names.map((name, i) => ({
       label: name, stroke: colours[i], width: 1.75, points: { show: false }, spanGaps: false,
@@ -70,7 +74,7 @@ export function Graph({ title, times, series, show }) {
       if (gone) return;
       const width = place.current.clientWidth;
       plot.current = new Plot(options(width, names, show, dark), latest.current, place.current);
-      observer = new ResizeObserver(([{ contentRect }]) => plot.current.setSize({ width: contentRect.width, height: 180 }));
+      observer = new ResizeObserver(([{ contentRect }]) => plot.current.setSize({ width: contentRect.width, height: height() }));
       observer.observe(place.current);
     });
     return () => {

@@ -16,6 +16,7 @@ const SHAPES = {
   close: "M3.5 3.5l9 9M12.5 3.5l-9 9",
   bin: "M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.6 9h6.8l.6-9M6.7 7v4M9.3 7v4",
   edit: "M10.5 3l2.5 2.5L6 12.5l-3 .5.5-3z",
+  sunset: "M2 11h12M4.5 14h7M4.2 8.6a3.9 3.9 0 0 1 7.6 0M8 1.5v3M6.3 3.2L8 4.9l1.7-1.7",
   sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1.2v1.3M8 13.5v1.3M1.2 8h1.3M13.5 8h1.3M3.2 3.2l.9.9M11.9 11.9l.9.9M3.2 12.8l.9-.9M11.9 4.1l.9-.9",
   moon: "M13.5 9.5A6 6 0 0 1 6.5 2.5a6 6 0 1 0 7 7z",
   auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
@@ -27,14 +28,17 @@ const SHAPES = {
   refresh: "M13.5 3v3.5H10M13 6.5A5.3 5.3 0 1 0 13.3 9",
 };
 
+/** Sizes are those of letters of 15 pixels; icons grow with them. */
+const sized = (size) => ({ width: `${size / 15}rem`, height: `${size / 15}rem` });
+
 export const Icon = ({ name, size = 16 }) => html`
-  <svg class="icon" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+  <svg class="icon" style=${sized(size)} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
     <path d=${SHAPES[name]} fill="none" stroke="currentColor" stroke-width="1.5"
       stroke-linecap="round" stroke-linejoin="round"/>
   </svg>`;
 
 export const Mark = () => html`
-  <svg class="mark" width="26" height="26" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
+  <svg class="mark" style=${sized(26)} viewBox="0 0 32 32" aria-hidden="true" focusable="false">
     <rect width="32" height="32" rx="8" fill="#0f766e"/>
     <path d="M13 10h11M13 16h8M13 22h4.5" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round"/>
     <g fill="#5eead4"><circle cx="8.5" cy="10" r="1.9"/><circle cx="8.5" cy="16" r="1.9"/>

@@ -98,13 +98,18 @@ export const SelectField = ({ value, onChange, label, hint, options, ...rest }) 
       </select>`}
   </${Field}>`;
 
-/** A dialog of the browser's own: it holds the focus, and Escape closes it. */
+/**
+ * A dialog of the browser's own: it holds the focus, and Escape closes it. One begins with its first field, or where
+ * something would be lost, with the button that keeps it.
+ */
 export function Dialog({ title, onClose, children, actions, kind = "" }) {
   const dialog = useRef();
   const id = useId();
   useEffect(() => {
     const before = document.activeElement;
     dialog.current.showModal();
+    const field = kind === "danger" ? null : dialog.current.querySelector(".dialog-body :is(input, select, textarea)");
+    (field ?? dialog.current.querySelector(".dialog-foot :is(button, a)"))?.focus();
     return () => before?.focus?.();
   }, []);
   return html`

@@ -1,0 +1,113 @@
+// Why an item is not there, as far as can be told from outside.
+
+import { get, parse } from "./api.js";
+import { featurePath, versionName } from "./features.js";
+import { dayTime, group, millisOf, nanos, readTtl, relative, rfc3339, span, ttlWords } from "./format.js";
+import { getItems, itemsPath } from "./lists.js";
+import { refusal } from "./session.js";
+import { valueJson } from "./values.js";
+
+const LOOKED_AT = 1000;
+const VERSIONS_LOOKED_AT = 20;
+const SECOND = 1000000000n;
+const around = (ns, by) =>
+  ({ min_timestamp: rfc3339(ns > by ? ns - by : 0n), max_timestamp: rfc3339(ns + by), limit: LOOKED_AT });
+const millis = (ns) => Number(ns / 1000000n);
+
+/** What is said of an item of a moment, and of a value if that is known as JSON: { kind, title, points }. */
+export async function explain(list, feature, ttl, ns, json) {
+  const end = millis(ns) + readTtl(ttl).secs * 1000;
+  if (end <= Date.now()) return expired(ns, ttl, end);
+  const query = around(ns, SECOND);
+  const near = (await getItems(list, query)).items;
+  const wanted = json === undefined ? null : canonical(parse(json));
+  const isWanted = (item) => wanted === null || canonical(item.value) === wanted;
+  // Who knows the value may remember the time less exactly.
+  const looked = near.some(isWanted) || wanted === null ? near : (await getItems(list, around(ns, 600n * SECOND))).items;
+  const off = (item) => { const by = nanos(item.timestamp) - ns; return by < 0n ? -by : by; };
+  const same = looked.filter(isWanted).sort((a, b) => (off(a) < off(b) ? -1 : 1));
+  if (same.length) return there(same[0], millis(off(same[0])) / 1000, end);
+  const elsewhere = [];
+  for (const { version } of feature.versions.filter(({ version }) => version !== list.version).slice(0, VERSIONS_LOOKED_AT)) {
+    const found = (await getItems({ ...list, version }, query)).items;
+    if (found.some(isWanted)) elsewhere.push(versionName(version));
+  }
+  if (elsewhere.length) {
+    return { kind: "warn", title: `It is in another version: ${elsewhere.join(", ")}.`, points: [
+      "Whoever adds and whoever reads must name the same version." ] };
+  }
+  const beyond = await beyondNewest(list, feature, ns);
+  if (beyond) return beyond;
+  const known = [...await whatHistoryTells(list, ns), ...await whatTrailTells(list, ns)];
+  return { kind: "warn", title: "It is not stored, though it would not have expired.", points: [
+    near.length ? `${near.length} other items are within a second of that time, with other values.`
+      : "No item is within a second of that time.",
+    ...known,
+    known.length ? "Else it was never added, was removed, or was added under another time or entity ID."
+      : "It was never added, was removed by its value or with the whole list, or was added under another time or entity ID.",
+  ] };
+}
+
+const expired = (ns, ttl, end) => ({ kind: "warn", title: `It has expired, ${relative(end)}.`, points: [
+  `The time to live is ${ttlWords(ttl)}: an item of ${dayTime(millis(ns))} counted until ${dayTime(end)}.`,
+  "A longer time to live brings it back only as long as the store has not given its space back, and not beyond the " +
+    "expiry that it was stored with.",
+] });
+
+const there = (item, secs, end) => ({ kind: "good", title: secs === 0 ? "It is there." : `It is there, ${span(secs)} from that time.`, points: [
+  `It has the time ${item.timestamp}, and counts until ${dayTime(end)}.`,
+  "A reader that does not see it asks for fewer items than stand before it (limit), between other times, of another " +
+    "version, or of another entity ID.",
+] });
+
+/** A version may show so many items and no more: whatever is older than those is hidden. */
+async function beyondNewest(list, feature, ns) {
+  const max = feature.versions.find(({ version }) => version === list.version)?.max_items;
+  if (!max) return null;
+  const query = { version: list.version, min_timestamp: rfc3339(ns), max };
+  const { count } = (await get(`${itemsPath(list)}:count`, query)).data;
+  return count < max ? null : { kind: "warn", title: `It is beyond the newest ${group(max)} items.`, points: [
+    `This version shows ${group(max)} items of a list at most (max_items), and so many are newer.`,
+    "A larger bound brings it back only as long as the store has not given its space back.",
+  ] };
+}
+
+/** Deletions since then, and times to live by which it had expired already. */
+async function whatHistoryTells({ type, feature, version }, ns) {
+  const { data } = await get(`${featurePath(type, feature)}/history`, { page_size: LOOKED_AT });
+  const said = [];
+  for (const { at, action, version: changed, before, by } of data.history) {
+    if (nanos(at) < ns) break;
+    const isDeletion = action === "delete_feature" || (action === "delete_version" && changed === version);
+    if (isDeletion) {
+      said.push(`${by} deleted the ${action === "delete_feature" ? "feature" : "version"} on ${dayTime(millisOf(at))}: what was added before is out of reach.`);
+      break;
+    }
+    const then = before?.versions ? before.versions.find((one) => one.version === version)?.ttl
+      : changed === version ? before?.ttl : undefined;
+    if (then && millis(ns) + (readTtl(then).secs ?? Infinity) * 1000 <= millisOf(at)) {
+      said.push(`Until ${dayTime(millisOf(at))} the time to live was ${ttlWords(then)}: it had expired by that, and the store may have given it back.`);
+    }
+  }
+  return said;
+}
+
+/** Erasures of the entity and purges of the feature since then, for those who may see them. */
+async function whatTrailTells({ type, feature, id }, ns) {
+  if (refusal("keys:write")) return [];
+  const asked = [["erase_entity", `entity:${type}/${id}`, "erased the entity"], ["purge", `${type}.${feature}`, "purged the feature"]];
+  const found = await Promise.all(asked.map(async ([action, target, words]) => {
+    const { data } = await get("/v1/audit", { action, target, since: rfc3339(ns), page_size: 1 });
+    return data.changes.map(({ at, by }) => `${by} ${words} on ${dayTime(millisOf(at))}.`);
+  }));
+  return found.flat();
+}
+
+/** Equal JSON as equal texts. */
+const canonical = (value) => {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (value && typeof value === "object") {
+    return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(",")}}`;
+  }
+  return valueJson(value);
+};

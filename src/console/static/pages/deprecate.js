@@ -1,0 +1,45 @@
+// Marks a feature, or one of its versions, as deprecated, and takes the mark back. It is a label: nothing that
+// reads or adds is refused for it.
+
+import { html, useState } from "../lib/html.js";
+import { changeFeature, deprecationError, deprecationLabel, deprecationOf, textError, titleOf, versionName }
+  from "../lib/features.js";
+import { Badge, Button, Dialog, Notice, TextField, Trouble } from "../ui/parts.js";
+import { useTask } from "../ui/use.js";
+
+const NOTE_CHARS_MAX = 255;
+
+/** A mark for what is deprecated, with what to use instead. */
+export const Deprecated = ({ note }) =>
+  note === undefined ? null : html`<${Badge} kind="warn"><span title=${note}>deprecated</span></${Badge}>`;
+
+export const DeprecationNotice = ({ note, title }) =>
+  note === undefined ? null : html`
+    <${Notice} kind="warn" title=${title}>${note && html`<p><bdi class="long">${note}</bdi></p>`}</${Notice}>`;
+
+/** `version` is undefined for all of the feature. */
+export function Deprecate({ feature, etag, version, onClose, onDone }) {
+  const present = deprecationOf(feature, version);
+  const [note, setNote] = useState(present ?? "");
+  const task = useTask();
+  const name = version === undefined ? titleOf(feature) : `Version ${versionName(version)}`;
+  const error = deprecationError(version) ?? textError(note, NOTE_CHARS_MAX);
+  const label = (value) => task.run(async () => {
+    const { [deprecationLabel(version)]: _, ...others } = feature.labels;
+    const labels = value === undefined ? others : { ...others, [deprecationLabel(version)]: value };
+    await changeFeature(feature.entity_type, feature.name, { labels }, etag);
+    onDone(value === undefined ? `${name} is deprecated no more` : `${name} is deprecated`);
+  });
+  return html`
+    <${Dialog} title=${`Deprecate ${version === undefined ? "this feature" : name.toLowerCase()}?`} onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Cancel</${Button}>
+      ${present !== undefined && html`<${Button} onClick=${() => label(undefined)} disabled=${task.busy}>Take it back</${Button}>`}
+      <${Button} kind="primary" onClick=${() => label(note)} disabled=${task.busy || error || note === present}
+        >${present === undefined ? "Deprecate" : "Save the note"}</${Button}>`}>
+      <p>People see it wherever <strong><bdi>${name}</bdi></strong> is shown, and programs in the feature's label
+        ${" "}<code>${deprecationLabel(version)}</code>. Reading and adding go on as before.</p>
+      <${TextField} label="What to use instead" value=${note} onInput=${setNote} error=${error}
+        placeholder="version v2, since March"/>
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}

@@ -1,0 +1,131 @@
+// Erases all lists of an entity, and shows the receipt.
+
+import { html, useState } from "../lib/html.js";
+import { group } from "../lib/format.js";
+import { loadFeatures, nameError, versionName } from "../lib/features.js";
+import { eraseEntity, listsOf } from "../lib/jobs.js";
+import { go, usePlace } from "../lib/router.js";
+import { refusal } from "../lib/session.js";
+import { Badge, Button, Copy, Dialog, Empty, Loading, Notice, TextField, Time, Trouble } from "../ui/parts.js";
+import { useLoad, useTask } from "../ui/use.js";
+
+const idError = (id) =>
+  new TextEncoder().encode(id).length > 512 ? "At most 512 bytes." : [".", ".."].includes(id) ? "Not . or .." : null;
+const urlOf = (type, id) => `/console/erasure/entity?${new URLSearchParams({ type, id })}`;
+
+export function EraseEntity() {
+  const { query, state } = usePlace();
+  const [type, id] = [query.get("type") ?? "", query.get("id") ?? ""];
+  // A receipt outlives a reload, and going back and forth.
+  return html`<${Choice} key=${`${type}/${id}`} type=${type} id=${id}/>
+    ${state?.receipt ? html`<${Receipt} receipt=${state.receipt}/>`
+      : type && id ? html`<${What} key=${`${type}/${id}`} type=${type} id=${id}/>`
+      : html`<section class="card"><${Empty} icon="bin" title="Whose lists are to go?">
+          <p>For somebody who asks to be forgotten: all lists of one entity go at once, of every feature, and you get a
+            receipt.</p></${Empty}></section>`}`;
+}
+
+function Choice({ type, id }) {
+  const [draft, setDraft] = useState({ type, id });
+  const [isTried, setTried] = useState(false);
+  const errors = { type: nameError(draft.type), id: draft.id ? idError(draft.id) : "It is needed." };
+  const shown = (name) => (isTried ? errors[name] : null);
+  const submit = (event) => {
+    event.preventDefault();
+    setTried(true);
+    if (!errors.type && !errors.id) go(urlOf(draft.type, draft.id));
+  };
+  return html`
+    <form class="card purge" onSubmit=${submit} novalidate aria-label="Which entity">
+      <div class="choice-row">
+        <${TextField} label="Entity type" value=${draft.type} error=${shown("type")} placeholder="user"
+          onInput=${(type) => setDraft({ ...draft, type })}/>
+        <${TextField} label="Entity ID" value=${draft.id} error=${shown("id")} placeholder="u-123"
+          onInput=${(id) => setDraft({ ...draft, id })}/>
+        <${Button} kind="primary" type="submit">Look</${Button}>
+      </div>
+    </form>`;
+}
+
+function What({ type, id }) {
+  const [isAsking, setAsking] = useState(false);
+  // Only who may change all lists of the type may erase.
+  const refused = refusal("lists:write", type, "*");
+  const mayRead = !refusal("lists:read", type, "*");
+  const loaded = useLoad(async (signal) => {
+    const { features } = await loadFeatures({ entity_type: type }, () => {}, signal);
+    return mayRead ? listsOf(features, type, id, signal) : null;
+  }, [type, id, mayRead]);
+  const { lists = [], isWhole } = loaded.data ?? {};
+  return html`
+    <section class="card" aria-label="The entity">
+      <div class="card-head">
+        <div><h2><bdi>${type}</bdi> <bdi class="clip-id">${id}</bdi></h2>
+          <p class="muted">${loaded.data === undefined ? "" : loaded.data === null ? "You may not read its lists."
+            : lists.length === 0 && isWhole ? "It has no list with items; deleted features may have left some."
+            : `It has items in ${group(lists.length)} ${lists.length === 1 ? "list" : "lists"}${isWhole ? "" : " at least"}.`}</p></div>
+        <${Button} kind="danger" icon="bin" refused=${refused} onClick=${() => setAsking(true)}>Erase</${Button}>
+      </div>
+      <${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>
+      ${loaded.data === undefined && loaded.loading && html`<${Loading} what="Looking for its lists"/>`}
+      ${lists.length > 0 && html`
+        <ul class="entities" aria-label="Lists with items">${lists.map(({ feature, version }) => html`
+          <li><a href=${`/console/lists?${new URLSearchParams({ type, feature, id, ...(version && { version }) })}`}
+            ><bdi>${feature}</bdi></a>${version && html` <${Badge}>${version}</${Badge}>`}</li>`)}</ul>`}
+    </section>
+    ${isAsking && html`<${Ask} type=${type} id=${id} onClose=${() => setAsking(false)}/>`}`;
+}
+
+function Ask({ type, id, onClose }) {
+  const [typed, setTyped] = useState("");
+  const task = useTask();
+  const erase = () => task.run(async () => {
+    const receipt = await eraseEntity(type, id);
+    onClose();
+    go(urlOf(type, id), { replace: true, state: { receipt } });
+  });
+  return html`
+    <${Dialog} title="Erase this entity?" kind="danger" onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Keep its lists</${Button}>
+      <${Button} kind="danger solid" disabled=${typed !== id || task.busy} onClick=${erase}>Erase for ever</${Button}>`}>
+      <ul class="points">
+        <li>Every list of <strong><bdi>${id}</bdi></strong> goes, of all features of <bdi>${type}</bdi> and their versions,
+          deleted ones too. Nothing brings the items back.</li>
+        <li>The audit trail keeps that it was erased, with this ID.</li>
+        <li>What is added meanwhile may stay. Backups keep what they hold.</li>
+      </ul>
+      <${TextField} label=${html`Type <code class="typed"><bdi>${id}</bdi></code> to erase it`} value=${typed} onInput=${setTyped}/>
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}
+
+function Receipt({ receipt }) {
+  const left = receipt.lists.filter(({ cleared }) => !cleared).length;
+  const text = JSON.stringify(receipt, null, 2);
+  const [isAsking, setAsking] = useState(false);
+  return html`
+    <section class="card" aria-label="Receipt">
+      <div class="card-head"><div><h2>Receipt</h2>
+        <p class="muted"><bdi>${receipt.entity_type}</bdi> <strong><bdi class="clip-id">${receipt.entity_id}</bdi></strong>, erased
+          ${" "}<${Time} at=${receipt.erased_at} kind="absolute"/> by <bdi>${receipt.erased_by}</bdi>${receipt.on_behalf_of
+            && html` for <bdi>${receipt.on_behalf_of}</bdi>`}</p></div>
+        <${Copy} text=${text} label="Copy the receipt">Copy</${Copy}></div>
+      ${receipt.complete
+        ? html`<${Notice} kind="good" title="It is complete."><p>${group(receipt.lists.length)} lists that there could be were cleared.</p></${Notice}>`
+        : html`<${Notice} kind="bad" title=${`${group(left)} of ${group(receipt.lists.length)} lists were not cleared.`}
+            action=${html`<${Button} onClick=${() => setAsking(true)}>Erase again</${Button}>`}>
+            <p>It can be sent again, any number of times.</p></${Notice}>`}
+      <table class="table cards-when-narrow">
+        <caption class="unseen">What became of each list</caption>
+        <thead><tr><th scope="col">Feature</th><th scope="col">Version</th><th scope="col">Creation</th><th scope="col">What became of it</th></tr></thead>
+        <tbody>${receipt.lists.map((list) => html`
+          <tr><td class="main-cell"><bdi>${list.feature}</bdi></td>
+            <td data-title="Version"><${Badge}>${versionName(list.version)}</${Badge}></td>
+            <td data-title="Creation">${list.generation}${list.deleted && html` <span class="muted">deleted</span>`}</td>
+            <td>${list.cleared ? html`<${Badge} kind="good">cleared</${Badge}>`
+              : html`<${Badge} kind="bad">not cleared</${Badge}> <span class="fine">${list.problem?.detail ?? list.problem?.title}</span>`}</td></tr>`)}
+        </tbody>
+      </table>
+    </section>
+    ${isAsking && html`<${Ask} type=${receipt.entity_type} id=${receipt.entity_id} onClose=${() => setAsking(false)}/>`}`;
+}

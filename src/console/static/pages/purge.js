@@ -1,0 +1,97 @@
+// Begins a purge: of what, how fast, and only after the name was typed.
+
+import { html, useMemo, useState } from "../lib/html.js";
+import { group } from "../lib/format.js";
+import { loadFeatures, nameError, titleOf, versionName } from "../lib/features.js";
+import { purge } from "../lib/jobs.js";
+import { go, usePlace, withQuery } from "../lib/router.js";
+import { refusal } from "../lib/session.js";
+import { Button, Dialog, Field, Notice, SelectField, TextField, Trouble } from "../ui/parts.js";
+import { Weight } from "../ui/weight.js";
+import { useLoad, useTask } from "../ui/use.js";
+
+const PACE_MAX = 1000000;
+/** What is purged: of all versions, of what was deleted, or of one version. */
+const ALL = "all";
+const DELETED = "deleted";
+
+export function NewPurge({ onBegun }) {
+  const { query } = usePlace();
+  const given = query.get("feature") ? `${query.get("type") ?? ""}.${query.get("feature")}` : "";
+  return html`<${Choice} key=${given} given=${given} onBegun=${onBegun}/>`;
+}
+
+function Choice({ given, onBegun }) {
+  const { data: features } = useLoad(async (signal) => (await loadFeatures({}, () => {}, signal)).features, []);
+  const [name, setName] = useState(given);
+  const [what, setWhat] = useState(ALL);
+  const [pace, setPace] = useState("");
+  const [isAsking, setAsking] = useState(false);
+  const byTitle = useMemo(() => new Map((features ?? []).map((feature) => [titleOf(feature), feature])), [features]);
+  const feature = byTitle.get(name);
+  // A feature that was deleted has no definition: only its name is left.
+  const dot = name.indexOf(".");
+  const [entityType, title] = feature ? [feature.entity_type, feature.name] : [name.slice(0, dot), name.slice(dot + 1)];
+  const isName = dot > 0 && !nameError(entityType) && !nameError(title);
+  const options = [[ALL, "everything of it"], [DELETED, "only what was deleted"],
+    ...(feature ? feature.versions.map(({ version }) => [`=${version}`, `version ${versionName(version)}`]) : [])];
+  const chosen = options.some(([option]) => option === what) ? what : ALL;
+  const paceError = pace && !(/^\d+$/.test(pace) && Number(pace) >= 1 && Number(pace) <= PACE_MAX)
+    ? `From 1 to ${group(PACE_MAX)}.` : null;
+  const refused = isName ? refusal("lists:write", entityType, title) : refusal("lists:write");
+  const input = {
+    ...(chosen === DELETED && { deleted_only: true }), ...(chosen.startsWith("=") && { version: chosen.slice(1) }),
+    ...(pace && { lists_per_second: Number(pace) }),
+  };
+  return html`
+    <form class="card purge" novalidate aria-label="Purge a feature"
+      onSubmit=${(event) => { event.preventDefault(); if (isName && !paceError && !refused) setAsking(true); }}>
+      <div class="choice-row">
+        <${Field} label="Feature" error=${name && !isName ? "A feature such as user.story_presented." : null}
+          hint=${isName && features && !feature ? "It is not there: what it left behind is purged." : null}>
+          ${(ties) => html`
+            <input class="input" type="text" list="purgeable" value=${name} placeholder="user.story_presented"
+              autocomplete="off" spellcheck=${false} onInput=${(event) => setName(event.target.value)} ...${ties}/>
+            <datalist id="purgeable">
+              ${(features ?? []).slice(0, 2000).map((feature) => html`<option value=${titleOf(feature)}/>`)}
+            </datalist>`}
+        </${Field}>
+        <${SelectField} label="What goes" value=${chosen} onChange=${setWhat} options=${options}/>
+        <${TextField} label="Lists a second, at most" value=${pace} onInput=${setPace} error=${paceError}
+          placeholder="no bound" inputmode="numeric"/>
+        <${Button} kind="danger" icon="bin" type="submit" disabled=${!isName || paceError} refused=${refused}>Purge</${Button}>
+      </div>
+    </form>
+    ${isAsking && html`
+      <${Ask} entityType=${entityType} name=${title} feature=${feature} input=${input} onClose=${() => setAsking(false)}
+        onBegun=${() => { setAsking(false); go(withQuery({ type: "", feature: "" }), { replace: true }); onBegun(); }}/>`}`;
+}
+
+function Ask({ entityType, name, feature, input, onClose, onBegun }) {
+  const [typed, setTyped] = useState("");
+  const task = useTask();
+  const title = `${entityType}.${name}`;
+  const versions = (feature?.versions ?? []).map(({ version }) => version)
+    .filter((version) => input.version === undefined || version === input.version);
+  const begin = () => task.run(async () => {
+    await purge(entityType, name, input);
+    onBegun();
+  });
+  return html`
+    <${Dialog} title="Purge its items?" kind="danger" onClose=${onClose} actions=${html`
+      <${Button} onClick=${onClose}>Keep them</${Button}>
+      <${Button} kind="danger solid" disabled=${typed !== title || task.busy} onClick=${begin}>Purge for ever</${Button}>`}>
+      <ul class="points">
+        ${input.deleted_only || !feature
+          ? html`<li>What is left of deleted versions of <strong><bdi>${title}</bdi></strong> goes. Lists that can be read now
+              stay.</li>`
+          : html`<li>All items of <strong><bdi>${title}</bdi></strong>${input.version !== undefined
+              && html` (version <bdi>${versionName(input.version)}</bdi>)`} go, at once and for ever. Its definition stays.</li>
+            <${Weight} feature=${feature} versions=${versions}/>`}
+        <li>It goes on by itself, over restarts too. You can pause it.</li>
+        <li>Items that are added meanwhile may stay, and backups keep what they hold.</li>
+      </ul>
+      <${TextField} label=${html`Type <code class="typed"><bdi>${title}</bdi></code> to purge it`} value=${typed} onInput=${setTyped}/>
+      <${Trouble} problem=${task.problem}/>
+    </${Dialog}>`;
+}

@@ -1,0 +1,89 @@
+// Purges of features: begun, and watched while they go on by themselves.
+
+import { html, useEffect, useState } from "../lib/html.js";
+import { group, millisOf, relative } from "../lib/format.js";
+import { pageOf } from "../lib/features.js";
+import { isOver, loadJobs, tellJob } from "../lib/jobs.js";
+import { refusal } from "../lib/session.js";
+import { Badge, Button, Dialog, Empty, Loading, Notice, Time, Trouble, say } from "../ui/parts.js";
+import { useLoad, useTask } from "../ui/use.js";
+import { NewPurge } from "./purge.js";
+
+const EVERY_MS = 2000;
+const STATES = { waiting: "", running: "good", paused: "warn", cancelled: "bad", done: "good" };
+
+export function Purges() {
+  const refused = refusal("features:read");
+  const loaded = useLoad(async (signal) => (refused ? [] : loadJobs(signal)), [refused]);
+  const [cancelled, setCancelled] = useState(null);
+  const task = useTask();
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || loaded.again(), EVERY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  const jobs = loaded.data ?? [];
+  const tell = (job, what, words) => task.run(async () => {
+    await tellJob(job, what);
+    setCancelled(null);
+    say(words);
+    loaded.again();
+  });
+  return html`
+    <${NewPurge} onBegun=${() => { say("The purge has begun"); loaded.again(); }}/>
+    <section class="card" aria-labelledby="purges">
+      <div class="card-head"><h2 id="purges">Purges${jobs.length > 0 && html` <span class="muted">${jobs.length}</span>`}</h2></div>
+      <${Trouble} problem=${loaded.problem ?? (cancelled ? null : task.problem)} onRetry=${loaded.problem && loaded.again}/>
+      ${refused ? html`<${Empty} icon="bin" title="You may not see purges"><p>${refused}</p></${Empty}>`
+        : !loaded.data ? loaded.loading && html`<${Loading} what="Loading purges"/>`
+        : jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`
+            <${Job} key=${job.id} job=${job} onTell=${(what, words) => (what === "cancel" ? setCancelled(job) : tell(job, what, words))}/>`)}</ul>`
+        : html`<${Empty} icon="bin" title="No purge yet">
+            <p>A purge erases the items of a feature now, rather than when they expire. It goes on by itself, over restarts too,
+              and stands here from then on.</p></${Empty}>`}
+    </section>
+    ${cancelled && html`
+      <${Dialog} title="Cancel this purge?" kind="danger" onClose=${() => setCancelled(null)} actions=${html`
+        <${Button} onClick=${() => setCancelled(null)}>Let it go on</${Button}>
+        <${Button} kind="danger solid" disabled=${task.busy} onClick=${() => tell(cancelled, "cancel", "The purge is cancelled")}
+          >Cancel it for ever</${Button}>`}>
+        <p>The purge of <strong><bdi>${titleOfJob(cancelled)}</bdi></strong> stops. What was cleared stays so; for the rest,
+          begin another one.</p>
+        <${Trouble} problem=${task.problem}/>
+      </${Dialog}>`}`;
+}
+
+const titleOfJob = (job) => `${job.entity_type}.${job.feature}`;
+
+function Job({ job, onTell }) {
+  const title = titleOfJob(job);
+  const refused = refusal("lists:write", job.entity_type, job.feature);
+  const about = [
+    `${group(job.lists_cleared)} ${job.lists_cleared === 1 ? "list" : "lists"} cleared`,
+    job.lists_per_second && `${group(job.lists_per_second)} a second at most`,
+    `begun by ${job.created_by}`,
+  ].filter(Boolean).join(" · ");
+  const button = (what, text, words, kind = "") => html`
+    <${Button} kind=${`small ${kind}`} refused=${refused} label=${`${text} the purge of ${title}`}
+      onClick=${() => onTell(what, words)}>${text}</${Button}>`;
+  return html`
+    <li class="job">
+      <div class="job-head">
+        <a class="name" href=${pageOf({ entity_type: job.entity_type, name: job.feature })}><bdi>${title}</bdi></a>
+        <${Badge} kind=${STATES[job.state]}>${job.state}</${Badge}>
+        ${job.bytes_erased && html`<${Badge} kind="good">bytes erased</${Badge}>`}
+        <span class="fine">begun ${relative(millisOf(job.created_at))}${isOver(job)
+          ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""}</span>
+      </div>
+      <progress value=${job.generations_cleared} max=${Math.max(1, job.generations)} aria-label=${`Progress of ${title}`}/>
+      <p class="fine"><strong>${group(job.generations_cleared)} of ${group(job.generations)}</strong> versions are behind it
+        ${" · "}<bdi>${about}</bdi></p>
+      ${job.problem && html`<${Notice} kind="warn" title="It does not go on at present."><p>${job.problem}</p></${Notice}>`}
+      ${job.state === "done" && job.bytes_erased === false && html`
+        <p class="fine">The items are gone; the store gives their bytes back later.</p>`}
+      ${!isOver(job) && html`
+        <div class="actions">
+          ${job.state === "paused" ? button("resume", "Resume", "The purge goes on") : button("pause", "Pause", "The purge pauses")}
+          ${button("cancel", "Cancel", "", "danger")}
+        </div>`}
+    </li>`;
+}

@@ -1,0 +1,62 @@
+//! Every page, in every look: for everybody, and within the screen.
+
+use std::rc::Rc;
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::api::Api;
+use crate::page::Page;
+
+/// A page, and what it says once it is there.
+const PAGES: [(&str, &str); 22] = [
+    ("/console", "user.seen"),
+    ("/console/features?q=none", "No feature is like that"),
+    ("/console/features/new", "What this means"),
+    ("/console/features/user/seen", "Look into a list"),
+    ("/console/features/user/seen/edit", "What changes"),
+    ("/console/features/user/seen/history", "created the feature"),
+    ("/console/lists", "Which list?"),
+    ("/console/lists?type=user&feature=seen", "Entities with lists"),
+    ("/console/lists?type=user&feature=seen&id=u-1", "2 items over"),
+    ("/console/lists?type=user&feature=seen&id=u-2", "This list is empty"),
+    ("/console/erasure", "1 of 1 versions"),
+    ("/console/erasure/entity", "Whose lists are to go?"),
+    ("/console/erasure/entity?type=user&id=u-1", "It has items in 1 list."),
+    ("/console/health", "Everything is fine"),
+    ("/console/access", "What you may do"),
+    ("/console/access/keys", "No keys yet"),
+    ("/console/access/audit", "created the feature"),
+    ("/console/access/audit?action=refuse", "Nobody was refused lately"),
+    ("/docs", "API reference"),
+    ("/docs/create_feature", "Create List Feature"),
+    ("/docs/get_items", "Try it"),
+    ("/console/nowhere", "No page has this address"),
+];
+
+/// Wider than this, a line is not read with ease: 140 times the size of its letters.
+const CONTENT_REMS_MAX: u32 = 140;
+
+pub async fn every_page_is_for_everybody(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    api.feature("old", "string", "30d").await;
+    api.add("seen", &[(5, json!("a")), (600, json!("b"))]).await;
+    api.send(Method::PATCH, "/v1/features/user/seen", json!({"labels": {"deprecated/": "user.watched"}})).await;
+    api.send(Method::POST, "/v1/features/user/old/purge", json!({})).await;
+    for (path, said) in PAGES {
+        page.open(&api.url(path)).await;
+        page.sees(said).await;
+        page.holds("!document.querySelector('.loading')").await;
+        page.is_accessible().await;
+        // The content stands in the middle, and no line goes on for ever.
+        let widths = "const { left, right, width } = document.querySelector('main').getBoundingClientRect();\
+                      const size = parseFloat(getComputedStyle(document.documentElement).fontSize);\
+                      const places = document.querySelector('.places').getBoundingClientRect();\
+                      return [width / size, Math.abs(places.left - (document.documentElement.clientWidth - right)), innerWidth / size]";
+        let widths = page.run(widths).await;
+        let of = |index: usize| widths[index].as_f64().unwrap();
+        assert!(of(0) <= f64::from(CONTENT_REMS_MAX) && of(1) < 2.0 && of(2) < 180.0, "{path}: {widths}");
+    }
+    page.open("about:blank").await;
+}
