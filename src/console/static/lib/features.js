@@ -100,7 +100,8 @@ export function versionError(text) {
 }
 
 export const textError = (text, max) =>
-  [...text].length > max ? `It has at most ${max} characters; this has ${[...text].length}.`
+  text.length > 2 * max ? `It has at most ${max} characters.`
+    : [...text].length > max ? `It has at most ${max} characters; this has ${[...text].length}.`
     : text.includes("\0") ? "It has no NUL." : null;
 
 /** Labels as they are written in a field: one key=value a line. */

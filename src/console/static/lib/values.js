@@ -1,7 +1,18 @@
 // Values of features: how what people type becomes JSON, as the server takes it, and what bytes hold.
 
+import { parse } from "./api.js";
+import { group } from "./format.js";
+
+const VALUE_BYTES_MAX = 64000;
+
 /** The JSON of a value that was typed, or why it is none. */
 export function readValue(type, text) {
+  const read = readTyped(type, text);
+  const bytes = read.error ? 0 : storedBytes(type, parse(read.json));
+  return bytes > VALUE_BYTES_MAX ? { error: `A value has at most ${group(VALUE_BYTES_MAX)} bytes; this has ${group(bytes)}.` } : read;
+}
+
+function readTyped(type, text) {
   switch (type) {
     case "string": return { json: JSON.stringify(text) };
     case "int64": return readInteger(text.trim());
@@ -46,6 +57,14 @@ export function valueJson(value) {
     return `{${Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}:${valueJson(v)}`).join(",")}}`;
   }
   return JSON.stringify(value);
+}
+
+/** How many bytes a value has as it is stored. */
+export function storedBytes(type, value) {
+  if (type === "bool") return 1;
+  if (type === "int64" || type === "double") return 8;
+  if (type === "bytes") return (value.length * 3) / 4 - (value.endsWith("==") ? 2 : value.endsWith("=") ? 1 : 0);
+  return new TextEncoder().encode(type === "string" ? value : valueJson(value)).length;
 }
 
 /** The bytes of Base64; null if it is none. */

@@ -3,6 +3,7 @@
 import { call, get } from "./api.js";
 import { featurePath } from "./features.js";
 import { itemsPath } from "./lists.js";
+import { storedBytes } from "./values.js";
 
 const PAGE_SIZE = 1000;
 /** Lists of each version that are looked into, and how far. */
@@ -54,17 +55,7 @@ async function lookInto(feature, { version, sample }, signal) {
   const requests = sample.map((id) =>
     ({ entity_type: feature.entity_type, feature: feature.name, version, entity_id: id, limit: SAMPLE_ITEMS }));
   const { data } = await call("POST", "/v1/lists:batchGet", { body: { requests }, signal });
-  const sizes = data.results.flatMap(({ items = [] }) => items.map(({ value }) => sizeOf(feature.value_type, value)));
+  const sizes = data.results.flatMap(({ items = [] }) => items.map(({ value }) => storedBytes(feature.value_type, value)));
   const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / Math.max(1, numbers.length);
   return { items: mean(counts), bytes: TIMESTAMP_BYTES + mean(sizes) };
-}
-
-/** The bytes of a value, as it is stored. */
-function sizeOf(type, value) {
-  if (type === "bool") return 1;
-  if (type === "bytes") return Math.floor((value.length * 3) / 4);
-  if (type === "int64" || type === "double") return 8;
-  const text = typeof value === "string" && type === "string" ? value : JSON.stringify(value, (_, v) =>
-    (typeof v === "bigint" ? Number(v) : v));
-  return new TextEncoder().encode(text).length;
 }

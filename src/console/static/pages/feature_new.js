@@ -24,7 +24,13 @@ function useDraft(given) {
       return { ...NOTHING, ...given };
     }
   });
-  useEffect(() => sessionStorage.setItem(DRAFT, JSON.stringify(draft)), [draft]);
+  useEffect(() => {
+    try {
+      sessionStorage.setItem(DRAFT, JSON.stringify(draft));
+    } catch {
+      // Too much to be kept: then it lasts as long as the page.
+    }
+  }, [draft]);
   return [draft, (changes) => setDraft((now) => ({ ...now, ...changes })), () => sessionStorage.removeItem(DRAFT)];
 }
 
@@ -45,6 +51,7 @@ function check(draft) {
   return { errors, isFine: Object.values(errors).every((error) => !error), input };
 }
 
+const COMMAND_CHARS_MAX = 2000;
 const quoted = (text) => (/^[A-Za-z0-9_./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function command(input) {
@@ -53,7 +60,7 @@ function command(input) {
   if (input.identity) words.push("--identity", input.identity, "--keep", input.keep);
   if (input.max_items) words.push("--max-items", input.max_items);
   if (input.owner) words.push("--owner", quoted(input.owner));
-  return words.join(" ");
+  return words.join(" ").slice(0, COMMAND_CHARS_MAX);
 }
 
 export function FeatureNew() {

@@ -43,13 +43,16 @@ export const MaxItemsField = (props) => html`
   <${TextField} label="Items of a list, at most" inputmode="numeric" placeholder="all"
     hint="Only so many are shown, the newest. Left empty, all that have not expired." ...${props}/>`;
 
+/** More than any definition has: what is longer is refused, and not worth drawing. */
+const CHARS_SHOWN = 20000;
+
 const shown = (name, value) => {
   if (value === undefined || value === null || value === "") return html`<em class="muted">nothing</em>`;
-  if (name === "labels") return html`<bdi>${labelsText(value) || "none"}</bdi>`;
+  if (name === "labels") return html`<bdi>${labelsText(value).slice(0, CHARS_SHOWN) || "none"}</bdi>`;
   if (Array.isArray(value)) return value.length ? value.join(", ") : html`<em class="muted">none</em>`;
   if (name === "ttl") return html`${value} <span class="muted">${ttlWords(value)}</span>`;
   if (/_at$/.test(name) && typeof value === "string") return html`<${Time} at=${value} kind="absolute"/>`;
-  return html`<bdi>${typeof value === "object" ? JSON.stringify(value) : String(value)}</bdi>`;
+  return html`<bdi>${(typeof value === "object" ? JSON.stringify(value) : String(value)).slice(0, CHARS_SHOWN)}</bdi>`;
 };
 
 const TITLES = {
