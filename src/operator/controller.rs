@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 
@@ -35,6 +35,8 @@ type AnyPool = DeserializeGuard<ListActorPool>;
 
 struct Operator {
     client: Client,
+    /// All pools of the namespace.
+    known: Store<AnyPool>,
     recorder: Recorder,
     pods: Pods,
     clock: Arc<dyn Clock>,
@@ -46,15 +48,16 @@ pub async fn run(client: Client, namespace: &str, pods: Pods, clock: Arc<dyn Clo
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let controller = Controller::new(pools, watcher::Config::default());
     let known = controller.store();
+    let all = known.clone();
     let of_deployment = move |deployment: Deployment| {
         let refers = |pool: &Arc<AnyPool>| {
             pool.0.as_ref().is_ok_and(|pool| pool.spec.deployment_ref.name == deployment.name_any())
         };
-        known.state().into_iter().filter(refers).map(|pool| ObjectRef::from_obj(&*pool)).collect::<Vec<_>>()
+        all.state().into_iter().filter(refers).map(|pool| ObjectRef::from_obj(&*pool)).collect::<Vec<_>>()
     };
     let reporter = Reporter { controller: MANAGER.to_owned(), instance: None };
     let recorder = Recorder::new(client.clone(), reporter);
-    let operator = Arc::new(Operator { client, recorder, pods, clock });
+    let operator = Arc::new(Operator { client, known, recorder, pods, clock });
     controller
         .watches(deployments, watcher::Config::default(), of_deployment)
         .shutdown_on_signal()
@@ -84,12 +87,17 @@ fn on_failure(pool: Arc<AnyPool>, error: &kube::Error, _operator: Arc<Operator>)
 
 impl Operator {
     async fn look_at(&self, pool: &ListActorPool) -> kube::Result<Action> {
+        if pool.metadata.deletion_timestamp.is_some() {
+            // Its Deployment stays as it is.
+            return Ok(Action::await_change());
+        }
         let (name, spec) = (pool.name_any(), &pool.spec);
         let namespace = Namespace::new(&self.client, &pool.namespace().unwrap_or_default());
         let deployment = namespace.deployment(&spec.deployment_ref.name).await?;
         let ready = match &deployment {
-            Some(deployment) => namespace.ready_pods(&deployment.selector).await?,
-            None => Vec::new(),
+            // Without one, any pod of the namespace would be taken for the pool's.
+            Some(deployment) if !deployment.selector.is_empty() => namespace.ready_pods(&deployment.selector).await?,
+            _ => Vec::new(),
         };
         let pods = iter(ready.clone()).map(|ReadyPod { name, address }| async move {
             PodView { name, pool: self.pods.ask(address, spec.admin_port).await }
@@ -97,7 +105,9 @@ impl Operator {
         let pods = pods.buffer_unordered(PODS_AT_ONCE).collect().await;
         let before = pool.status.clone().unwrap_or_default();
         let now = self.clock.now().to_string();
-        let look = Look { spec, generation: pool.metadata.generation, before: &before, now: &now };
+        let taken_by = self.older_than(pool);
+        let taken_by = taken_by.as_deref();
+        let look = Look { spec, generation: pool.metadata.generation, before: &before, now: &now, taken_by };
         let Decision { scale_to, resize, status, notices } = decide(&look, &Observed { deployment, pods });
 
         // First what is told, the selector with it: autoscalers ask for that before there is anything to scale.
@@ -113,6 +123,18 @@ impl Operator {
         join_all(notices.into_iter().chain(failed).map(|notice| self.publish(pool, notice))).await;
         let is_busy = status.condition(READY).is_none_or(|told| told.status != "True");
         Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
+    }
+
+    /// The oldest other pool that names the same Deployment, if that is older than this one.
+    fn older_than(&self, pool: &ListActorPool) -> Option<String> {
+        let age = |pool: &ListActorPool| (pool.metadata.creation_timestamp.clone(), pool.name_any());
+        let pools = self.known.state();
+        let others = pools.iter().filter_map(|other| other.0.as_ref().ok());
+        let rivals = others.filter(|other| {
+            other.spec.deployment_ref == pool.spec.deployment_ref && other.metadata.deletion_timestamp.is_none()
+        });
+        let oldest = rivals.map(age).min()?;
+        (oldest < age(pool)).then_some(oldest.1)
     }
 
     /// Returns what went wrong. Whoever was not resized is seen at the next look.

@@ -51,6 +51,8 @@ pub struct Look<'a> {
     pub before: &'a PoolStatus,
     /// In RFC 3339.
     pub now: &'a str,
+    /// An older pool that names the same Deployment, which is that one's alone.
+    pub taken_by: Option<&'a str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +74,15 @@ pub struct Notice {
 }
 
 pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
-    let Some(deployment) = &observed.deployment else { return without_deployment(look) };
-    let spec = look.spec;
+    let (spec, name) = (look.spec, &look.spec.deployment_ref.name);
+    if let Some(older) = look.taken_by {
+        let message = format!("the Deployment {name} is that of the pool {older}: delete one of the two");
+        return without_deployment(look, "DeploymentTaken", message);
+    }
+    let Some(deployment) = &observed.deployment else {
+        let message = format!("there is no Deployment {name} in this namespace");
+        return without_deployment(look, "DeploymentMissing", message);
+    };
     let (desired, limit) = spec.allowed();
     let scale_to = (deployment.wanted != desired).then_some(desired);
     // More actors have to wait for pods that are one too many for them.
@@ -117,9 +126,7 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
 }
 
 /// What was seen before stays, as autoscalers go on asking for it.
-fn without_deployment(look: &Look<'_>) -> Decision {
-    let name = &look.spec.deployment_ref.name;
-    let message = format!("there is no Deployment {name} in this namespace");
+fn without_deployment(look: &Look<'_>, reason: &str, message: String) -> Decision {
     let status = PoolStatus {
         observed_generation: look.generation,
         replicas: Some(0),
@@ -129,7 +136,7 @@ fn without_deployment(look: &Look<'_>) -> Decision {
         selector: look.before.selector.clone().or_else(|| Some("liststore.dev/deployment=missing".to_owned())),
         actors: Some(0),
         pods_at_size: Some(0),
-        conditions: vec![condition(look, READY, false, "DeploymentMissing", message)],
+        conditions: vec![condition(look, READY, false, reason, message)],
     };
     let notices = changes(look.before, &status);
     Decision { scale_to: None, resize: Vec::new(), status, notices }
@@ -190,9 +197,10 @@ fn condition(look: &Look<'_>, kind: &str, is_so: bool, reason: &str, message: St
 
 /// What somebody should know who does not look at the conditions all the time.
 fn changes(before: &PoolStatus, after: &PoolStatus) -> Vec<Notice> {
-    const TOLD: [(&str, &str, bool); 6] = [
+    const TOLD: [(&str, &str, bool); 7] = [
         (READY, "AsWanted", false),
         (READY, "DeploymentMissing", true),
+        (READY, "DeploymentTaken", true),
         (READY, "PodsUnreachable", true),
         (LIMITED, "TooManyReplicas", true),
         (LIMITED, "TooFewReplicas", true),
@@ -239,7 +247,7 @@ mod tests {
     }
 
     fn look(spec: &ListActorPoolSpec, before: &PoolStatus, observed: &Observed) -> Decision {
-        decide(&Look { spec, generation: Some(7), before, now: NOW }, observed)
+        decide(&Look { spec, generation: Some(7), before, now: NOW, taken_by: None }, observed)
     }
 
     fn reason<'a>(decision: &'a Decision, kind: &str) -> (&'a str, &'a str) {
@@ -260,7 +268,13 @@ mod tests {
         assert_eq!((first.status.actors, first.status.selector.as_deref()), (Some(6), Some("app=liststore")));
         assert_eq!((first.status.observed_generation, reasons(&first)), (Some(7), vec!["AsWanted"]));
         let again = decide(
-            &Look { spec: &spec(), generation: Some(7), before: &first.status, now: "2026-01-01T09:00:00Z" },
+            &Look {
+                spec: &spec(),
+                generation: Some(7),
+                before: &first.status,
+                now: "2026-01-01T09:00:00Z",
+                taken_by: None,
+            },
             &observed,
         );
         assert_eq!((&again.status, again.notices.len()), (&first.status, 0), "nothing to be written");
@@ -329,6 +343,20 @@ mod tests {
         let before = PoolStatus { selector: Some("app=liststore".to_owned()), ..decision.status };
         let again = look(&spec(), &before, &Observed::default());
         assert_eq!((again.status.selector, again.notices.len()), (Some("app=liststore".to_owned()), 0));
+    }
+
+    /// Else two pools that ask for different numbers would scale it up and down without end.
+    #[test]
+    fn the_deployment_of_another_pool_is_left_alone() {
+        let observed = Observed { deployment: deployment(5, 5, 5), pods: pods(&[1, 1, 1, 1, 1]) };
+        let (spec, before) = (spec(), PoolStatus::default());
+        let taken = Look { spec: &spec, generation: Some(7), before: &before, now: NOW, taken_by: Some("older") };
+        let decision = decide(&taken, &observed);
+        assert_eq!((decision.scale_to, decision.resize.len()), (None, 0));
+        assert_eq!(reason(&decision, READY), ("False", "DeploymentTaken"));
+        assert_eq!(reasons(&decision), ["DeploymentTaken"]);
+        assert!(decision.notices[0].note.contains("the pool older"));
+        assert_eq!(look(&spec, &decision.status, &observed).scale_to, Some(3), "it is its own by now");
     }
 
     #[test]
