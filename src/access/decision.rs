@@ -113,7 +113,7 @@ mod tests {
     use crate::access::test_keys::key;
     use crate::domain::Role;
 
-    const PERMISSIONS: [Permission; 10] = [
+    const PERMISSIONS: [Permission; 11] = [
         Permission::Open,
         Permission::Known,
         Permission::ListsRead,
@@ -123,6 +123,7 @@ mod tests {
         Permission::PoolsWrite,
         Permission::KeysWrite,
         Permission::ServerRead,
+        Permission::ServerWrite,
         Permission::LocalAdministration,
     ];
     const SEEN: Resource<'static> = Resource::Feature { entity_type: "user", feature: "seen" };
@@ -142,7 +143,7 @@ mod tests {
             (Role::Reader, &["open", "known", "lists:read", "features:read"][..]),
             (Role::Writer, &["open", "known", "lists:read", "lists:write", "features:read"]),
             (Role::Editor, &["open", "known", "features:read", "features:write"]),
-            (Role::Operator, &["open", "known", "features:read", "pools:write", "server:read"]),
+            (Role::Operator, &["open", "known", "features:read", "pools:write", "server:read", "server:write"]),
             (
                 Role::Admin,
                 &[
@@ -155,6 +156,7 @@ mod tests {
                     "pools:write",
                     "keys:write",
                     "server:read",
+                    "server:write",
                 ],
             ),
         ] {

@@ -16,6 +16,7 @@ pub enum Permission {
     PoolsWrite,
     KeysWrite,
     ServerRead,
+    ServerWrite,
     /// Not to be granted: for whoever is on the server's own machine.
     LocalAdministration,
 }
@@ -36,7 +37,7 @@ pub enum Resource<'r> {
 
 impl Permission {
     /// Those that roles give.
-    pub const GRANTED: [Self; 7] = [
+    pub const GRANTED: [Self; 8] = [
         Self::ListsRead,
         Self::ListsWrite,
         Self::FeaturesRead,
@@ -44,11 +45,12 @@ impl Permission {
         Self::PoolsWrite,
         Self::KeysWrite,
         Self::ServerRead,
+        Self::ServerWrite,
     ];
 
     /// Whether it is about the whole server, and nothing for those who are limited to some features.
     pub fn is_about_all(self) -> bool {
-        matches!(self, Self::PoolsWrite | Self::KeysWrite | Self::ServerRead)
+        matches!(self, Self::PoolsWrite | Self::KeysWrite | Self::ServerRead | Self::ServerWrite)
     }
 
     pub fn name(self) -> &'static str {
@@ -62,6 +64,7 @@ impl Permission {
             Self::PoolsWrite => "pools:write",
             Self::KeysWrite => "keys:write",
             Self::ServerRead => "server:read",
+            Self::ServerWrite => "server:write",
             Self::LocalAdministration => "local",
         }
     }
@@ -72,7 +75,9 @@ impl Permission {
             Role::Reader => matches!(self, Self::ListsRead | Self::FeaturesRead),
             Role::Writer => matches!(self, Self::ListsRead | Self::ListsWrite | Self::FeaturesRead),
             Role::Editor => matches!(self, Self::FeaturesRead | Self::FeaturesWrite),
-            Role::Operator => matches!(self, Self::FeaturesRead | Self::PoolsWrite | Self::ServerRead),
+            Role::Operator => {
+                matches!(self, Self::FeaturesRead | Self::PoolsWrite | Self::ServerRead | Self::ServerWrite)
+            }
             Role::Admin => matches!(
                 self,
                 Self::ListsRead
@@ -82,6 +87,7 @@ impl Permission {
                     | Self::PoolsWrite
                     | Self::KeysWrite
                     | Self::ServerRead
+                    | Self::ServerWrite
             ),
         }
     }

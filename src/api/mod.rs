@@ -27,6 +27,7 @@ use crate::background::Jobs;
 use crate::backup::Backups;
 use crate::domain::Clock;
 use crate::service::{Service, ServiceHandles, ServiceOptions};
+use crate::telemetry::Log;
 use crate::wire::{ErrorCode, Problem};
 use render::JsonPages;
 
@@ -49,6 +50,7 @@ mod keys;
 mod lines;
 mod listen;
 mod lists;
+mod log;
 mod metrics;
 mod negotiation;
 mod openapi;
@@ -94,6 +96,8 @@ pub struct ApiOptions {
     pub administration_is_apart: bool,
     /// How people sign in to the console, beside with a key.
     pub sign_in: SignIn,
+    /// Of each second's requests so many have a line in the log at most, where any have.
+    pub access_lines_per_second_max: u32,
     /// Where the console gets their tokens from: such as `https://id.example.org`.
     pub sign_in_origins: Vec<String>,
 }
@@ -105,6 +109,7 @@ pub struct Handles {
     pub backups: Backups,
     pub jobs: Jobs,
     pub access: Access,
+    pub log: Arc<Log>,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -148,7 +153,7 @@ impl ApiState {
         service_options: ServiceOptions,
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
-        let Handles { lists, metadata, backups, jobs, access, clock } = handles;
+        let Handles { lists, metadata, backups, jobs, access, log, clock } = handles;
         let budget = http1::Budget::new(options.buffered_bytes_max);
         let handles = ServiceHandles {
             lists: lists.clone(),
@@ -156,6 +161,7 @@ impl ApiState {
             backups,
             jobs,
             refusals: Arc::clone(access.refusals()),
+            log: Arc::clone(&log),
             clock: Arc::clone(&clock),
         };
         let service = Service::new(handles, JsonPages::new(Arc::clone(&budget)), service_options, &registry)?;
@@ -168,11 +174,11 @@ impl ApiState {
             draining,
             budget,
             content_policy: console::content_policy(&options.sign_in_origins),
-            options,
             metrics: metrics::ApiMetrics::register(&registry)?,
             registry,
             request_ids: headers::RequestIds::new(),
-            request_log: request_log::RequestLog::default(),
+            request_log: request_log::RequestLog::new(log, options.access_lines_per_second_max),
+            options,
         })
     }
 }

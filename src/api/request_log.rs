@@ -1,13 +1,19 @@
-//! What the log says of requests: one line each at debug level, and failures of ours once, where
-//! they are answered. Every line stands in a span with the request's id. Never a payload.
+//! What the log says of requests: one line each at debug level, failures of ours once, where they are
+//! answered, and the access log. Every line has the request's id. Never a payload, a query or a header.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use actix_web::HttpResponse;
+use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::header::HeaderValue;
 use actix_web::http::{Method, StatusCode};
 
 use super::problem::{ErrorCode, Problem};
+use crate::access::Principal;
+use crate::service::Descriptor;
+use crate::telemetry::{ACCESS_TARGET, Log};
 
 /// Under load an outage would fail thousands of requests a second: of each code, one line in this
 /// time is a warning, and the others are debug lines. Metrics count them all.
@@ -18,15 +24,62 @@ pub(super) struct RequestLog {
     started: Instant,
     /// When each code was last warned of, in milliseconds since the start; 0 for never.
     warned_at_ms: [AtomicU64; ErrorCode::COUNT],
+    log: Arc<Log>,
+    access_lines: PerSecond,
 }
 
-impl Default for RequestLog {
-    fn default() -> Self {
-        Self { started: Instant::now(), warned_at_ms: [const { AtomicU64::new(0) }; ErrorCode::COUNT] }
-    }
+/// A request that was answered, as the access log tells of it.
+pub(super) struct Accessed<'r> {
+    pub request_id: &'r HeaderValue,
+    /// None of what was no request.
+    pub method: Option<&'r Method>,
+    /// None where its path is of none: that is not told, since it may hold anything.
+    pub operation: Option<&'static Descriptor>,
+    pub principal: &'r Principal,
+    pub response: &'r HttpResponse,
+    pub took: Duration,
 }
 
 impl RequestLog {
+    /// Of each second's requests `access_lines_max` have a line at most, where any have.
+    pub fn new(log: Arc<Log>, access_lines_max: u32) -> Self {
+        Self {
+            started: Instant::now(),
+            warned_at_ms: [const { AtomicU64::new(0) }; ErrorCode::COUNT],
+            log,
+            access_lines: PerSecond::new(access_lines_max),
+        }
+    }
+
+    /// Writes the line of a request, where there is to be one.
+    pub fn accessed<'r>(&self, response: &'r HttpResponse, request: impl FnOnce(&'r HttpResponse) -> Accessed<'r>) {
+        let status = response.status().as_u16();
+        if !self.log.access().takes(status) {
+            return;
+        }
+        let second = self.started.elapsed().as_secs();
+        let Some(left_out) = self.access_lines.take(second) else { return };
+        if left_out > 0 {
+            tracing::warn!(target: ACCESS_TARGET, left_out, "the lines of some requests were left out: there were too many");
+        }
+        let Accessed { request_id, method, operation, principal, response, took } = request(response);
+        let bytes = match response.body().size() {
+            BodySize::Sized(bytes) => bytes,
+            BodySize::None | BodySize::Stream => 0,
+        };
+        tracing::info!(
+            target: ACCESS_TARGET,
+            request_id = request_id.to_str().unwrap_or_default(),
+            method = method.map_or("none", Method::as_str),
+            path = operation.map_or("none", |operation| operation.path),
+            status,
+            took_us = took.as_micros() as u64,
+            bytes,
+            principal = %principal,
+            "request"
+        );
+    }
+
     /// Logs a failure of ours; what the caller did wrong is the caller's to know.
     pub fn failed(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
         use ErrorCode::{LocalOnly, PermissionDenied, RateLimited, Unauthenticated, UnknownHost};
@@ -40,28 +93,26 @@ impl RequestLog {
         }
         let code = problem.code.name();
         let cause = problem.cause.as_deref().unwrap_or(&problem.detail);
-        in_span(request_id, || {
-            if problem.code == ErrorCode::Internal {
-                tracing::error!(operation, code, cause, "a request failed");
-            } else if self.is_due(problem.code) {
-                tracing::warn!(operation, code, cause, "requests fail");
-            } else {
-                tracing::debug!(operation, code, cause, "a request failed");
-            }
-        });
+        let request_id = text(request_id);
+        if problem.code == ErrorCode::Internal {
+            tracing::error!(request_id, operation, code, cause, "a request failed");
+        } else if self.is_due(problem.code) {
+            tracing::warn!(request_id, operation, code, cause, "requests fail");
+        } else {
+            tracing::debug!(request_id, operation, code, cause, "a request failed");
+        }
     }
 
     /// Logs who was turned away, as far as that is known. Anybody can cause it, so that of each code there is
     /// one line in a while.
     fn turned_away(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
         let (code, who) = (problem.code.name(), problem.cause.as_deref().unwrap_or_default());
-        in_span(request_id, || {
-            if self.is_due(problem.code) {
-                tracing::warn!(operation, code, who, reason = &*problem.detail, "requests are turned away");
-            } else {
-                tracing::debug!(operation, code, who, reason = &*problem.detail, "a request was turned away");
-            }
-        });
+        let (request_id, reason) = (text(request_id), &*problem.detail);
+        if self.is_due(problem.code) {
+            tracing::warn!(request_id, operation, code, who, reason, "requests are turned away");
+        } else {
+            tracing::debug!(request_id, operation, code, who, reason, "a request was turned away");
+        }
     }
 
     pub fn answered(
@@ -77,8 +128,8 @@ impl RequestLog {
             return;
         }
         let method = method.as_str();
-        let (status, took_us) = (status.as_u16(), took.as_micros() as u64);
-        in_span(request_id, || tracing::debug!(operation, method, path, status, took_us, "answered"));
+        let (request_id, status, took_us) = (text(request_id), status.as_u16(), took.as_micros() as u64);
+        tracing::debug!(request_id, operation, method, path, status, took_us, "answered");
     }
 
     /// Logs what was no request: whoever sends that is not to fill the log with it.
@@ -87,7 +138,8 @@ impl RequestLog {
             return;
         }
         let (code, reason, took_us) = (problem.code.name(), &*problem.detail, took.as_micros() as u64);
-        in_span(request_id, || tracing::debug!(code, reason, took_us, "refused what is no request"));
+        let request_id = text(request_id);
+        tracing::debug!(request_id, code, reason, took_us, "refused what is no request");
     }
 
     fn is_due(&self, code: ErrorCode) -> bool {
@@ -99,11 +151,39 @@ impl RequestLog {
     }
 }
 
-/// The span is made only when there is something to log: it would cost each get a twentieth of its
-/// time. Its level is that of errors, so that it is there for every line that is.
-fn in_span(request_id: &HeaderValue, log: impl FnOnce()) {
-    let request_id = request_id.to_str().unwrap_or_default();
-    tracing::error_span!("request", request_id).in_scope(log);
+/// A field of each line, and no span around it: fields stand flat in JSON.
+fn text(request_id: &HeaderValue) -> &str {
+    request_id.to_str().unwrap_or_default()
+}
+
+/// Lets something happen so many times in a second.
+#[derive(Debug)]
+struct PerSecond {
+    max: u32,
+    /// The second, and below it how many times it was wanted then.
+    wanted: AtomicU64,
+}
+
+impl PerSecond {
+    fn new(max: u32) -> Self {
+        Self { max, wanted: AtomicU64::new(0) }
+    }
+
+    /// Whether it may happen now, and if it is the first time in its second: how many times it might not in the last
+    /// second in which it was wanted.
+    fn take(&self, second: u64) -> Option<u64> {
+        let next = |packed: u64| {
+            let (last, wanted) = (packed >> 32, packed & u64::from(u32::MAX));
+            if last >= second { (last << 32) | (wanted + 1).min(u64::from(u32::MAX)) } else { (second << 32) | 1 }
+        };
+        let before = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |packed| Some(next(packed)));
+        let before = before.unwrap_or_else(|unchanged| unchanged);
+        let (last, wanted) = (before >> 32, before & u64::from(u32::MAX));
+        if last < second {
+            return Some(wanted.saturating_sub(self.max.into()));
+        }
+        (wanted < self.max.into()).then_some(0)
+    }
 }
 
 #[cfg(test)]
@@ -126,9 +206,13 @@ mod tests {
         }
     }
 
+    fn request_log() -> RequestLog {
+        RequestLog::new(Arc::new(Log::unset()), 3)
+    }
+
     /// What is logged of a request that failed so.
     fn logged(level: tracing::Level, problem: &Problem) -> Vec<String> {
-        let (lines, log) = (Lines::default(), RequestLog::default());
+        let (lines, log) = (Lines::default(), request_log());
         let writer = lines.clone();
         let subscriber =
             tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(move || writer.clone());
@@ -166,8 +250,59 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_out_of_a_second_is_told_in_the_next() {
+        let lines = PerSecond::new(2);
+        let wanted = |second: u64, times: usize| (0..times).map(|_| lines.take(second)).collect::<Vec<_>>();
+        assert_eq!(wanted(0, 5), [Some(0), Some(0), None, None, None]);
+        assert_eq!(wanted(1, 2), [Some(3), Some(0)]);
+        assert_eq!(wanted(9, 3), [Some(0), Some(0), None]);
+        // A thread that was late counts in the second that has begun.
+        assert_eq!(wanted(8, 1), [None]);
+        assert_eq!(wanted(10, 1), [Some(2)]);
+    }
+
+    #[test]
+    fn the_access_log_has_what_it_is_told_to_and_no_more_of_it_than_that() {
+        use crate::domain::AccessLog;
+        use crate::service::OperationId;
+        let (lines, log) = (Lines::default(), request_log());
+        let writer = lines.clone();
+        let written = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let id = HeaderValue::from_static("request-17");
+        let request = |status: u16| {
+            let response = HttpResponse::build(StatusCode::from_u16(status).unwrap()).body("sixteen octets..");
+            log.accessed(&response, |response| Accessed {
+                request_id: &id,
+                method: Some(&Method::GET),
+                operation: Some(OperationId::GetItems.descriptor()),
+                principal: &Principal::Anonymous,
+                response,
+                took: Duration::from_micros(5),
+            });
+        };
+        tracing::subscriber::with_default(written, || {
+            request(200);
+            request(500);
+            log.log.change(None, Some(AccessLog::Errors)).unwrap();
+            request(200);
+            request(404);
+            log.log.change(None, Some(AccessLog::All)).unwrap();
+            (0..5).for_each(|_| request(200));
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let told: Vec<_> = text.lines().collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("status=404") && told[1].contains("status=200"), "{told:?}");
+        for part in
+            ["request-17", "GET", "/v1/lists/{entity_type}/{feature}/{entity_id}/items", "bytes=16", "took_us=5"]
+        {
+            assert!(told[0].contains(part), "{part}: {told:?}");
+        }
+    }
+
+    #[test]
     fn an_outage_is_warned_of_once_a_second() {
-        let log = RequestLog::default();
+        let log = request_log();
         assert!(log.is_due(ErrorCode::StoreUnavailable));
         assert!(!log.is_due(ErrorCode::StoreUnavailable));
         assert!(log.is_due(ErrorCode::MetadataUnavailable));

@@ -12,10 +12,11 @@ use super::http1::Refusal;
 use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::request::{Peer, Request};
+use super::request_log::Accessed;
 use super::routes::{Found, find};
 use super::{
-    ApiState, admission, backups, batch, compression, console, erasure, features, health, jobs, keys, lists, openapi,
-    origin, pool, versions,
+    ApiState, admission, backups, batch, compression, console, erasure, features, health, jobs, keys, lists, log,
+    openapi, origin, pool, versions,
 };
 use crate::access::Principal;
 use crate::background::Command;
@@ -86,6 +87,14 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     let took = started.elapsed();
     state.metrics.answered(operation, response.status(), code, took);
     state.request_log.answered(&request_id, method, path, label(operation), response.status(), took);
+    state.request_log.accessed(&response, |response| Accessed {
+        request_id: &request_id,
+        method: Some(method),
+        operation: operation.map(OperationId::descriptor),
+        principal: &asks,
+        response,
+        took,
+    });
     finish(state, &mut response, request_id);
     response
 }
@@ -129,6 +138,14 @@ pub(super) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> Http
     let request_id = state.request_ids.of(&HeaderMap::new());
     state.metrics.answered(None, problem.status(), Some(problem.code), took);
     state.request_log.refused(&request_id, &problem, took);
+    state.request_log.accessed(&response, |response| Accessed {
+        request_id: &request_id,
+        method: None,
+        operation: None,
+        principal: &Principal::Anonymous,
+        response,
+        took,
+    });
     finish(state, &mut response, request_id);
     response
 }
@@ -172,6 +189,8 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::PauseJob => jobs::command_job(call, Command::Pause).await,
         OperationId::ResumeJob => jobs::command_job(call, Command::Resume).await,
         OperationId::CancelJob => jobs::command_job(call, Command::Cancel).await,
+        OperationId::GetLog => log::get_log(call).await,
+        OperationId::ChangeLog => log::change_log(call).await,
         OperationId::CreateBackup => backups::create_backup(call).await,
         OperationId::Livez => health::livez(call),
         OperationId::Readyz => health::readyz(call),

@@ -34,6 +34,7 @@ use crate::config::{ItemStoreKind, MetadataStoreKind, MetricsAccess, Settings};
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
 use crate::service::ServiceOptions;
+use crate::telemetry::Log;
 pub use error::StartError;
 pub use maintain::{Finding, check, migrate, verify};
 use signals::Signals;
@@ -72,14 +73,15 @@ pub struct Ready {
 /// Runs the server on a system of its own until it is stopped by a signal or a [`Stopper`].
 ///
 /// `on_ready` is called once, when the server first answers `/readyz` with 200.
-pub fn run(settings: Settings, on_ready: impl FnOnce(Ready) + 'static) -> Result<(), StartError> {
-    run_with(settings, Arc::new(SystemClock), on_ready)
+pub fn run(settings: Settings, log: Arc<Log>, on_ready: impl FnOnce(Ready) + 'static) -> Result<(), StartError> {
+    run_with(settings, Arc::new(SystemClock), log, on_ready)
 }
 
 /// [`run`] with another clock.
 pub fn run_with(
     settings: Settings,
     clock: Arc<dyn Clock>,
+    log: Arc<Log>,
     on_ready: impl FnOnce(Ready) + 'static,
 ) -> Result<(), StartError> {
     open_files::raise_limit(settings.http.connections_max);
@@ -89,7 +91,7 @@ pub fn run_with(
         let mut signals = Signals::listen().map_err(StartError::Signals)?;
         let starting = async {
             let stores = Stores::open(&settings, &clock).await?;
-            Application::build(&settings, stores, clock).await
+            Application::build(&settings, stores, clock, log).await
         };
         let application = tokio::select! {
             started = starting => started?,
@@ -131,7 +133,12 @@ pub struct Application {
 impl Application {
     /// Starts the actors, and listens. Sessions and the catalog are loaded in the background:
     /// `/readyz` tells how far they are.
-    pub async fn build(settings: &Settings, stores: Stores, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    pub async fn build(
+        settings: &Settings,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        log: Arc<Log>,
+    ) -> Result<Self, StartError> {
         let Stores { items, metadata, registry, data_dir } = stores;
         let pool_options = PoolOptions {
             actors: settings.items.actors,
@@ -172,6 +179,7 @@ impl Application {
                     backups: backups.clone(),
                     jobs: jobs.clone(),
                     access: access.clone(),
+                    log,
                     clock,
                 },
                 registry,
@@ -192,6 +200,7 @@ impl Application {
                     metrics_are_open: settings.access.metrics == MetricsAccess::Open,
                     is_insecure: entrance.is_insecure,
                     administration_is_apart: settings.admin.listen.is_some(),
+                    access_lines_per_second_max: settings.log.access_lines_per_second_max,
                     sign_in,
                     sign_in_origins,
                 },

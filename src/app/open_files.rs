@@ -2,9 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is open beside the clients' connections: files of the embedded stores, connections to the
-/// databases, and clients that wait for their turn or are told to leave.
-const BESIDE_CONNECTIONS: u64 = 3_000;
+use crate::config::FILES_BESIDE_CONNECTIONS;
 
 /// Raises the limit as far as this process may: the usual one of 1,024 is for programs that use
 /// select(2). Warns if it stays below what the settings may need.
@@ -17,7 +15,7 @@ pub(super) fn raise_limit(connections_max: usize) {
     }
     // None is unlimited.
     let Some(limit) = getrlimit(Resource::Nofile).current else { return };
-    let needed = (connections_max as u64).saturating_add(BESIDE_CONNECTIONS);
+    let needed = connections_max.saturating_add(FILES_BESIDE_CONNECTIONS) as u64;
     if limit < needed {
         tracing::warn!(limit, needed, "fewer files can be open than http.connections_max may need: raise `ulimit -n`");
     }

@@ -18,6 +18,9 @@ pub(super) enum Failure {
     Usage(String),
     /// Exit status 2.
     Settings(Vec<SettingError>),
+    /// The log has told already what failed, or which settings are wrong.
+    Told,
+    SettingsTold,
     /// Nobody reads the output any more, as after `| head`: a quiet end.
     OutputClosed,
 }
@@ -44,6 +47,8 @@ impl Failure {
                 }
                 ExitCode::from(WRONG_USAGE)
             }
+            Self::Told => ExitCode::from(FAILED),
+            Self::SettingsTold => ExitCode::from(WRONG_USAGE),
             Self::OutputClosed => ExitCode::SUCCESS,
         }
     }

@@ -1,15 +1,13 @@
 //! `liststore key`: API keys, through a server's HTTP API or the socket in its data directory.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, Output};
-use super::parse::{self, Author, ServerOptions};
-use crate::client::{Client, RawPage, Request, Response, Retries, read};
+use super::parse::{self, Author, Way};
+use crate::client::{RawPage, Request, Response, read};
 use crate::domain::{EntityType, KeyId, KeyName, Limit, Role, Scope, Ttl};
 use crate::service::OperationId;
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN};
@@ -39,21 +37,6 @@ enum Command {
     List(List),
     Rotate(Rotate),
     Revoke(Revoke),
-}
-
-/// How the server is reached.
-#[derive(Debug, Args)]
-struct Way {
-    /// Over the socket in the server's data directory, as the user that it runs as: needs no key
-    #[arg(long)]
-    local: bool,
-    /// That directory
-    #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
-    data_dir: PathBuf,
-    #[command(flatten)]
-    author: Author,
-    #[command(flatten)]
-    options: ServerOptions,
 }
 
 /// Create a key, and print it this once
@@ -95,6 +78,8 @@ struct Create {
     #[arg(long, value_name = "NUMBER", requires = "items_per_second")]
     items_burst: Option<u32>,
     #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
     way: Way,
 }
 
@@ -104,6 +89,8 @@ struct Create {
 Example:
   liststore key list --output ndjson")]
 struct List {
+    #[command(flatten)]
+    author: Author,
     #[command(flatten)]
     way: Way,
 }
@@ -124,6 +111,8 @@ struct Rotate {
     #[arg(long, value_parser = parse::ttl)]
     expires: Option<Ttl>,
     #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
     way: Way,
 }
 
@@ -136,6 +125,8 @@ struct Revoke {
     /// The id that `key list` shows
     #[arg(value_parser = key_id)]
     id: KeyId,
+    #[command(flatten)]
+    author: Author,
     #[command(flatten)]
     way: Way,
 }
@@ -155,18 +146,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-impl Way {
-    fn client(&self) -> Result<Client, Failure> {
-        let author = self.author.user.clone();
-        if self.local {
-            return Ok(Client::local(&self.data_dir, Retries::PATIENT)?.with_author(author));
-        }
-        Ok(Client::new(self.options.server.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?)
-    }
-}
-
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let Create { name, roles, mut scopes, entity_types, expires, way, .. } = arguments;
+    let Create { name, roles, mut scopes, entity_types, expires, author, way, .. } = arguments;
     let Create { requests_per_second, requests_burst, items_per_second, items_burst, .. } = arguments;
     for entity_type in entity_types {
         // With a slash, since the name may hold a dot.
@@ -175,11 +156,11 @@ async fn create(arguments: Create) -> Result<(), Failure> {
     let input =
         KeyInput { name, roles, scopes, expires, requests_per_second, requests_burst, items_per_second, items_burst };
     let request = Request::new(OperationId::CreateKey, &[]).body(&input)?;
-    show_made(&way.client()?.send(&request).await?, way.options.output)
+    show_made(&way.client(author.user)?.send(&request).await?, way.options.output)
 }
 
-async fn list(List { way }: List) -> Result<(), Failure> {
-    let client = way.client()?;
+async fn list(List { author, way }: List) -> Result<(), Failure> {
+    let client = way.client(author.user)?;
     let (mut page_token, mut keys) = (None, Vec::new());
     loop {
         let request = Request::new(OperationId::ListKeys, &[])
@@ -208,13 +189,13 @@ fn row(key: Key) -> Vec<String> {
     vec![key.id, key.name, key.state, roles, scopes, or_none(key.expires_at), or_none(key.last_used_at)]
 }
 
-async fn rotate(Rotate { id, overlap, expires, way }: Rotate) -> Result<(), Failure> {
+async fn rotate(Rotate { id, overlap, expires, author, way }: Rotate) -> Result<(), Failure> {
     let request = Request::new(OperationId::RotateKey, &[id.as_str()]).body(&KeyRotation { overlap, expires })?;
-    show_made(&way.client()?.send(&request).await?, way.options.output)
+    show_made(&way.client(author.user)?.send(&request).await?, way.options.output)
 }
 
-async fn revoke(Revoke { id, way }: Revoke) -> Result<(), Failure> {
-    let response = way.client()?.send(&Request::new(OperationId::RevokeKey, &[id.as_str()])).await?;
+async fn revoke(Revoke { id, author, way }: Revoke) -> Result<(), Failure> {
+    let response = way.client(author.user)?.send(&Request::new(OperationId::RevokeKey, &[id.as_str()])).await?;
     let mut output = Output::open();
     if way.options.output == Format::Table {
         let key: Key = read(&response.body)?;

@@ -21,6 +21,7 @@ mod feature_files;
 mod import;
 mod key;
 mod list;
+mod log;
 mod migrate;
 mod output;
 mod parse;
@@ -67,6 +68,7 @@ enum Command {
     Key(Box<key::Arguments>),
     Audit(audit::Arguments),
     Pool(pool::Arguments),
+    Log(log::Arguments),
     Ready(ready::Arguments),
     Import(import::Arguments),
     Export(export::Arguments),
@@ -107,6 +109,7 @@ impl Command {
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
             Self::Pool(arguments) => pool::run(arguments),
+            Self::Log(arguments) => log::run(arguments),
             Self::Ready(arguments) => ready::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Export(arguments) => export::run(arguments),

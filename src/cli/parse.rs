@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::output::Format;
-use crate::client::{ServerUrl, Token};
+use crate::client::{Client, Retries, ServerUrl, Token};
 use crate::domain::{Description, EntityType, FeatureId, FeatureName, Labels, Owner, Ttl, VersionLabel};
 
 /// Which server to ask.
@@ -125,4 +125,26 @@ pub(super) fn owner(text: &str) -> Result<Owner, String> {
 /// All labels that were given. Of a key that was given twice, the last value counts.
 pub(super) fn labels(labels: Vec<(String, String)>) -> Result<Labels, Failure> {
     Labels::new(labels.into_iter().collect()).map_err(|e| Failure::Usage(e.to_string()))
+}
+
+/// How the server is reached, also where nobody has a key.
+#[derive(Debug, Args)]
+pub(super) struct Way {
+    /// Over the socket in the server's data directory, as the user that it runs as: needs no key
+    #[arg(long)]
+    pub local: bool,
+    /// That directory
+    #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
+    pub data_dir: PathBuf,
+    #[command(flatten)]
+    pub options: ServerOptions,
+}
+
+impl Way {
+    pub(super) fn client(&self, author: Option<crate::domain::Author>) -> Result<Client, Failure> {
+        if self.local {
+            return Ok(Client::local(&self.data_dir, Retries::PATIENT)?.with_author(author));
+        }
+        Ok(Client::new(self.options.server.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?)
+    }
 }

@@ -1,15 +1,16 @@
 //! `liststore serve`: runs the server until it is stopped.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use clap::Args;
 
 use super::failure::Failure;
 use super::output::Output;
-use super::settings::SettingsArguments;
+use super::settings::{SettingsArguments, log_format};
 use crate::app::{self, Ready};
 use crate::client::ServerUrl;
-use crate::config::{LogFormat, LogSettings};
+use crate::config::LogSettings;
 use crate::telemetry;
 
 const EXAMPLES: &str = "\
@@ -35,29 +36,28 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = arguments.settings.load()?.settings;
+    let settings = arguments.settings.load_logged()?.settings;
     if arguments.print_config {
         let text = settings.to_toml().map_err(|e| Failure::failed(format!("cannot write the settings: {e}")))?;
         let mut output = Output::open();
         output.text(&text)?;
         return output.flush();
     }
-    telemetry::init(&log_options(&settings.log)).map_err(|e| Failure::failed(e.to_string()))?;
+    let log = telemetry::init(&log_options(&settings.log)).map_err(|e| Failure::failed(e.to_string()))?;
+    let log = Arc::new(log);
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }
-    app::run(settings, announce).map_err(|e| Failure::failed(e.to_string()))
+    app::run(settings, Arc::clone(&log), announce).map_err(|error| {
+        log.last_words(&error.to_string());
+        Failure::Told
+    })
 }
 
 fn log_options(log: &LogSettings) -> telemetry::LogOptions {
-    let format = match log.format {
-        LogFormat::Auto => telemetry::LogFormat::Auto,
-        LogFormat::Text => telemetry::LogFormat::Text,
-        LogFormat::Json => telemetry::LogFormat::Json,
-    };
     // https://no-color.org: any value but an empty one.
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    telemetry::LogOptions { format, filter: log.filter.clone(), coloured }
+    telemetry::LogOptions { format: log_format(log.format), filter: log.filter.clone(), access: log.access, coloured }
 }
 
 /// The ready line, and what to type next.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::Failure;
-use crate::config::{Flag, Loaded, Settings};
+use crate::config::{Flag, Loaded, LogFormat, Settings};
+use crate::telemetry;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct SettingsArguments {
@@ -25,15 +26,37 @@ pub(super) struct SettingsArguments {
 
 impl SettingsArguments {
     pub(super) fn load(&self) -> Result<Loaded, Failure> {
+        Settings::load(self.config.as_deref(), &self.flags()).map_err(Failure::Settings)
+    }
+
+    /// The same for a command that has a log: in its form it is told what is wrong.
+    pub(super) fn load_logged(&self) -> Result<Loaded, Failure> {
+        let flags = self.flags();
+        Settings::load(self.config.as_deref(), &flags).map_err(|errors| {
+            let format = Settings::log_format(self.config.as_deref(), &flags);
+            let in_json = log_format(format).is_json();
+            errors.iter().for_each(|error| telemetry::last_words(&error.to_string(), in_json));
+            Failure::SettingsTold
+        })
+    }
+
+    fn flags(&self) -> Vec<Flag> {
         let flag = |flag, key, value: &Option<String>| value.clone().map(|value| Flag { flag, key, value });
-        let flags: Vec<Flag> = [
+        [
             flag("--listen", "http.listen", &self.listen),
             flag("--data-dir", "items.embedded.dir", &self.data_dir),
             flag("--insecure", "access.insecure", &self.insecure.then(|| "true".to_owned())),
         ]
         .into_iter()
         .flatten()
-        .collect();
-        Settings::load(self.config.as_deref(), &flags).map_err(Failure::Settings)
+        .collect()
+    }
+}
+
+pub(super) fn log_format(format: LogFormat) -> telemetry::LogFormat {
+    match format {
+        LogFormat::Auto => telemetry::LogFormat::Auto,
+        LogFormat::Text => telemetry::LogFormat::Text,
+        LogFormat::Json => telemetry::LogFormat::Json,
     }
 }

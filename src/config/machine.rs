@@ -1,6 +1,8 @@
-//! What the defaults ask of the machine: its cores and its memory.
+//! What the defaults ask of the machine: its cores, its memory, and the files that it lets be open.
 
 use std::fs;
+
+use rustix::process::{Resource, getrlimit};
 
 /// Assumed where the machine does not say.
 const MEMORY_BYTES_FALLBACK: usize = 2 << 30;
@@ -20,6 +22,24 @@ pub(super) fn memory_bytes() -> usize {
     machine.into_iter().chain(limits).min().unwrap_or(MEMORY_BYTES_FALLBACK)
 }
 
+/// What is open beside the clients' connections: files of the embedded stores, connections to the
+/// databases, and clients that wait for their turn or are told to leave.
+pub const FILES_BESIDE_CONNECTIONS: usize = 3_000;
+/// As many connections as a server takes where enough files can be open.
+const CONNECTIONS_MAX: usize = 25_000;
+
+/// Connections that there are files for: this process raises its own limit as far as it may.
+pub(super) fn connections() -> usize {
+    // None is unlimited.
+    let files = getrlimit(Resource::Nofile).maximum.and_then(|files| usize::try_from(files).ok());
+    files.map_or(CONNECTIONS_MAX, connections_of)
+}
+
+/// A quarter of the files where there are hardly any: a server whose limit is that low says so.
+fn connections_of(files: usize) -> usize {
+    files.saturating_sub(FILES_BESIDE_CONNECTIONS).max(files / 4).clamp(1, CONNECTIONS_MAX)
+}
+
 fn mem_total(meminfo: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
@@ -34,5 +54,20 @@ mod tests {
         assert_eq!(mem_total("MemTotal:        8025276 kB\nMemFree: 1 kB\n"), Some(8_025_276 * 1024));
         assert_eq!(mem_total("nothing of the sort"), None);
         assert!(memory_bytes() > 1 << 20);
+    }
+
+    #[test]
+    fn connections_leave_files_for_all_else() {
+        for (files, connections) in [
+            (1_048_576, 25_000),
+            (28_000, 25_000),
+            (27_999, 24_999),
+            (20_000, 17_000),
+            (4_096, 1_096),
+            (1_024, 256),
+            (0, 1),
+        ] {
+            assert_eq!(connections_of(files), connections, "{files}");
+        }
     }
 }

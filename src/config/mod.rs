@@ -17,11 +17,13 @@ mod texts;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use reader::Reader;
+use crate::domain::AccessLog;
+use reader::{Reader, choice};
 
 pub use access::{
     AccessSettings, CertificateSettings, ConsoleToken, IssuerSettings, JwtSettings, RateLimitSettings, RuleSettings,
@@ -31,6 +33,7 @@ pub use choices::{
     MetricsAccess, Tablets,
 };
 pub use layers::{Flag, Layers};
+pub use machine::FILES_BESIDE_CONNECTIONS;
 pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
@@ -166,6 +169,9 @@ pub struct LogSettings {
     pub format: LogFormat,
     /// In the syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
+    #[serde(serialize_with = "shown")]
+    pub access: AccessLog,
+    pub access_lines_per_second_max: u32,
 }
 
 impl Default for HttpSettings {
@@ -176,7 +182,7 @@ impl Default for HttpSettings {
             body_bytes_max: 2 << 20,
             response_bytes_max: 4 << 20,
             compression_bytes_min: 8 << 10,
-            connections_max: 25_000,
+            connections_max: machine::connections(),
             buffered_bytes_max: (machine::memory_bytes() / 16).max(64 << 20),
             body_timeout_secs: 30,
             allowed_origins: Vec::new(),
@@ -277,8 +283,17 @@ impl Default for PostgresSettings {
 
 impl Default for LogSettings {
     fn default() -> Self {
-        Self { format: LogFormat::Auto, filter: "info".into() }
+        Self {
+            format: LogFormat::Auto,
+            filter: "info".into(),
+            access: AccessLog::Off,
+            access_lines_per_second_max: 1_000,
+        }
     }
+}
+
+fn shown<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// Settings that hold, and where those that are not defaults came from.
@@ -316,6 +331,16 @@ impl Settings {
         rules::check(&settings, &mut reader);
         let origins = reader.finish()?;
         Ok(Loaded { settings, origins })
+    }
+
+    /// How the log of these layers looks, as far as that can be told: for telling that they are wrong.
+    pub fn log_format(config_file: Option<&Path>, flags: &[Flag]) -> LogFormat {
+        let layers = Layers { config_file, environment: layers::process_environment(), flags };
+        let mut format = LogFormat::Auto;
+        if let Ok(merged) = layers::merge(&layers) {
+            Reader::new(merged).read("log.format", &mut format, choice);
+        }
+        format
     }
 
     /// The settings as TOML that loads back to the same, with secrets masked.

@@ -143,7 +143,7 @@ fn raw(kind: ValueKind) -> Raw {
 }
 
 /// What was given, for a message.
-fn shown(raw: &Raw) -> String {
+pub(super) fn shown(raw: &Raw) -> String {
     match raw {
         Raw::Integer(number) => number.to_string(),
         Raw::Boolean(_) => "a boolean".to_owned(),

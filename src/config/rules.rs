@@ -1,13 +1,13 @@
 //! Every key with its bounds, and the rules between keys.
 
 use super::reader::{
-    Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, some, tables, text,
+    Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, shown, some, tables, text,
 };
 use super::{
     AccessMode, AddressTranslation, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings,
     IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
 };
-use crate::domain::Rate;
+use crate::domain::{AccessLog, Rate};
 
 const CQL_PORT: u16 = 9042;
 /// The most that Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`): 20 years.
@@ -54,6 +54,14 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
         let checked = crate::telemetry::check_filter(&filter);
         checked.map(|()| filter).map_err(|e| format!("must be such as info or liststore=debug,warn: {e}"))
     });
+    reader.read("log.access", &mut settings.log.access, |raw| {
+        AccessLog::parse(&text(raw)?).map_err(|e| format!("{e}, not {}", shown(raw)))
+    });
+    reader.read(
+        "log.access_lines_per_second_max",
+        &mut settings.log.access_lines_per_second_max,
+        number(1..=1_000_000),
+    );
 }
 
 fn read_http(http: &mut HttpSettings, reader: &mut Reader) {

@@ -283,6 +283,10 @@ fn the_documented_keys_and_defaults_are_the_real_ones() {
                     assert_eq!(*number as usize, machine::cores(), "{key}");
                     continue;
                 }
+                "`25000`, or what the limit of open files leaves" => {
+                    assert_eq!(*number as usize, machine::connections(), "{key}");
+                    continue;
+                }
                 "an eighth of memory" => {
                     assert_eq!(*number as usize, machine::memory_bytes() / 8, "{key}");
                     continue;

@@ -3,6 +3,7 @@
 //! Every type is parsed once, at the edge, by its one fallible constructor; past it, nothing is
 //! checked twice. This module must never name actix, scylla, sqlx or a storage engine.
 
+pub mod access_log;
 pub mod api_key;
 pub mod clock;
 pub mod entity;
@@ -23,6 +24,7 @@ pub mod token;
 pub mod ttl;
 pub mod value;
 
+pub use access_log::AccessLog;
 pub use api_key::{ApiKey, KeyId, KeyName, KeyState, PreviousSecret, SecretHash};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityId, EntityType};

@@ -12,7 +12,7 @@ use kube::{Client, CustomResourceExt};
 use super::controller;
 use super::pods::Pods;
 use super::resource::ListActorPool;
-use crate::domain::SystemClock;
+use crate::domain::{AccessLog, SystemClock};
 use crate::telemetry::{self, LogFormat, LogOptions};
 
 /// Brings Deployments of Liststore to what ListActorPool objects ask for.
@@ -75,8 +75,8 @@ fn print_definition() -> Result<(), String> {
 }
 
 fn look_after(Run { namespace, token_file, log_filter }: Run) -> Result<(), String> {
-    telemetry::init(&LogOptions { format: LogFormat::Auto, filter: log_filter, coloured: false })
-        .map_err(|error| error.to_string())?;
+    let options = LogOptions { format: LogFormat::Auto, filter: log_filter, access: AccessLog::Off, coloured: false };
+    telemetry::init(&options).map_err(|error| error.to_string())?;
     // Two libraries would each choose one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread()

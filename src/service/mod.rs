@@ -50,8 +50,9 @@ use crate::access::{Principal, Refusals, decide};
 use crate::actors::{ListPool, MetadataHandle, Resize};
 use crate::background::Jobs;
 use crate::backup::{Backup, Backups};
-use crate::domain::{Author, Clock};
+use crate::domain::{AccessLog, Author, Clock, Invalid};
 use crate::metadata::{Change, MetadataError};
+use crate::telemetry::{Log, LogState};
 
 use page_cache::PageCache;
 
@@ -153,6 +154,7 @@ pub struct ServiceHandles {
     pub backups: Backups,
     pub jobs: Jobs,
     pub refusals: Arc<Refusals>,
+    pub log: Arc<Log>,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -163,6 +165,7 @@ pub struct Service<R> {
     backups: Backups,
     jobs: Jobs,
     refusals: Arc<Refusals>,
+    log: Arc<Log>,
     clock: Arc<dyn Clock>,
     renderer: R,
     pages: PageCache,
@@ -177,9 +180,9 @@ impl<R: PageRenderer> Service<R> {
         options: ServiceOptions,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let ServiceHandles { lists, metadata, backups, jobs, refusals, clock } = handles;
+        let ServiceHandles { lists, metadata, backups, jobs, refusals, log, clock } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
-        Ok(Self { lists, metadata, backups, jobs, refusals, clock, renderer, pages, options })
+        Ok(Self { lists, metadata, backups, jobs, refusals, log, clock, renderer, pages, options })
     }
 
     /// Carries an operation out, if the caller may: that is decided here, for every operation, before
@@ -243,6 +246,8 @@ impl<R: PageRenderer> Service<R> {
             }
             Operation::GetPool => Ok(Reply::Pool(self.lists.view())),
             Operation::ResizePool(resize) => self.resize_pool(caller, resize).await,
+            Operation::GetLog => Ok(Reply::Log(self.log.state())),
+            Operation::ChangeLog { filter, access } => self.change_log(caller, filter, access),
             Operation::CreateBackup { dir } => self.create_backup(dir).await.map(Reply::Backup),
         }
     }
@@ -257,6 +262,25 @@ impl<R: PageRenderer> Service<R> {
         tracing::info!(by = %caller.principal, ?resize, "another size of the list pool is asked for");
         self.lists.resize(resize, deadline).await?;
         Ok(Reply::Pool(self.lists.view()))
+    }
+
+    fn change_log(
+        &self,
+        caller: &Caller,
+        filter: Option<String>,
+        access: Option<AccessLog>,
+    ) -> Result<Reply, ServiceError> {
+        let tell = |state: &LogState| {
+            tracing::info!(by = %caller.principal, filter = state.filter, access = %state.access, "the log changes");
+        };
+        // Before and after: one of the filters may keep it out of the log.
+        tell(&self.log.state());
+        let state = self.log.change(filter, access).map_err(|error| ServiceError::Invalid {
+            field: "filter",
+            invalid: Invalid::argument(error.to_string()),
+        })?;
+        tell(&state);
+        Ok(Reply::Log(state))
     }
 
     /// The lists, of which the caller may have a share only at work at once.

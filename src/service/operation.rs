@@ -16,13 +16,14 @@ use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::background::Command;
 use crate::backup::Backup;
 use crate::domain::{
-    ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, JobId, KeyId, KeyName, Limit, Order, PageToken,
-    RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
+    AccessLog, ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, JobId, KeyId, KeyName, Limit, Order,
+    PageToken, RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::items::{Bounds, Count};
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::{AuditEntry, AuditFilter};
 use crate::metadata::{FeatureFilter, FeaturePatch, HistoryEntry, NewFeature, NewVersion, Precondition, VersionPatch};
+use crate::telemetry::LogState;
 use crate::wire::{ItemInput, RemoveItemsInput};
 
 /// A list, as callers name it.
@@ -192,6 +193,11 @@ pub enum Operation<'r> {
     },
     GetPool,
     ResizePool(Resize),
+    GetLog,
+    ChangeLog {
+        filter: Option<String>,
+        access: Option<AccessLog>,
+    },
     CreateBackup {
         dir: PathBuf,
     },
@@ -237,6 +243,8 @@ impl Operation<'_> {
             Self::ListAudit { .. } => OperationId::ListAudit,
             Self::GetPool => OperationId::GetPool,
             Self::ResizePool(_) => OperationId::ResizePool,
+            Self::GetLog => OperationId::GetLog,
+            Self::ChangeLog { .. } => OperationId::ChangeLog,
             Self::CreateBackup { .. } => OperationId::CreateBackup,
         }
     }
@@ -280,6 +288,8 @@ impl Operation<'_> {
             | Self::ListAudit { .. }
             | Self::GetPool
             | Self::ResizePool(_)
+            | Self::GetLog
+            | Self::ChangeLog { .. }
             | Self::CreateBackup { .. } => Resource::Whole,
         }
     }
@@ -351,5 +361,6 @@ pub enum Reply {
         next_page_token: Option<PageToken>,
     },
     Pool(PoolView),
+    Log(LogState),
     Backup(Backup),
 }

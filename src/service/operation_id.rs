@@ -39,6 +39,8 @@ pub enum OperationId {
     ListAudit,
     GetPool,
     ResizePool,
+    GetLog,
+    ChangeLog,
     CreateBackup,
     Livez,
     Readyz,

@@ -15,6 +15,7 @@ mod item_input;
 mod jobs;
 mod keys;
 mod lists;
+mod log;
 mod object;
 pub mod parameters;
 mod plain_add;
@@ -45,6 +46,7 @@ pub use keys::{
 pub use lists::{
     ContainsInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput, check_bounds,
 };
+pub use log::{LogInput, LogState};
 pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{

@@ -56,6 +56,23 @@ impl PartialSchema for Order {
 
 impl ToSchema for Order {}
 
+/// Of which requests the log has a line.
+pub struct AccessLog;
+
+impl PartialSchema for AccessLog {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some(
+                "Of which requests the log has a line: none, those with a status of 400 or above, or all.",
+            ))
+            .enum_values(Some(domain::AccessLog::ALL.map(domain::AccessLog::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for AccessLog {}
+
 fn text(chars: (usize, usize), pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(SchemaType::Type(Type::String))

@@ -12,6 +12,7 @@ mod feature_files;
 mod import;
 mod import_faults;
 mod keys;
+mod log;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../support/postgres.rs"]
 mod postgres;

@@ -7,10 +7,11 @@ use tempfile::TempDir;
 
 use crate::program::{Server, liststore, run};
 
-/// Runs `serve` that must not start.
+/// Runs `serve` that must not start, and tells why as on a terminal.
 fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> crate::program::Said {
     let dir = TempDir::new().unwrap();
     let mut command = liststore(&["serve"]);
+    command.env("LISTSTORE__LOG__FORMAT", "text");
     command.args(arguments).envs(environment.iter().copied()).current_dir(dir.path());
     command.output().unwrap().into()
 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use liststore::app::{Application, Ready, StartError, Stores};
 use liststore::config::{Flag, Layers, Settings};
 use liststore::domain::{Clock, SystemClock};
+use liststore::telemetry::Log;
 use tokio::sync::oneshot;
 
 /// A running server.
@@ -66,7 +67,8 @@ async fn launch(
     let (on_ready, ready) = oneshot::channel();
     let thread = std::thread::spawn(move || {
         actix::System::new().block_on(async move {
-            let application = Application::build(&settings, stores().await.unwrap(), clock).await.unwrap();
+            let application =
+                Application::build(&settings, stores().await.unwrap(), clock, Arc::new(Log::unset())).await.unwrap();
             listening.send(application.about()).unwrap();
             // Nobody waits for a server that is not meant to become ready.
             application.run_until_stopped(move |_| on_ready.send(()).unwrap_or_default()).await.unwrap();

@@ -25,7 +25,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("tls_files", &[]),
     ("telemetry", &["domain"]),
     ("wire", &["domain"]),
-    ("service", &["access", "actors", "background", "backup", "items", "metadata", "wire", "domain"]),
+    ("service", &["access", "actors", "background", "backup", "items", "metadata", "telemetry", "wire", "domain"]),
     ("console", &[]),
     (
         "api",

@@ -24,6 +24,7 @@ use crate::domain::{PageToken, Scope, Timestamp, ValueType};
 use crate::items::Count;
 use crate::metadata::{self, HistoryEntry};
 use crate::service::{Audited, Caller, Operation, OperationId, REFUSE, RenderedPage, Reply};
+use crate::telemetry::LogState;
 use crate::wire;
 
 /// Of answers that come in a form that the caller prefers.
@@ -112,6 +113,9 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         Reply::Audit { entries, next_page_token } => {
             let changes = entries.into_iter().map(audited).collect();
             json(response, &wire::AuditPage { changes, next_page_token: text(next_page_token) })
+        }
+        Reply::Log(LogState { filter, access }) => {
+            json(response, &wire::LogState { filter, access: access.to_string() })
         }
         Reply::Pool(view) => json(response, &pool::body(&view)),
         Reply::Backup(backup) => {

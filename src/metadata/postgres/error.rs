@@ -148,7 +148,7 @@ fn refused(error: &PgDatabaseError) -> MetadataError {
         ("40001" | "40P01", _) => unavailable("the change collided with others again and again"),
         (_, "08" | "25" | "53" | "57" | "58") => unavailable(format!("postgres cannot serve now (SQLSTATE {code})")),
         _ => {
-            tracing::error!(sqlstate = code, message = error.message(), "postgres refused a statement");
+            tracing::error!(sqlstate = code, reason = error.message(), "postgres refused a statement");
             internal(format!("postgres refused a statement (SQLSTATE {code})"))
         }
     }

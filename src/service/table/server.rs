@@ -5,9 +5,9 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{Backup, BackupInput, ErrorCode, Health, Pool, PoolInput, Type};
+use crate::wire::{Backup, BackupInput, ErrorCode, Health, LogInput, LogState, Pool, PoolInput, Type};
 
-pub const ROWS: [Descriptor; 7] = [
+pub const ROWS: [Descriptor; 9] = [
     Descriptor {
         id: OperationId::GetPool,
         name: "get_pool",
@@ -43,6 +43,38 @@ pub const ROWS: [Descriptor; 7] = [
         request: Some(Type::of::<PoolInput>()),
         replies: &[json(200, "The pool as it is now.", Type::of::<Pool>())],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::PoolResizing, ErrorCode::StoreUnavailable, ErrorCode::Draining]],
+    },
+    Descriptor {
+        id: OperationId::GetLog,
+        name: "get_log",
+        summary: "Show what the log has",
+        description: "Its filter, and of which requests it has a line. It is this server's own.",
+        group: Group::Operations,
+        permission: Permission::ServerRead,
+        effect: Effect::Read,
+        method: Method::Get,
+        path: "/v1/log",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: None,
+        replies: &[json(200, "What the log has.", Type::of::<LogState>())],
+        errors: &[ANY],
+    },
+    Descriptor {
+        id: OperationId::ChangeLog,
+        name: "change_log",
+        summary: "Change what the log has",
+        description: "At once, and of this server alone. A restart begins with the settings again.",
+        group: Group::Operations,
+        permission: Permission::ServerWrite,
+        effect: Effect::RepeatableWrite,
+        method: Method::Patch,
+        path: "/v1/log",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: Some(Type::of::<LogInput>()),
+        replies: &[json(200, "What the log has now.", Type::of::<LogState>())],
+        errors: &[ANY, WRITE, BODY],
     },
     Descriptor {
         id: OperationId::CreateBackup,

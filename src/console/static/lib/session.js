@@ -64,6 +64,7 @@ const ABOUT = {
   "features:read": "see features",
   "features:write": "create, change and delete features",
   "server:read": "see metrics",
+  "server:write": "change what the server's log has",
   "pools:write": "change the pool of list actors",
   "keys:write": "manage API keys and see the audit trail",
 };

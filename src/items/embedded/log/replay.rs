@@ -202,15 +202,19 @@ impl LogEnd {
             disk.remove(&path).map_err(OpenError::io("remove", &path))?;
         }
         disk.sync_dir(dir).map_err(OpenError::io("sync", dir))?;
-        tracing::info!(
-            changes = self.changes,
-            end = %self.at,
-            durable = %self.durable,
-            written_again_bytes = written,
-            cut_frames = self.cut_frames,
-            cut_segments = later().count(),
-            "the log was replayed"
-        );
+        let cut_segments = later().count();
+        // A new log, and one that was closed in order, hold nothing that is worth a word.
+        if self.changes > 0 || self.cut_frames > 0 || cut_segments > 0 {
+            tracing::info!(
+                changes = self.changes,
+                end = %self.at,
+                durable = %self.durable,
+                written_again_bytes = written,
+                cut_frames = self.cut_frames,
+                cut_segments,
+                "the log was replayed"
+            );
+        }
         Ok(())
     }
 

@@ -3,12 +3,19 @@
 //! The log goes to standard error, so that what commands print on standard output stays clean. It
 //! never holds a payload or a secret: whoever logs sees to that.
 
+mod log;
+
 use std::io::IsTerminal;
 
 use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
+
+use crate::domain::AccessLog;
+
+pub use log::{Log, LogState, last_words};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +32,8 @@ pub struct LogOptions {
     /// Directives of the `tracing-subscriber` crate's `EnvFilter`, such as `info` or
     /// `info,liststore::api=debug`. The databases' drivers are heard where it names them.
     pub filter: String,
+    /// Of which requests there is a line.
+    pub access: AccessLog,
     /// Colours on a terminal.
     pub coloured: bool,
 }
@@ -35,51 +44,72 @@ pub enum TelemetryError {
     Filter(#[from] tracing_subscriber::filter::ParseError),
     #[error("the log is set up already: {0}")]
     AlreadySet(#[from] tracing_subscriber::util::TryInitError),
+    #[error("the filter of the log cannot be changed: {0}")]
+    Fixed(#[from] reload::Error),
 }
 
-/// The databases' drivers, by the beginning of their targets. One node that is away makes them write
-/// hundreds of lines a minute, in words for their own developers; what an operator needs of that the
-/// stores say themselves.
-const DRIVERS: [&str; 2] = ["scylla", "sqlx"];
+/// The target of the lines of requests. Who wants them says so by [`AccessLog`], whatever the filter is.
+pub const ACCESS_TARGET: &str = "liststore::access_log";
+
+/// What is written of some targets unless the filter names them: their beginnings, and a level.
+///
+/// The databases' drivers write hundreds of lines a minute while one node is away, in words for their own
+/// developers; what an operator needs of that the stores say themselves. The framework of servers tells of each
+/// worker at every start.
+const UNLESS_NAMED: [(&str, &str); 4] =
+    [("scylla", "off"), ("sqlx", "off"), ("actix_server", "warn"), (ACCESS_TARGET, "info")];
 
 /// Checks a filter's directives without setting anything up.
 pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
     EnvFilter::builder().parse(filter).map(|_| ()).map_err(TelemetryError::from)
 }
 
-/// The filter with the drivers silent, except for those that it names.
-fn with_quiet_drivers(filter: &str) -> String {
-    let names = |driver: &str| {
+/// A filter of these directives, with the usual ones for targets that they do not name.
+fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    // What was left unsaid must not turn what was said wrong into a filter.
+    check_filter(filter)?;
+    Ok(EnvFilter::builder().parse(with_usual(filter))?)
+}
+
+fn with_usual(filter: &str) -> String {
+    let names = |beginning: &str| {
         filter.split(',').any(|directive| {
             let target = directive.trim().split(['=', '[']).next().unwrap_or_default();
-            target.starts_with(driver)
+            target.starts_with(beginning)
         })
     };
-    let quiet = DRIVERS.iter().filter(|driver| !names(driver)).map(|driver| format!("{driver}=off"));
+    let unnamed = UNLESS_NAMED.iter().filter(|(beginning, _)| !names(beginning));
     std::iter::once(filter.to_owned())
         .filter(|filter| !filter.trim().is_empty())
-        .chain(quiet)
+        .chain(unnamed.map(|(beginning, level)| format!("{beginning}={level}")))
         .collect::<Vec<_>>()
         .join(",")
 }
 
-/// Sets up the log of the whole process. Works once.
-pub fn init(options: &LogOptions) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::builder().parse(with_quiet_drivers(&options.filter))?;
-    let on_terminal = std::io::stderr().is_terminal();
-    let coloured = on_terminal && options.coloured;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(coloured);
-    let json = match options.format {
-        LogFormat::Auto => !on_terminal,
-        LogFormat::Text => false,
-        LogFormat::Json => true,
-    };
-    if json {
-        lines.json().finish().try_init()?
-    } else {
-        lines.finish().try_init()?
+impl LogFormat {
+    /// Whether lines are JSON objects.
+    pub fn is_json(self) -> bool {
+        match self {
+            Self::Auto => !std::io::stderr().is_terminal(),
+            Self::Text => false,
+            Self::Json => true,
+        }
     }
-    Ok(())
+}
+
+/// Sets up the log of the whole process. Works once.
+pub fn init(options: &LogOptions) -> Result<Log, TelemetryError> {
+    let is_json = options.format.is_json();
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = if is_json {
+        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
+    } else {
+        lines.with_ansi(std::io::stderr().is_terminal() && options.coloured).boxed()
+    };
+    let (filter, handle) = reload::Layer::new(parse(&options.filter)?);
+    tracing_subscriber::registry().with(filter).with(lines).try_init()?;
+    let reload = Box::new(move |filter| handle.reload(filter));
+    Ok(Log::new(options.filter.clone(), options.access, Some(reload), is_json))
 }
 
 /// A registry with the metrics of the process itself: CPU seconds, memory, open files, start time.
@@ -100,15 +130,29 @@ mod tests {
     }
 
     #[test]
-    fn drivers_are_silent_unless_the_filter_names_them() {
-        assert_eq!(with_quiet_drivers("info"), "info,scylla=off,sqlx=off");
-        assert_eq!(with_quiet_drivers("debug, scylla::cluster=warn"), "debug, scylla::cluster=warn,sqlx=off");
-        assert_eq!(with_quiet_drivers("scylla,sqlx=info"), "scylla,sqlx=info");
-        assert_eq!(
-            with_quiet_drivers("info,liststore[{sqlx}]=debug"),
-            "info,liststore[{sqlx}]=debug,scylla=off,sqlx=off"
-        );
-        assert_eq!(with_quiet_drivers(""), "scylla=off,sqlx=off");
+    fn some_targets_are_quiet_unless_the_filter_names_them() {
+        const REST: &str = "actix_server=warn,liststore::access_log=info";
+        for (filter, usual) in [
+            ("info", "info,scylla=off,sqlx=off,"),
+            ("debug, scylla::cluster=warn", "debug, scylla::cluster=warn,sqlx=off,"),
+            ("scylla,sqlx=info", "scylla,sqlx=info,"),
+            ("info,liststore[{sqlx}]=debug", "info,liststore[{sqlx}]=debug,scylla=off,sqlx=off,"),
+            ("", "scylla=off,sqlx=off,"),
+        ] {
+            assert_eq!(with_usual(filter), format!("{usual}{REST}"));
+        }
+        assert_eq!(with_usual("scylla,sqlx,actix_server=info,liststore::access_log=off").matches(',').count(), 3);
+    }
+
+    #[test]
+    fn a_change_is_whole_or_not_at_all() {
+        let log = Log::unset();
+        assert!(log.change(Some("liststore=loud".to_owned()), Some(AccessLog::All)).is_err());
+        assert_eq!(log.state(), LogState { filter: "info".to_owned(), access: AccessLog::Off });
+        log.change(None, Some(AccessLog::Errors)).unwrap();
+        let changed = log.change(Some("debug".to_owned()), None).unwrap();
+        assert_eq!(changed, LogState { filter: "debug".to_owned(), access: AccessLog::Errors });
+        assert_eq!(log.state(), changed);
     }
 
     #[test]
@@ -129,7 +173,7 @@ mod tests {
         let written = |filter: &str| {
             let lines = Lines::default();
             let writer = lines.clone();
-            let filter = EnvFilter::builder().parse(with_quiet_drivers(filter)).unwrap();
+            let filter = parse(filter).unwrap();
             let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone()).finish();
             tracing::subscriber::with_default(log, || {
                 tracing::error!(target: "scylla::cluster::metadata", "of-the-driver");

@@ -1,0 +1,88 @@
+//! `liststore log`: what a running server's log has.
+
+use clap::{Args, Subcommand};
+use serde_json::value::RawValue;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::Way;
+use crate::client::{Request, read};
+use crate::domain::AccessLog;
+use crate::service::OperationId;
+use crate::wire::{LogInput, LogState};
+
+/// Show and change what a running server's log has
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore log get
+  liststore log set --filter info,liststore::api=debug
+  liststore log set --filter info --access off
+
+Each server has a log of its own: --url names the server. A restart begins with
+log.filter and log.access of the settings again.")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Get(Get),
+    Set(Set),
+}
+
+/// Show what the log has at present
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore log get --output json")]
+struct Get {
+    #[command(flatten)]
+    way: Way,
+}
+
+/// Change what the log has, while the server runs
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore log set --access errors
+  liststore log set --filter debug --local --data-dir /var/lib/liststore
+
+It needs a key of the role operator or admin, an open server, or --local.")]
+struct Set {
+    /// Directives, such as debug or info,liststore::api=debug
+    #[arg(long, required_unless_present = "access")]
+    filter: Option<String>,
+    /// Of which requests there is a line: off, errors (a status of 400 or above) or all
+    #[arg(long, value_parser = AccessLog::parse, value_name = "REQUESTS")]
+    access: Option<AccessLog>,
+    #[command(flatten)]
+    way: Way,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Get(Get { way }) => show(&way, &Request::new(OperationId::GetLog, &[])),
+        Command::Set(Set { filter, access, way }) => {
+            show(&way, &Request::new(OperationId::ChangeLog, &[]).body(&LogInput { filter, access })?)
+        }
+    }
+}
+
+fn show(way: &Way, request: &Request) -> Result<(), Failure> {
+    let response = block_on(async {
+        let client = way.client(None)?;
+        Ok(client.send(request).await?)
+    })?;
+    let mut output = Output::open();
+    if way.options.output == Format::Table {
+        let LogState { filter, access } = read(&response.body)?;
+        output.line(&format!("filter    {filter}"))?;
+        output.line(&format!("requests  {access}"))?;
+    } else {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
+    }
+    output.flush()
+}
