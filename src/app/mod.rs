@@ -27,10 +27,10 @@ use crate::access::Access;
 use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
-use crate::api::{self, ApiOptions, ApiState, Handles, ListenOptions, Listening, Tls};
+use crate::api::{self, ApiState, Handles, ListenOptions, Listening, Tls};
 use crate::background::{Jobs, Worker};
 use crate::backup::Backups;
-use crate::config::{ItemStoreKind, MetadataStoreKind, MetricsAccess, Settings};
+use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
 use crate::service::ServiceOptions;
@@ -170,7 +170,6 @@ impl Application {
         let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
         let jobs = Jobs::new(metadata.clone(), Arc::clone(&clock));
         let draining = Arc::new(AtomicBool::new(false));
-        let (sign_in, sign_in_origins) = options::sign_in(&settings.access.jwt);
         let state = Arc::new(
             ApiState::new(
                 Handles {
@@ -190,20 +189,7 @@ impl Application {
                     page_cache_bytes: options::page_cache_bytes(&settings.items),
                     poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
                 },
-                ApiOptions {
-                    body_bytes_max: settings.http.body_bytes_max,
-                    compression_bytes_min: settings.http.compression_bytes_min,
-                    body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
-                    buffered_bytes_max: settings.http.buffered_bytes_max,
-                    allowed_origins: settings.http.allowed_origins.clone(),
-                    allowed_hosts: settings.http.allowed_hosts.clone(),
-                    metrics_are_open: settings.access.metrics == MetricsAccess::Open,
-                    is_insecure: entrance.is_insecure,
-                    administration_is_apart: settings.admin.listen.is_some(),
-                    access_lines_per_second_max: settings.log.access_lines_per_second_max,
-                    sign_in,
-                    sign_in_origins,
-                },
+                options::api(settings, entrance.is_insecure),
             )
             .map_err(StartError::Metrics)?,
         );

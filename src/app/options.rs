@@ -7,11 +7,11 @@ use super::issuer_keys::KeySource;
 use crate::access::jwt::{IssuerOptions, Rule};
 use crate::access::{CertificateRule, CertifiedName, Grant, LimitOptions};
 use crate::actors::{MetadataOptions, RefreshOptions, StoredCatalogOptions};
-use crate::api::{ClientTls, IdentityProvider, SignIn, TlsOptions};
+use crate::api::{ApiOptions, ClientTls, IdentityProvider, SignIn, TlsOptions};
 use crate::config::{
     CertificateSettings, ClientAuth, Compression, Consistency, ConsoleToken, Dialect, EmbeddedSettings, Fsync,
     HttpTlsSettings, IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind,
-    PostgresSettings, RateLimitSettings, RuleSettings, Secret, Tablets,
+    MetricsAccess, PostgresSettings, RateLimitSettings, RuleSettings, Secret, Settings, Tablets,
 };
 use crate::domain::{Rate, RateLimits};
 use crate::items::cql::{
@@ -59,7 +59,7 @@ pub fn issuers(settings: &JwtSettings) -> Vec<IssuerOptions> {
 }
 
 /// How people sign in to the console, and from which origins it gets their tokens.
-pub fn sign_in(settings: &JwtSettings) -> (SignIn, Vec<String>) {
+fn sign_in(settings: &JwtSettings) -> (SignIn, Vec<String>) {
     let provider = |issuer: &IssuerSettings| {
         let token = match issuer.console_token {
             ConsoleToken::AccessToken => "access_token",
@@ -225,4 +225,23 @@ pub fn postgres(settings: &MetadataSettings) -> Result<PostgresOptions, StartErr
         connections_max: *connections_max,
         poll_interval: Duration::from_secs(settings.poll_interval_secs),
     })
+}
+
+/// What the API is bound by. `is_insecure`: anybody on the network may do anything.
+pub(super) fn api(settings: &Settings, is_insecure: bool) -> ApiOptions {
+    let (sign_in, sign_in_origins) = sign_in(&settings.access.jwt);
+    ApiOptions {
+        body_bytes_max: settings.http.body_bytes_max,
+        compression_bytes_min: settings.http.compression_bytes_min,
+        body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
+        buffered_bytes_max: settings.http.buffered_bytes_max,
+        allowed_origins: settings.http.allowed_origins.clone(),
+        allowed_hosts: settings.http.allowed_hosts.clone(),
+        metrics_are_open: settings.access.metrics == MetricsAccess::Open,
+        is_insecure,
+        administration_is_apart: settings.admin.listen.is_some(),
+        access_lines_per_second_max: settings.log.access_lines_per_second_max,
+        sign_in,
+        sign_in_origins,
+    }
 }

@@ -22,9 +22,10 @@ Examples:
   liststore check --dir /var/backups/liststore/monday
   liststore serve --data-dir /var/backups/liststore/monday
 
-The server writes the backup: run this on its machine, as the user that it runs as. On the file system of the data directory
-it takes little time and space: data files are hard links, since they never change. To bring a
-backup back, start a server on it, or on a copy of it.";
+The server writes the backup: run this on its machine, as the user that it runs
+as. On the file system of the data directory it takes little time and space:
+data files are hard links, since they never change. To bring a backup back,
+start a server on it, or on a copy of it.";
 
 /// Back up the embedded stores of a running server
 #[derive(Debug, Args)]

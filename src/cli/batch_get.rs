@@ -21,9 +21,10 @@ const CALL_BYTES_MAX: usize = 1 << 20;
 /// Show items of many lists: one line a request, one line an answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A line of FILE is {\"entity_type\", \"feature\", \"entity_id\"} with \"version\", \"limit\",
-\"min_timestamp\", \"max_timestamp\", \"as_of\", \"order\" and \"page_token\" where they are wanted.
-Each is answered with a line, {\"items\": [...]} or {\"problem\": {...}}, in the same order.
+A line of FILE is {\"entity_type\", \"feature\", \"entity_id\"} with \"version\",
+\"limit\", \"min_timestamp\", \"max_timestamp\", \"as_of\", \"order\" and \"page_token\"
+where they are wanted. Each is answered with a line, {\"items\": [...]} or
+{\"problem\": {...}}, in the same order.
 
 Examples:
   liststore list batch-get requests.ndjson

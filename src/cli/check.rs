@@ -16,8 +16,9 @@ Examples:
   liststore check && liststore serve
   liststore check --dir /var/backups/liststore/monday
 
-An embedded store that a running server holds is reported as in use. With --dir, every checksum in
-the directory is verified, and nothing in it is changed.";
+An embedded store that a running server holds is reported as in use. With
+--dir, every checksum in the directory is verified, and nothing in it is
+changed.";
 
 /// Load the settings, connect to each store, and tell what is there; exits with 1 if serve would not be ready
 #[derive(Debug, Args)]

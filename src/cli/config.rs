@@ -13,8 +13,9 @@ Examples:
   liststore config fsync --output json
   liststore serve --print-config
 
-A setting such as http.listen is http.listen in the configuration file (listen in its section [http]), and
-LISTSTORE__HTTP__LISTEN in the environment. `serve --print-config` shows what they are set to.";
+A setting such as http.listen is http.listen in the configuration file (listen
+in its section [http]), and LISTSTORE__HTTP__LISTEN in the environment. `serve
+--print-config` shows what they are set to.";
 
 /// The page that lists them, whose tables a test holds to the program.
 const PAGE: &str = include_str!("../../docs/configuration.md");

@@ -14,13 +14,17 @@ use crate::transfer::{self, Copied, CopyOptions};
 
 const EXAMPLES: &str = "\
 Examples:
-  liststore copy --from http://127.0.0.1:8080 --to http://lists-on-cassandra:8080
-  liststore copy --from http://127.0.0.1:8080 --to http://other:8080 user story_presented
-  liststore copy --from http://a:8080 --to http://b:8080 --state copy.state --output json
+  liststore copy --from http://127.0.0.1:8080 \\
+    --to http://lists-on-cassandra:8080
+  liststore copy --from http://127.0.0.1:8080 \\
+    --to http://other:8080 user story_presented
+  liststore copy --from http://a:8080 --to http://b:8080 --state copy.state \\
+    --output json
 
-Features and versions that are missing there are created; those that are there must have the same
-value type and ttl. At the end the items of both are counted and compared, but for those that are
-about to expire; the exit status is 1 if they differ. Let nobody write meanwhile.";
+Features and versions that are missing there are created; those that are there
+must have the same value type and ttl. At the end the items of both are counted
+and compared, but for those that are about to expire; the exit status is 1 if
+they differ. Let nobody write meanwhile.";
 
 /// Copy features with their items from one server to another, whatever their stores are
 #[derive(Debug, Args)]

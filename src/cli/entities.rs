@@ -18,7 +18,8 @@ Examples:
   liststore feature entities user story_presented --limit 10
   liststore feature entities user story_presented --version v2 --output ndjson
 
-Shown as they are found: an entity that comes or goes meanwhile may be among them or not.")]
+Shown as they are found: an entity that comes or goes meanwhile may be among
+them or not.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     feature: FeatureArguments,

@@ -1,11 +1,10 @@
 //! `liststore entity`: everything that is kept of one entity, through a server's HTTP API.
 
-use std::io::{self, IsTerminal, Write};
-
 use clap::{Args, Subcommand};
 use serde_json::value::RawValue;
 
 use super::block_on;
+use super::confirm::confirm;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::{Author, ServerOptions};
@@ -40,9 +39,9 @@ Examples:
   liststore entity erase user u-123
   liststore entity erase user u-123 --yes --output json > receipt.json
 
-It prints a receipt that names every list. Where one could not be cleared, the exit status is 1: erase
-again. The audit trail keeps who erased what, with the entity's ID. It needs lists:write for all
-features of the entity type.")]
+It prints a receipt that names every list. Where one could not be cleared, the
+exit status is 1: erase again. The audit trail keeps who erased what, with the
+entity's ID. It needs lists:write for all features of the entity type.")]
 struct Erase {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -101,19 +100,4 @@ fn row(list: &ErasedList) -> Vec<String> {
         Some(problem) => format!("not cleared: {}", problem.detail),
     };
     vec![list.feature.clone(), list.version.clone(), list.generation.to_string(), definition.to_owned(), outcome]
-}
-
-/// Asks a person; whoever is none has to say so beforehand.
-fn confirm(question: &str) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::Usage("nobody can be asked whether this is meant: say --yes".to_owned()));
-    }
-    eprint!("{question} [y/N] ");
-    let _unseen = io::stderr().flush();
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::failed("nothing was done".to_owned())),
-    }
 }

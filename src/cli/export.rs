@@ -16,10 +16,10 @@ Examples:
   liststore export user story_presented --output presented.ndjson.gz
   liststore export user story_presented --version v2 --output presented.csv
   liststore export user story_presented --format ndjson --output - | wc -l
-  liststore import --entity-type user --feature story_presented presented.ndjson.gz
+  liststore import user story_presented presented.ndjson.gz
 
-A row is entity_type, feature, version, entity_id, timestamp and value. A run that was cut off
-is taken up by the same command: FILE.state says where.";
+A row is entity_type, feature, version, entity_id, timestamp and value. A run
+that was cut off is taken up by the same command: FILE.state says where.";
 
 /// Write the items of a feature to a CSV or NDJSON file, plain or compressed with gzip
 #[derive(Debug, Args)]

@@ -21,7 +21,8 @@ const HISTORY_DEFAULT: &str = "100";
 
 const EXAMPLES: &str = "\
 Examples:
-  liststore feature create user story_presented --value-type string --ttl 30d --owner feed-team
+  liststore feature create user story_presented --value-type string --ttl 30d \\
+    --owner feed-team
   liststore feature list --output ndjson
   liststore feature history user story_presented";
 
@@ -51,9 +52,11 @@ enum Command {
 #[command(after_help = "\
 Examples:
   liststore feature create user story_presented --value-type string --ttl 30d
-  liststore feature create user purchase --value-type json --ttl 7300d --label team=shop --owner shop-team
+  liststore feature create user purchase --value-type json --ttl 7300d \\
+    --label team=shop --owner shop-team
 
-A ttl is whole numbers with units, largest first (30d, 12h, 1d12h), from 1s to 7300d.")]
+A ttl is whole numbers with units, largest first (30d, 12h, 1d12h), from 1s to
+7300d.")]
 struct Create {
     #[command(flatten)]
     feature: FeatureArguments,
@@ -114,7 +117,8 @@ Examples:
   liststore feature update user story_presented --ttl 14d
   liststore feature update user story_presented --label team=feed --label tier=1
 
-A shorter ttl takes effect at once. Labels are replaced as a whole; --no-labels removes them.")]
+A shorter ttl takes effect at once. Labels are replaced as a whole; --no-labels
+removes them.")]
 struct Update {
     #[command(flatten)]
     feature: FeatureArguments,

@@ -32,7 +32,8 @@ Examples:
   liststore feature import features.yaml --user ann
   liststore feature import features.yaml --prune
 
-What is on the server and not in the file is left alone, unless --prune deletes it.")]
+What is on the server and not in the file is left alone, unless --prune deletes
+it.")]
 pub(super) struct Import {
     /// The file; - is standard input
     file: PathBuf,

@@ -1,5 +1,7 @@
 //! `liststore import`: bulk load from CSV and NDJSON files. [`crate::import`] does the work.
 
+use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -16,30 +18,33 @@ const CONCURRENCY_DEFAULT: &str = "32";
 
 const EXAMPLES: &str = "\
 Examples:
-  liststore import --entity-type user --feature story_presented \\
-    --entity-id-column user_id --timestamp-column at --value-column story events-*.csv.gz
+  liststore import user story_presented events-*.csv.gz \\
+    --entity-id-column user_id --timestamp-column at --value-column story
 
-  liststore import --entity-type customer --feature purchase --entity-id-column customer_id \\
-    --timestamp-column invoice_date --value-columns stock_code,quantity --bad-rows bad.csv 2010-12.csv
+  liststore import customer purchase 2010-12.csv --bad-rows bad.csv \\
+    --entity-id-column customer_id --timestamp-column invoice_date \\
+    --value-columns stock_code,quantity
 
-  some-export | liststore import --entity-type user --feature click --format ndjson \\
-    --entity-id-column user --timestamp-column ts --timestamp-unit ms --value-column page -
+  some-export | liststore import user click - --format ndjson \\
+    --entity-id-column user --value-column page \\
+    --timestamp-column ts --timestamp-unit ms
 
-  liststore import --entity-type user --feature story_presented exported.ndjson.gz
+  liststore import user story_presented exported.ndjson.gz
 
-CSV files begin with a line of column names; NDJSON files hold an object a line. Importing a file
-again changes nothing, since adding an item again changes nothing.";
+CSV files begin with a line of column names; NDJSON files hold an object a line.
+Importing a file again changes nothing, since adding an item again changes
+nothing.";
 
 /// Load items from CSV or NDJSON files, plain or compressed with gzip
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The kind of entity, such as user
-    #[arg(long, value_parser = EntityType::new)]
-    pub entity_type: EntityType,
-    /// The feature's name, such as story_presented
-    #[arg(long, value_parser = FeatureName::new)]
-    pub feature: FeatureName,
+    /// Instead of the first argument
+    #[arg(long, value_parser = EntityType::new, requires = "feature", hide = true)]
+    pub entity_type: Option<EntityType>,
+    /// Instead of the second argument
+    #[arg(long, value_parser = FeatureName::new, requires = "entity_type", hide = true)]
+    pub feature: Option<FeatureName>,
     #[command(flatten)]
     pub version: VersionOption,
     /// The format of the files [default: by their names]
@@ -71,9 +76,10 @@ pub(super) struct Arguments {
     /// How to print the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
-    /// The files; - is standard input
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    /// The kind of entity and the feature's name, such as user story_presented, and the
+    /// files; - is standard input
+    #[arg(required = true, value_names = ["ENTITY_TYPE", "FEATURE", "FILE"], num_args = 1..)]
+    pub words: Vec<OsString>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -89,17 +95,39 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 impl Arguments {
     fn options(self) -> Result<Options, Failure> {
         let columns = self.columns()?;
+        let (feature, files) = self.feature_and_files()?;
         Ok(Options {
             server: self.server.url().map_err(Failure::Usage)?,
-            feature: FeatureId { entity_type: self.entity_type, name: self.feature },
+            feature,
             version: self.version.version,
-            files: self.files,
+            files,
             format: self.format,
             columns,
             timestamp_unit: self.timestamp_unit,
             bad_rows: self.bad_rows,
             concurrency: self.concurrency.into(),
         })
+    }
+
+    /// What the arguments name: a feature and files, or files alone where options name the feature.
+    fn feature_and_files(&self) -> Result<(FeatureId, Vec<PathBuf>), Failure> {
+        let (feature, files) = match (&self.entity_type, &self.feature, &*self.words) {
+            (Some(entity_type), Some(name), files) => {
+                (FeatureId { entity_type: entity_type.clone(), name: name.clone() }, files)
+            }
+            (_, _, [entity_type, name, files @ ..]) if !files.is_empty() => {
+                let usage = |what: &str, error: &dyn Display| Failure::Usage(format!("{what}: {error}"));
+                let entity_type =
+                    EntityType::new(&entity_type.to_string_lossy()).map_err(|e| usage("ENTITY_TYPE", &e))?;
+                let name = FeatureName::new(&name.to_string_lossy()).map_err(|e| usage("FEATURE", &e))?;
+                (FeatureId { entity_type, name }, files)
+            }
+            _ => {
+                let told = "name the feature and the files: liststore import ENTITY_TYPE FEATURE FILE…";
+                return Err(Failure::Usage(told.to_owned()));
+            }
+        };
+        Ok((feature, files.iter().map(PathBuf::from).collect()))
     }
 
     fn columns(&self) -> Result<Columns, Failure> {

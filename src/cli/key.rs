@@ -17,11 +17,13 @@ const EXAMPLES: &str = "\
 Examples:
   liststore key create admin --role admin --local > admin.key
   export LISTSTORE_TOKEN=$(cat admin.key)
-  liststore key create feed --role writer --entity-types user --expires 90d > feed.key
+  liststore key create feed --role writer --entity-types user \\
+    --expires 90d > feed.key
   liststore key list
 
-From the first key on, a server asks for one. The first is made over the socket in the server's data
-directory (--local), or while the server is open. Keys are read from LISTSTORE_TOKEN or --token-file.";
+From the first key on, a server asks for one. The first is made over the socket
+in the server's data directory (--local), or while the server is open. Keys are
+read from LISTSTORE_TOKEN or --token-file.";
 
 /// Create, list, rotate and revoke API keys
 #[derive(Debug, Args)]
@@ -44,11 +46,14 @@ enum Command {
 #[command(after_help = "\
 Examples:
   liststore key create admin --role admin --local > admin.key
-  liststore key create feed --role writer --entity-types user,customer --expires 90d > feed.key
-  liststore key create stories --role reader --scope 'user.story_*' > stories.key
+  liststore key create feed --role writer --entity-types user,customer \\
+    --expires 90d > feed.key
+  liststore key create stories --role reader \\
+    --scope 'user.story_*' > stories.key
 
-Roles: reader (lists and definitions), writer (lists), editor (definitions), operator (metrics), admin
-(everything). Without --scope and --entity-types a key is for all features.")]
+Roles: reader (lists and definitions), writer (lists), editor (definitions),
+operator (metrics), admin (everything). Without --scope and --entity-types a
+key is for all features.")]
 struct Create {
     /// What it is called: in the audit trail, and in lists of keys
     #[arg(value_parser = KeyName::new)]

@@ -17,7 +17,7 @@ use crate::wire::{LogInput, LogState};
 #[command(after_help = "\
 Examples:
   liststore log get
-  liststore log set --filter info,liststore::api=debug
+  liststore log set --filter info,liststore::items=debug
   liststore log set --filter info --access off
 
 Each server has a log of its own: --url names the server. A restart begins with
@@ -52,7 +52,7 @@ Examples:
 
 It needs a key of the role operator or admin, an open server, or --local.")]
 struct Set {
-    /// Directives, such as debug or info,liststore::api=debug
+    /// Directives, such as debug or info,liststore::items=debug
     #[arg(long, required_unless_present = "access")]
     filter: Option<String>,
     /// Of which requests there is a line: off, errors (a status of 400 or above) or all

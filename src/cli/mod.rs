@@ -11,6 +11,7 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod confirm;
 mod copy;
 mod entities;
 mod entity;
@@ -19,6 +20,7 @@ mod failure;
 mod feature;
 mod feature_files;
 mod import;
+mod jobs;
 mod key;
 mod list;
 mod log;
@@ -26,6 +28,7 @@ mod migrate;
 mod output;
 mod parse;
 mod pool;
+mod purge;
 mod ready;
 mod serve;
 mod settings;
@@ -65,6 +68,8 @@ enum Command {
     Version(version::Arguments),
     List(list::Arguments),
     Entity(entity::Arguments),
+    Purge(purge::Arguments),
+    Jobs(jobs::Arguments),
     Key(Box<key::Arguments>),
     Audit(audit::Arguments),
     Pool(pool::Arguments),
@@ -106,6 +111,8 @@ impl Command {
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),
             Self::Entity(arguments) => entity::run(arguments),
+            Self::Purge(arguments) => purge::run(arguments),
+            Self::Jobs(arguments) => jobs::run(arguments),
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
             Self::Pool(arguments) => pool::run(arguments),
@@ -142,6 +149,27 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         CommandLine::command().debug_assert();
+    }
+
+    /// A terminal of 80 columns is the usual one, and an example that it breaks cannot be pasted.
+    #[test]
+    fn help_fits_a_terminal() {
+        const COLUMNS: usize = 80;
+        fn look(command: &mut clap::Command, path: &str, wide: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            let taught = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let page = command.render_long_help().to_string();
+            // How clap writes the usage is its own business, and nobody pastes that.
+            let lines = page.lines().filter(|line| !line.starts_with("Usage:")).chain(taught.lines());
+            wide.extend(lines.filter(|line| line.chars().count() > COLUMNS).map(|line| format!("{path}: {line}")));
+            for subcommand in command.get_subcommands_mut().filter(|c| c.get_name() != "help") {
+                look(subcommand, &path, wide);
+            }
+        }
+        let (mut command, mut wide) = (CommandLine::command().term_width(COLUMNS), Vec::new());
+        command.build();
+        look(&mut command, "", &mut wide);
+        assert!(wide.is_empty(), "{}", wide.join("\n"));
     }
 
     #[test]

@@ -18,8 +18,8 @@ Examples:
   liststore pool get
   liststore pool resize --actors 4
 
-Each server has a pool of its own: --url names the server. A restart begins with items.actors and
-items.permits_per_actor of the settings again.";
+Each server has a pool of its own: --url names the server. A restart begins
+with items.actors and items.permits_per_actor of the settings again.";
 
 /// Show and change a server's pool of list actors
 #[derive(Debug, Args)]
@@ -52,7 +52,8 @@ Examples:
   liststore pool resize --actors 8
   liststore pool resize --actors 2 --permits 256
 
-It is done when the command ends. It needs a key of the role operator or admin, or an open server.")]
+It is done when the command ends. It needs a key of the role operator or admin,
+or an open server.")]
 struct Resize {
     /// List actors, each with one thread and one session with the item store
     #[arg(long, required_unless_present = "permits")]

@@ -17,8 +17,9 @@ Examples:
   liststore ready
   liststore ready --url http://127.0.0.1:9090
 
-It exits with 0 if GET /readyz is answered with 200, and with 1 if it is not, and says why. It needs no
-API key, and works at the address of administration (admin.listen) as well.";
+It exits with 0 if GET /readyz is answered with 200, and with 1 if it is not,
+and says why. It needs no API key, and works at the address of administration
+(admin.listen) as well.";
 
 /// Tell whether a server is ready
 #[derive(Debug, Args)]

@@ -16,13 +16,15 @@ use crate::telemetry;
 const EXAMPLES: &str = "\
 Examples:
   liststore serve
-  LISTSTORE__ACCESS__MODE=required liststore serve --listen 0.0.0.0:8080 --data-dir /var/lib/liststore
+  LISTSTORE__ACCESS__MODE=required liststore serve --listen 0.0.0.0:8080 \\
+    --data-dir /var/lib/liststore
   LISTSTORE__ITEMS__ACTORS=4 liststore serve --config liststore.toml
   liststore serve --config liststore.toml --print-config
 
-Without settings it keeps its data under ./liststore-data, listens on 127.0.0.1:8080, and is open to
-everybody on this machine until there is an API key (liststore key create). A SIGTERM or Ctrl-C lets
-it finish what it has accepted; a second one ends it at once.";
+Without settings it keeps its data under ./liststore-data, listens on
+127.0.0.1:8080, and is open to everybody on this machine until there is an API
+key (liststore key create). A SIGTERM or Ctrl-C lets it finish what it has
+accepted; a second one ends it at once.";
 
 /// Run the server
 #[derive(Debug, Args)]

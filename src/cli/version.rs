@@ -53,7 +53,8 @@ struct VersionArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  liststore version create user story_presented v2 --ttl 7d --description 'ranked by the new model'")]
+  liststore version create user story_presented v2 --ttl 7d \\
+    --description 'ranked by the new model'")]
 struct Create {
     #[command(flatten)]
     version: VersionArguments,

@@ -65,7 +65,8 @@ pub struct RawPage {
         alias = "history",
         alias = "keys",
         alias = "changes",
-        alias = "entities"
+        alias = "entities",
+        alias = "jobs"
     )]
     pub entries: Vec<Box<RawValue>>,
     pub next_page_token: Option<String>,

@@ -49,7 +49,7 @@ pub enum TelemetryError {
 }
 
 /// The target of the lines of requests. Who wants them says so by [`AccessLog`], whatever the filter is.
-pub const ACCESS_TARGET: &str = "liststore::access_log";
+pub const ACCESS_TARGET: &str = "access_log";
 
 /// What is written of some targets unless the filter names them: their beginnings, and a level.
 ///
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn some_targets_are_quiet_unless_the_filter_names_them() {
-        const REST: &str = "actix_server=warn,liststore::access_log=info";
+        const REST: &str = "actix_server=warn,access_log=info";
         for (filter, usual) in [
             ("info", "info,scylla=off,sqlx=off,"),
             ("debug, scylla::cluster=warn", "debug, scylla::cluster=warn,sqlx=off,"),
@@ -141,7 +141,7 @@ mod tests {
         ] {
             assert_eq!(with_usual(filter), format!("{usual}{REST}"));
         }
-        assert_eq!(with_usual("scylla,sqlx,actix_server=info,liststore::access_log=off").matches(',').count(), 3);
+        assert_eq!(with_usual("scylla,sqlx,actix_server=info,access_log=off").matches(',').count(), 3);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use super::definition_file::{self, Declared, Definitions};
 use super::definitions;
-use crate::client::{Client, ClientError, Failure, Request};
-use crate::domain::{FeatureId, Ttl, VersionLabel};
+use crate::client::{Client, ClientError, Failure, Request, Response, read};
+use crate::domain::{Description, FeatureId, Ttl, VersionLabel};
 use crate::service::OperationId;
-use crate::wire::{FeatureInput, FeaturePatch, VersionInput, VersionPatch};
+use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
 /// What is to be done, one thing after the other, and what is only on the server.
 #[derive(Debug, Default)]
@@ -20,6 +20,14 @@ pub struct Step {
     /// One line for people.
     pub told: String,
     request: Request,
+    /// What is there already and is changed by it.
+    changes: Option<Subject>,
+}
+
+#[derive(Debug)]
+enum Subject {
+    Feature(FeatureId),
+    Version(FeatureId, VersionLabel),
 }
 
 /// The definitions of a server as a file.
@@ -32,7 +40,11 @@ impl Plan {
     pub async fn make(client: &Client, file: &str, pruned: bool) -> Result<Self, Failure> {
         let wanted = definition_file::read(file)?;
         let present = definition_file::of_server(&definitions::features(client, None, None).await?)?;
-        Self::between(&wanted, &present, pruned)
+        let mut plan = Self::between(&wanted, &present, pruned)?;
+        for step in &mut plan.steps {
+            step.guard(client, &present).await?;
+        }
+        Ok(plan)
     }
 
     fn between(wanted: &Definitions, present: &Definitions, pruned: bool) -> Result<Self, Failure> {
@@ -44,26 +56,27 @@ impl Plan {
             }
         }
         for id in present.keys().filter(|id| !wanted.contains_key(id)) {
-            plan.remove(id.to_string(), Request::of_feature(OperationId::DeleteFeature, id), pruned);
+            let request = Request::of_feature(OperationId::DeleteFeature, id);
+            plan.remove(id.to_string(), request, Subject::Feature(id.clone()), pruned);
         }
         Ok(plan)
     }
 
     /// Does it all.
     pub async fn carry_out(&self, client: &Client) -> Result<(), Failure> {
-        for Step { told, request } in &self.steps {
+        for Step { told, request, .. } in &self.steps {
             client.send(request).await.map_err(|error| Failure::failed(format!("{told}: {error}")))?;
         }
         Ok(())
     }
 
-    fn push(&mut self, told: String, request: Request) {
-        self.steps.push(Step { told, request });
+    fn push(&mut self, told: String, request: Request, changes: Option<Subject>) {
+        self.steps.push(Step { told, request, changes });
     }
 
-    fn remove(&mut self, what: String, request: Request, pruned: bool) {
+    fn remove(&mut self, what: String, request: Request, subject: Subject, pruned: bool) {
         if pruned {
-            self.push(format!("- {what}"), request);
+            self.push(format!("- {what}"), request, Some(subject));
         } else {
             self.left.push(what);
         }
@@ -81,7 +94,7 @@ impl Plan {
             labels: Some(labels.clone()),
         };
         let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
-        self.push(format!("+ {id}: {value_type}, ttl {ttl}"), request);
+        self.push(format!("+ {id}: {value_type}, ttl {ttl}"), request, None);
         versions.iter().try_for_each(|(label, version)| self.create_version(id, label, version))
     }
 
@@ -89,11 +102,11 @@ impl Plan {
         &mut self,
         id: &FeatureId,
         label: &VersionLabel,
-        (ttl, description): &(Ttl, crate::domain::Description),
+        (ttl, description): &(Ttl, Description),
     ) -> Result<(), ClientError> {
         let input = VersionInput { version: label.clone(), ttl: Some(*ttl), description: Some(description.clone()) };
         let request = Request::of_feature(OperationId::CreateVersion, id).body(&input)?;
-        self.push(format!("+ {id}, version {label}: ttl {ttl}"), request);
+        self.push(format!("+ {id}, version {label}: ttl {ttl}"), request, None);
         Ok(())
     }
 
@@ -116,7 +129,7 @@ impl Plan {
         };
         if !differences.is_empty() {
             let request = Request::of_feature(OperationId::UpdateFeature, id).body(&patch)?;
-            self.push(format!("~ {id}: {}", differences.join(", ")), request);
+            self.push(format!("~ {id}: {}", differences.join(", ")), request, Some(Subject::Feature(id.clone())));
         }
         for (label, version) in &wanted.versions {
             let Some(known) = present.versions.get(label) else {
@@ -130,13 +143,43 @@ impl Plan {
             };
             if !differences.is_empty() {
                 let request = Request::of_version(OperationId::UpdateVersion, id, label).body(&patch)?;
-                self.push(format!("~ {id}, version {label}: {}", differences.join(", ")), request);
+                let subject = Subject::Version(id.clone(), label.clone());
+                self.push(format!("~ {id}, version {label}: {}", differences.join(", ")), request, Some(subject));
             }
         }
         for label in present.versions.keys().filter(|label| !wanted.versions.contains_key(label)) {
             let request = Request::of_version(OperationId::DeleteVersion, id, label);
-            self.remove(format!("{id}, version {label}"), request, pruned);
+            self.remove(format!("{id}, version {label}"), request, Subject::Version(id.clone(), label.clone()), pruned);
         }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// Has it done only to what the plan was made for: an entity tag is read, and what comes with it compared.
+    async fn guard(&mut self, client: &Client, planned: &Definitions) -> Result<(), Failure> {
+        let Some(subject) = &self.changes else { return Ok(()) };
+        let (etag, unchanged) = match subject {
+            Subject::Feature(id) => {
+                let Response { body, etag } = client.send(&Request::of_feature(OperationId::GetFeature, id)).await?;
+                let present = definition_file::of_server(&[read(&body)?])?;
+                (etag, present.get(id) == planned.get(id))
+            }
+            Subject::Version(id, label) => {
+                let request = Request::of_version(OperationId::GetVersion, id, label);
+                let Response { body, etag } = client.send(&request).await?;
+                let present: FeatureVersion = read(&body)?;
+                let known = planned.get(id).and_then(|feature| feature.versions.get(label));
+                let is_known = |(ttl, description): &(Ttl, Description)| {
+                    ttl.to_string() == present.ttl && description.as_str() == present.description
+                };
+                (etag, known.is_some_and(is_known))
+            }
+        };
+        if !unchanged {
+            return Err(Failure::failed(format!("{}: it is being changed by somebody else: run again", self.told)));
+        }
+        self.request.if_match = etag;
         Ok(())
     }
 }

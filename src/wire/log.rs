@@ -9,7 +9,7 @@ use crate::domain::{AccessLog, Invalid};
 
 /// What is to be written from now on: what is left out stays as it is.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(example = json!({"filter": "info,liststore::api=debug"}))]
+#[schema(example = json!({"filter": "debug"}))]
 #[serde(deny_unknown_fields)]
 pub struct LogInput {
     /// Directives as of the setting `log.filter`, such as `debug`.

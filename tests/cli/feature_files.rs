@@ -1,8 +1,12 @@
 //! `feature export` and `import`: definitions as files.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
 use serde_json::Value;
 
-use crate::program::Server;
+use crate::callers::ask;
+use crate::program::{Server, run};
 
 fn shown(server: &Server) -> Vec<Value> {
     let all: Value = serde_json::from_str(&server.ok(&["feature", "list", "-o", "json"])).unwrap();
@@ -113,4 +117,43 @@ fn a_file_is_read_as_a_whole_or_not_at_all() {
     let told = server.run(&["feature", "import", &file, "--prune"]).failed(1);
     assert!(told.ends_with("it is larger than 64 MiB"), "{told}");
     assert_eq!(shown(&server), before);
+}
+
+/// Passes a client's bytes on, and calls `first` before the first part of a connection that begins with `PATCH`.
+fn pass_on(client: TcpStream, server: &str, first: &dyn Fn()) {
+    let (mut client, mut upstream) = (client, TcpStream::connect(server).unwrap());
+    let (mut answers, mut back) = (upstream.try_clone().unwrap(), client.try_clone().unwrap());
+    std::thread::spawn(move || std::io::copy(&mut answers, &mut back).unwrap_or_default());
+    let mut part = [0; 65_536];
+    while let Ok(read @ 1..) = client.read(&mut part) {
+        if part.starts_with(b"PATCH ") {
+            first();
+        }
+        upstream.write_all(&part[..read]).unwrap();
+    }
+}
+
+#[test]
+fn a_change_by_somebody_else_is_not_overwritten() {
+    let server = defined();
+    let text = "features:\n- {entity_type: user, name: seen, value_type: string, ttl: 720h, owner: feed}\n";
+    let file = server.write("features.yaml", text);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let address = server.address().to_owned();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let address = address.clone();
+            std::thread::spawn(move || {
+                let meanwhile = || {
+                    let changed = ask(&address, "PATCH", "/v1/features/user/seen", r#"{"owner":"shop"}"#);
+                    assert_eq!(changed.status, 200);
+                };
+                pass_on(client.unwrap(), &address, &meanwhile);
+            });
+        }
+    });
+    let said = run(&["feature", "import", &file, "--url", &url]);
+    assert!(said.status == 1 && said.err.contains("etag_mismatch"), "{said:?}");
+    assert_eq!(shown(&server)[1]["owner"], "shop");
 }

@@ -82,7 +82,7 @@ fn requests_have_lines_when_they_are_asked_for_and_no_secret_is_in_them() {
     let lines = objects(&log);
     let told: Vec<_> = lines
         .iter()
-        .filter(|line| line["target"] == "liststore::access_log")
+        .filter(|line| line["target"] == "access_log")
         .map(|line| {
             assert!(line["took_us"].is_u64() && line["request_id"].is_string(), "{line}");
             assert!(line["bytes"].as_u64().unwrap() > 20 && line["principal"] == "anonymous", "{line}");

@@ -11,6 +11,7 @@ mod data_dir;
 mod feature_files;
 mod import;
 mod import_faults;
+mod jobs;
 mod keys;
 mod log;
 #[allow(dead_code, reason = "other tests use more of it")]

@@ -15,26 +15,32 @@ const RATE_MAX: f64 = 10_000_000.0;
 
 const EXAMPLES: &str = "\
 Examples:
-  Load 10,000 lists of 200 items, once, then see how many gets 50 connections can do:
+  Load 10,000 lists of 200 items, once, then see how many gets 50 connections
+  can do:
     liststore bench --load
     liststore bench
 
-  A mix of nine gets to one add of 10 items, from 100 connections, on popular lists:
+  A mix of nine gets to one add of 10 items, from 100 connections, on popular
+  lists:
     liststore bench --gets 9 --adds 1 --connections 100 --zipf 1.1
 
-  What latency do callers see at 2,000 gets and 500 adds a second? (An open loop: requests are sent
-  at these rates whatever the server does, and latency counts from when each was due.)
+  What latency do callers see at 2,000 gets and 500 adds a second? (An open
+  loop: requests are sent at these rates whatever the server does, and latency
+  counts from when each was due.)
     liststore bench --get-rate 2000 --add-rate 500 --duration 1m
 
   Load another data set under a name of its own, and measure nothing:
-    liststore bench --load --feature long --lists 1000 --length 10000 --duration 0s
+    liststore bench --load --feature long --lists 1000 --length 10000 \\
+      --duration 0s
 
-  What does an operation cost? (CPU time of the server's processes on this machine)
+  What does an operation cost? (CPU time of the server's processes on this
+  machine)
     liststore bench --server-pid $(pidof -s liststore) --output json
 
-The table: requests and items a second, latency in milliseconds (half of the requests were at most
-as slow as p50, 99 in 100 as p99), and errors by the server's code. Exit status 1 if an answer
-was found wrong, or no request succeeded.";
+The table: requests and items a second, latency in milliseconds (half of the
+requests were at most as slow as p50, 99 in 100 as p99), and errors by the
+server's code. Exit status 1 if an answer was found wrong, or no request
+succeeded.";
 
 /// Generate load for a running server, and measure it
 #[derive(Debug, Args)]

@@ -15,7 +15,8 @@ use crate::wire::{Contained, ContainsInput, Counted};
 #[command(after_help = "\
 Examples:
   liststore list contains user story_presented u-123 story-9 story-10
-  liststore list contains user story_presented u-123 story-9 --min-timestamp 2024-08-01T00:00:00Z
+  liststore list contains user story_presented u-123 story-9 \\
+    --min-timestamp 2024-08-01T00:00:00Z
 
 A dash stands for a value that the list does not contain.")]
 pub(super) struct Contains {
@@ -34,7 +35,8 @@ pub(super) struct Contains {
 #[command(after_help = "\
 Examples:
   liststore list count user story_presented u-123
-  liststore list count user story_presented u-123 --min-timestamp 2024-08-01T00:00:00Z --max 100")]
+  liststore list count user story_presented u-123 \\
+    --min-timestamp 2024-08-01T00:00:00Z --max 100")]
 pub(super) struct Count {
     #[command(flatten)]
     list: ListArguments,

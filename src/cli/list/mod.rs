@@ -102,7 +102,8 @@ impl BoundsArguments {
 #[command(after_help = "\
 Examples:
   liststore list get user story_presented u-123
-  liststore list get user story_presented u-123 --min-timestamp 2024-08-01T00:00:00Z --limit 10
+  liststore list get user story_presented u-123 \\
+    --min-timestamp 2024-08-01T00:00:00Z --limit 10
   liststore list get user story_presented u-123 --order oldest --limit 10
   liststore list get user story_presented u-123 --as-of 2024-08-30T00:00:00Z
   liststore list get user story_presented u-123 --all --output ndjson")]
@@ -135,7 +136,8 @@ struct Get {
 #[command(after_help = "\
 Examples:
   liststore list add user story_presented u-123 --value story-9
-  liststore list add user story_presented u-123 story-9 story-10 --timestamp 2024-08-29T16:44:05.43Z")]
+  liststore list add user story_presented u-123 story-9 story-10 \\
+    --timestamp 2024-08-29T16:44:05.43Z")]
 struct Add {
     #[command(flatten)]
     list: ListArguments,

@@ -16,8 +16,10 @@ use crate::wire::{
 #[command(after_help = "\
 Examples:
   liststore list remove user story_presented u-123 --value story-9
-  liststore list remove user story_presented u-123 story-9 --timestamp 2024-08-29T16:44:05.43Z
-  liststore list remove user story_presented u-123 --max-timestamp 2024-08-01T00:00:00Z")]
+  liststore list remove user story_presented u-123 story-9 \\
+    --timestamp 2024-08-29T16:44:05.43Z
+  liststore list remove user story_presented u-123 \\
+    --max-timestamp 2024-08-01T00:00:00Z")]
 pub(super) struct Remove {
     #[command(flatten)]
     list: ListArguments,

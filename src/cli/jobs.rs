@@ -1,0 +1,219 @@
+//! `liststore jobs`: what a server does in the background, through its HTTP API.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::value::RawValue;
+
+use super::block_on;
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::ServerOptions;
+use crate::client::{Client, RawPage, Request, Retries, printable, read};
+use crate::domain::JobId;
+use crate::service::OperationId;
+use crate::wire::Job;
+
+/// How often a job is looked at while somebody waits for it.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const BAR: &str = "{bar:30} {pos}/{len} versions  {msg}";
+
+/// Show, pause, resume and cancel what servers do in the background
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore jobs list
+  liststore jobs get 0190a5f2c1d27b6e8f0a1b2c3d4e5f60 --wait
+  liststore jobs pause 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
+  liststore jobs cancel 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
+
+liststore purge begins one.")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+    Get(Get),
+    Pause(Pause),
+    Resume(Resume),
+    Cancel(Cancel),
+}
+
+/// Whether the command ends with the job.
+#[derive(Debug, Args)]
+pub(super) struct Wait {
+    /// Show how far it is, and end when it does; interrupting the command does not stop the job
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// Which job.
+#[derive(Debug, Args)]
+struct Named {
+    /// The job, as `liststore jobs list` shows it
+    #[arg(value_name = "JOB_ID", value_parser = JobId::parse)]
+    id: JobId,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Show all jobs, the newest first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore jobs list --output json")]
+struct List {
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Show a job
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore jobs get 0190a5f2c1d27b6e8f0a1b2c3d4e5f60 --wait
+
+With --wait the exit status is 0 if the job was done, and 1 if it was cancelled.")]
+struct Get {
+    #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+/// Let a job rest until it is resumed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore jobs pause 0190a5f2c1d27b6e8f0a1b2c3d4e5f60")]
+struct Pause {
+    #[command(flatten)]
+    named: Named,
+}
+
+/// Let a job go on that was paused
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore jobs resume 0190a5f2c1d27b6e8f0a1b2c3d4e5f60")]
+struct Resume {
+    #[command(flatten)]
+    named: Named,
+}
+
+/// End a job before it is done; what it did stays so
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore jobs cancel 0190a5f2c1d27b6e8f0a1b2c3d4e5f60")]
+struct Cancel {
+    #[command(flatten)]
+    named: Named,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let (operation, named) = match arguments.command {
+        Command::List(List { options }) => return block_on(list(options)),
+        Command::Get(Get { named, wait }) if wait.wait => {
+            return block_on(async {
+                follow(&client(&named.options)?, &named.id.to_string(), named.options.output).await
+            });
+        }
+        Command::Get(Get { named, .. }) => (OperationId::GetJob, named),
+        Command::Pause(Pause { named }) => (OperationId::PauseJob, named),
+        Command::Resume(Resume { named }) => (OperationId::ResumeJob, named),
+        Command::Cancel(Cancel { named }) => (OperationId::CancelJob, named),
+    };
+    block_on(async {
+        let request = Request::new(operation, &[&named.id.to_string()]);
+        show(&client(&named.options)?.send(&request).await?.body, named.options.output)
+    })
+}
+
+fn client(options: &ServerOptions) -> Result<Client, Failure> {
+    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?)
+}
+
+async fn list(options: ServerOptions) -> Result<(), Failure> {
+    let response = client(&options)?.send(&Request::new(OperationId::ListJobs, &[])).await?;
+    let mut output = Output::open();
+    match options.output {
+        Format::Json => output.json(&read::<Box<RawValue>>(&response.body)?)?,
+        Format::Ndjson => {
+            let page: RawPage = read(&response.body)?;
+            page.entries.iter().try_for_each(|job| output.json(job))?;
+        }
+        Format::Table => {
+            let page: RawPage = read(&response.body)?;
+            let rows: Result<Vec<_>, Failure> =
+                page.entries.iter().map(|raw| Ok(row(&read::<Job>(raw.get().as_bytes())?))).collect();
+            output.table(&["ID", "STATE", "FEATURE", "LISTS CLEARED", "CREATED", "BY"], &rows?)?;
+        }
+    }
+    output.flush()
+}
+
+fn row(job: &Job) -> Vec<String> {
+    let feature = format!("{}.{}", job.entity_type, job.feature);
+    let cleared = job.lists_cleared.to_string();
+    vec![job.id.clone(), job.state.clone(), feature, cleared, job.created_at.clone(), job.created_by.clone()]
+}
+
+/// Prints a job as the server told it.
+pub(super) fn show(body: &[u8], format: Format) -> Result<(), Failure> {
+    let mut output = Output::open();
+    if format == Format::Table {
+        let job: Job = read(body)?;
+        let rows = [
+            ("id", job.id),
+            ("state", job.state),
+            ("feature", format!("{}.{}", job.entity_type, job.feature)),
+            ("versions cleared", format!("{} of {}", job.generations_cleared, job.generations)),
+            ("lists cleared", job.lists_cleared.to_string()),
+            ("lists per second", job.lists_per_second.map_or("no limit".to_owned(), |limit| limit.to_string())),
+            ("bytes erased", job.bytes_erased.map_or("not yet".to_owned(), |erased| erased.to_string())),
+            ("problem", job.problem.unwrap_or_default()),
+            ("created", format!("{} by {}", job.created_at, job.created_by)),
+            ("updated", job.updated_at),
+        ];
+        let rows = rows.into_iter().filter(|(_, text)| !text.is_empty());
+        rows.into_iter().try_for_each(|(name, text)| output.line(&format!("{name:16}  {}", printable(&text))))?;
+    } else {
+        output.json(&read::<Box<RawValue>>(body)?)?;
+    }
+    output.flush()
+}
+
+/// Waits for the end of a job, with a bar on a terminal, and prints it then.
+pub(super) async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure> {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    // A template that does not parse would be drawn in the default style.
+    if let Ok(style) = ProgressStyle::with_template(BAR) {
+        bar.set_style(style);
+    }
+    let request = Request::new(OperationId::GetJob, &[id]);
+    loop {
+        let response = client.send(&request).await?;
+        let job: Job = read(&response.body)?;
+        bar.set_length(job.generations);
+        bar.set_position(job.generations_cleared);
+        let problem = job.problem.map(|problem| format!(": {}", printable(&problem))).unwrap_or_default();
+        bar.set_message(format!("{} lists cleared, {}{problem}", job.lists_cleared, job.state));
+        match &*job.state {
+            "done" => {
+                bar.finish_and_clear();
+                return show(&response.body, format);
+            }
+            "cancelled" => {
+                bar.finish_and_clear();
+                show(&response.body, format)?;
+                return Err(Failure::failed(format!("the job {id} was cancelled")));
+            }
+            _ => tokio::time::sleep(LOOK_INTERVAL).await,
+        }
+    }
+}
