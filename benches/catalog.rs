@@ -40,6 +40,7 @@ fn feature(number: usize) -> Feature {
     let version = |label| FeatureVersion {
         version: VersionLabel::new(label).unwrap(),
         ttl,
+        max_items: None,
         description: Default::default(),
         created_at: at,
         generation: Generation::FIRST,
@@ -53,6 +54,7 @@ fn feature(number: usize) -> Feature {
         },
         value_type: ValueType::String,
         ttl,
+        max_items: None,
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

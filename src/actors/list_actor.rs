@@ -36,8 +36,8 @@ impl ListActor {
         body: impl AsyncFnOnce(Rc<dyn ItemSession>, Operation, &ListKey) -> Result<T, ListError> + 'static,
     ) -> ResponseFuture<Result<T, ListError>> {
         let session = Rc::clone(&self.session);
-        let Envelope { list, ttl, deadline, permit } = envelope;
-        let op = Operation { now: self.clock.now(), ttl, deadline };
+        let Envelope { list, retention, deadline, permit } = envelope;
+        let op = Operation::new(self.clock.now(), retention, deadline);
         Box::pin(async move {
             let _permit = permit;
             in_time(deadline)?;
@@ -67,8 +67,8 @@ impl Handler<Add> for ListActor {
     type Result = ();
 
     fn handle(&mut self, Add { envelope, items, reply }: Add, _: &mut Self::Context) {
-        let Envelope { list, ttl, deadline, permit } = envelope;
-        let op = Operation { now: self.clock.now(), ttl, deadline };
+        let Envelope { list, retention, deadline, permit } = envelope;
+        let op = Operation::new(self.clock.now(), retention, deadline);
         let sent = items.len();
         let admitted = in_time(deadline).and_then(|()| admit(&op, items));
         let (added, mistaken_unit) =
@@ -156,9 +156,9 @@ impl Handler<Entities> for ListActor {
     type Result = ResponseFuture<Result<EntityPage, ListError>>;
 
     fn handle(&mut self, message: Entities, _: &mut Self::Context) -> Self::Result {
-        let Entities { feature_key, ttl, from, limit, deadline, permit } = message;
+        let Entities { feature_key, retention, from, limit, deadline, permit } = message;
         let session = Rc::clone(&self.session);
-        let op = Operation { now: self.clock.now(), ttl, deadline };
+        let op = Operation::new(self.clock.now(), retention, deadline);
         Box::pin(async move {
             let _permit = permit;
             in_time(deadline)?;

@@ -28,7 +28,7 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, FeatureKey, ListKey, Timestamp, Token, Ttl, Value};
+use crate::domain::{Clock, FeatureKey, ListKey, Retention, Timestamp, Token, Value};
 use crate::items::{
     self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
     Removal, StateToken, StoreError, Validity,
@@ -170,11 +170,11 @@ impl ListPool {
     pub fn get_from_memory(
         &self,
         list: &ListKey,
-        ttl: Ttl,
+        retention: impl Into<Retention>,
         range: &Range,
         deadline: Instant,
     ) -> Option<(ItemPage, Option<Validity>)> {
-        let op = Operation { now: self.inner.clock.now(), ttl, deadline };
+        let op = Operation::new(self.inner.clock.now(), retention, deadline);
         let PageInMemory { page, validity } = self.inner.store.get_from_memory(&op, list, range)?;
         Some((page, validity))
     }
@@ -184,15 +184,16 @@ impl ListPool {
     pub async fn get(
         &self,
         list: &ListKey,
-        ttl: Ttl,
+        retention: impl Into<Retention>,
         range: Range,
         deadline: Instant,
     ) -> Result<(ItemPage, Option<Validity>), ListError> {
-        if let Some(found) = self.get_from_memory(list, ttl, &range, deadline) {
+        let retention = retention.into();
+        if let Some(found) = self.get_from_memory(list, retention, &range, deadline) {
             return Ok(found);
         }
         let message = |envelope| Get { envelope, range };
-        let page = self.send(list.clone(), ttl, deadline, Effect::Read, message).await?;
+        let page = self.send(list.clone(), retention, deadline, Effect::Read, message).await?;
         Ok((page, None))
     }
 
@@ -204,13 +205,17 @@ impl ListPool {
     pub async fn add(
         &self,
         list: ListKey,
-        ttl: Ttl,
+        retention: impl Into<Retention>,
         items: Vec<(Timestamp, Value)>,
         deadline: Instant,
     ) -> Result<AddOutcome, ListError> {
         let (slot, address, permit) = self.enter(list.token(), deadline).await?;
         let (reply, replied) = oneshot::channel();
-        address.do_send(Add { envelope: Envelope { list, ttl, deadline, permit }, items, reply });
+        address.do_send(Add {
+            envelope: Envelope { list, retention: retention.into(), deadline, permit },
+            items,
+            reply,
+        });
         match timeout_at(deadline, replied).await {
             Ok(Ok(result)) => result,
             Ok(Err(_unanswered)) => {
@@ -225,56 +230,69 @@ impl ListPool {
     pub async fn contains(
         &self,
         list: ListKey,
-        ttl: Ttl,
+        retention: impl Into<Retention>,
         within: Bounds,
         values: Vec<Bytes>,
         deadline: Instant,
     ) -> Result<Vec<Option<Timestamp>>, ListError> {
-        self.send(list, ttl, deadline, Effect::Read, |envelope| Contains { envelope, within, values }).await
+        self.send(list, retention.into(), deadline, Effect::Read, |envelope| Contains { envelope, within, values })
+            .await
     }
 
     /// How many visible items there are within the bounds, as far as `max`.
     pub async fn count(
         &self,
         list: ListKey,
-        ttl: Ttl,
+        retention: impl Into<Retention>,
         within: Bounds,
         max: u64,
         deadline: Instant,
     ) -> Result<items::Count, ListError> {
-        self.send(list, ttl, deadline, Effect::Read, |envelope| Count { envelope, within, max }).await
+        self.send(list, retention.into(), deadline, Effect::Read, |envelope| Count { envelope, within, max }).await
     }
 
     /// Remove List Items. Returns how many visible items went.
-    pub async fn remove(&self, list: ListKey, ttl: Ttl, removal: Removal, deadline: Instant) -> Result<u64, ListError> {
-        self.send(list, ttl, deadline, Effect::Write, |envelope| Remove { envelope, removal }).await
+    pub async fn remove(
+        &self,
+        list: ListKey,
+        retention: impl Into<Retention>,
+        removal: Removal,
+        deadline: Instant,
+    ) -> Result<u64, ListError> {
+        self.send(list, retention.into(), deadline, Effect::Write, |envelope| Remove { envelope, removal }).await
     }
 
     /// Remove All List Items.
-    pub async fn remove_all(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<(), ListError> {
-        self.send(list, ttl, deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
+    pub async fn remove_all(
+        &self,
+        list: ListKey,
+        retention: impl Into<Retention>,
+        deadline: Instant,
+    ) -> Result<(), ListError> {
+        self.send(list, retention.into(), deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
     }
 
     /// The entities that have lists of a feature version with visible items, from a place on.
     pub async fn entities(
         &self,
         feature_key: FeatureKey,
-        ttl: Ttl,
+        retention: impl Into<Retention>,
         from: Option<EntityPlace>,
         limit: usize,
         deadline: Instant,
     ) -> Result<EntityPage, ListError> {
+        let retention = retention.into();
         // Each part of a walk is another actor's.
         let hash = from.as_ref().map_or(0, |from| from.hash);
         let token = Token::of_bytes(&[feature_key.as_str().as_bytes(), &hash.to_be_bytes()].concat());
-        let message = |permit| Entities { feature_key, ttl, from, limit, deadline, permit };
+        let message = |permit| Entities { feature_key, retention, from, limit, deadline, permit };
         self.deliver(token, deadline, Effect::Read, message).await
     }
 
     async fn send<M, T>(
         &self,
         list: ListKey,
-        ttl: Ttl,
+        retention: Retention,
         deadline: Instant,
         effect: Effect,
         message: impl FnOnce(Envelope) -> M,
@@ -285,7 +303,7 @@ impl ListPool {
         ListActor: Handler<M>,
         <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
     {
-        let message = |list, permit| message(Envelope { list, ttl, deadline, permit });
+        let message = |list, permit| message(Envelope { list, retention, deadline, permit });
         self.deliver(list.token(), deadline, effect, |permit| message(list, permit)).await
     }
 

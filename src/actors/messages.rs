@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::permit::Permit;
-use crate::domain::{FeatureKey, ListKey, Timestamp, TimestampUnit, Ttl, Value};
+use crate::domain::{FeatureKey, ListKey, Retention, Timestamp, TimestampUnit, Value};
 use crate::items::{self, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
 /// What every list operation carries.
 #[derive(Debug)]
 pub(super) struct Envelope {
     pub list: ListKey,
-    pub ttl: Ttl,
+    pub retention: Retention,
     pub deadline: Instant,
     /// Given back when the store has finished, not when the caller leaves: it bounds the work, not
     /// the waiting.
@@ -71,7 +71,7 @@ pub(super) struct RemoveAll {
 #[rtype(result = "Result<EntityPage, ListError>")]
 pub(super) struct Entities {
     pub feature_key: FeatureKey,
-    pub ttl: Ttl,
+    pub retention: Retention,
     pub from: Option<EntityPlace>,
     pub limit: usize,
     pub deadline: Instant,

@@ -13,12 +13,13 @@ use crate::wire::{FeatureInput, FeaturePatch};
 pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
-    let FeatureInput { entity_type, name, value_type, ttl, description, owner, labels } =
+    let FeatureInput { entity_type, name, value_type, ttl, max_items, description, owner, labels } =
         FeatureInput::read(&call.body().await?)?;
     let new = NewFeature {
         id: FeatureId { entity_type, name },
         value_type,
         ttl,
+        max_items: max_items.over(None),
         description: description.unwrap_or_default(),
         owner: owner.unwrap_or_default(),
         labels: labels.unwrap_or_default(),
@@ -49,8 +50,8 @@ pub(super) async fn update_feature(mut call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let id = call.feature_id()?;
-    let FeaturePatch { ttl, description, owner, labels } = FeaturePatch::read(&call.body().await?)?;
-    let patch = metadata::FeaturePatch { ttl, description, owner, labels };
+    let FeaturePatch { ttl, max_items, description, owner, labels } = FeaturePatch::read(&call.body().await?)?;
+    let patch = metadata::FeaturePatch { ttl, max_items, description, owner, labels };
     call.execute(&caller, Operation::UpdateFeature { id, patch, condition }).await
 }
 

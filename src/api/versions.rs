@@ -10,8 +10,8 @@ pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
     let id = call.feature_id()?;
-    let VersionInput { version, ttl, description } = VersionInput::read(&call.body().await?)?;
-    let new = NewVersion { version, ttl, description: description.unwrap_or_default() };
+    let VersionInput { version, ttl, max_items, description } = VersionInput::read(&call.body().await?)?;
+    let new = NewVersion { version, ttl, max_items, description: description.unwrap_or_default() };
     call.execute(&caller, Operation::CreateVersion { id, new }).await
 }
 
@@ -27,8 +27,8 @@ pub(super) async fn update_version(mut call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let (id, version) = (call.feature_id()?, call.version_label()?);
-    let VersionPatch { ttl, description } = VersionPatch::read(&call.body().await?)?;
-    let patch = metadata::VersionPatch { ttl, description };
+    let VersionPatch { ttl, max_items, description } = VersionPatch::read(&call.body().await?)?;
+    let patch = metadata::VersionPatch { ttl, max_items, description };
     call.execute(&caller, Operation::UpdateVersion { id, version, patch, condition }).await
 }
 

@@ -4,6 +4,7 @@
 //! It also owns the actix system, which arbiters need (a bare tokio runtime will not do).
 
 mod access;
+mod bounds;
 mod error;
 mod issuer_keys;
 mod maintain;
@@ -157,6 +158,7 @@ impl Application {
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata)?)
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
+        items.bound(bounds::of_lists(metadata.catalog().clone()));
         items.forget(unreachable::lists(metadata.catalog().clone(), definitions));
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;

@@ -36,6 +36,7 @@ mod tests {
             id: id.clone(),
             value_type: ValueType::String,
             ttl: Ttl::from_secs(60).unwrap(),
+            max_items: None,
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

@@ -1,6 +1,6 @@
 //! `liststore feature`: the definitions of list features, through a server's HTTP API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use super::parse::{self, Author, FeatureArguments, ServerOptions};
 use super::{block_on, entities, feature_files};
 use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Response, Retries, read};
-use crate::domain::{Description, EntityType, Limit, Owner, Ttl, ValueType};
+use crate::domain::{Description, EntityType, Limit, MaxItems, MaxItemsInput, Owner, Ttl, ValueType};
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN, TEXT};
 use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
@@ -66,6 +66,9 @@ struct Create {
     /// How long an item is visible after its timestamp
     #[arg(long, value_parser = parse::ttl)]
     ttl: Ttl,
+    /// How many items of a list are shown, at most: its newest, 1 to 100000 [default: all]
+    #[arg(long, value_name = "ITEMS", value_parser = parse::max_items)]
+    max_items: Option<MaxItems>,
     /// What the feature means
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -125,6 +128,8 @@ struct Update {
     /// How long an item of the default version is visible after its timestamp
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
+    #[command(flatten)]
+    max_items: parse::MaxItemsArguments,
     /// What the feature means
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -207,6 +212,7 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         name: arguments.feature.feature,
         value_type: arguments.value_type,
         ttl: arguments.ttl,
+        max_items: arguments.max_items.map_or(MaxItemsInput::Absent, MaxItemsInput::AtMost),
         description: arguments.description,
         owner: arguments.owner,
         labels: Some(parse::labels(arguments.labels)?),
@@ -265,13 +271,15 @@ async fn update(arguments: Update) -> Result<(), Failure> {
     let has_labels = arguments.no_labels || !arguments.labels.is_empty();
     let patch = FeaturePatch {
         ttl: arguments.ttl,
+        max_items: arguments.max_items.input(),
         description: arguments.description,
         owner: arguments.owner,
         labels: if has_labels { Some(parse::labels(arguments.labels)?) } else { None },
     };
     if patch.is_empty() {
         return Err(Failure::Usage(
-            "name what to change: --ttl, --description, --owner, --label or --no-labels".into(),
+            "name what to change: --ttl, --max-items, --no-max-items, --description, --owner, --label or --no-labels"
+                .into(),
         ));
     }
     let client = client(&arguments.options, arguments.author)?;
@@ -337,11 +345,12 @@ fn differences(before: &serde_json::Value, after: &serde_json::Value) -> String 
         Some(value) => value.to_string(),
         None => "-".to_owned(),
     };
-    let changed = after.iter().filter(|(name, value)| {
-        !matches!(name.as_str(), "updated_at" | "versions") && before.get(*name) != Some(*value)
-    });
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let changed = names
+        .into_iter()
+        .filter(|name| !matches!(name.as_str(), "updated_at" | "versions") && before.get(*name) != after.get(*name));
     let changes: Vec<String> =
-        changed.map(|(name, value)| format!("{name} {} -> {}", shown(before.get(name)), shown(Some(value)))).collect();
+        changed.map(|name| format!("{name} {} -> {}", shown(before.get(name)), shown(after.get(name)))).collect();
     changes.join(", ")
 }
 
@@ -362,6 +371,7 @@ fn table(output: &mut Output, feature: &Feature, etag: Option<&str>) -> Result<(
         ("feature", format!("{} {}", feature.entity_type, feature.name)),
         ("value type", feature.value_type.to_string()),
         ("ttl", feature.ttl.clone()),
+        ("max items", shown_max_items(feature.max_items)),
         ("description", feature.description.clone()),
         ("owner", feature.owner.clone()),
         ("labels", labels.join(", ")),
@@ -376,11 +386,21 @@ fn table(output: &mut Output, feature: &Feature, etag: Option<&str>) -> Result<(
     output.table(&VERSION_HEADER, &rows)
 }
 
-pub(super) const VERSION_HEADER: [&str; 4] = ["VERSION", "TTL", "CREATED AT", "DESCRIPTION"];
+pub(super) const VERSION_HEADER: [&str; 5] = ["VERSION", "TTL", "MAX ITEMS", "CREATED AT", "DESCRIPTION"];
+
+fn shown_max_items(max_items: Option<u64>) -> String {
+    max_items.map_or_else(|| "all".to_owned(), |items| items.to_string())
+}
 
 pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
     let label = if version.version.is_empty() { "(default)" } else { &version.version };
-    vec![label.to_owned(), version.ttl.clone(), version.created_at.clone(), version.description.clone()]
+    vec![
+        label.to_owned(),
+        version.ttl.clone(),
+        shown_max_items(version.max_items),
+        version.created_at.clone(),
+        version.description.clone(),
+    ]
 }
 
 /// Prints what a deletion leaves behind.
@@ -403,9 +423,10 @@ mod tests {
 
     #[test]
     fn a_change_is_told_by_what_differs() {
-        let before = json!({"ttl": "30d", "owner": "a", "updated_at": "1", "labels": {}});
+        let before = json!({"ttl": "30d", "owner": "a", "updated_at": "1", "labels": {}, "max_items": 9});
         let after = json!({"ttl": "14d", "owner": "a", "updated_at": "2", "labels": {"k": "v"}});
-        assert_eq!(differences(&before, &after), r#"labels {} -> {"k":"v"}, ttl 30d -> 14d"#);
+        let told = r#"labels {} -> {"k":"v"}, max_items 9 -> -, ttl 30d -> 14d"#;
+        assert_eq!(differences(&before, &after), told);
         assert_eq!(differences(&json!(null), &after), "");
     }
 }

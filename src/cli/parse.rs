@@ -7,7 +7,9 @@ use clap::Args;
 use super::failure::Failure;
 use super::output::Format;
 use crate::client::{Client, Retries, ServerUrl, Token};
-use crate::domain::{Description, EntityType, FeatureId, FeatureName, Labels, Owner, Ttl, VersionLabel};
+use crate::domain::{
+    Description, EntityType, FeatureId, FeatureName, Labels, MaxItems, MaxItemsInput, Owner, Ttl, VersionLabel,
+};
 
 /// Which server to ask.
 #[derive(Debug, Clone, Args)]
@@ -106,6 +108,32 @@ pub(super) struct VersionOption {
 
 pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::parse(text).map_err(|e| e.to_string())
+}
+
+pub(super) fn max_items(text: &str) -> Result<MaxItems, String> {
+    // What is no number is out of its bounds, too.
+    MaxItems::new(text.parse().unwrap_or(0)).map_err(|e| e.to_string())
+}
+
+/// How many items of a list are shown, where a definition is changed or copied from another.
+#[derive(Debug, Args)]
+pub(super) struct MaxItemsArguments {
+    /// How many items of a list are shown, at most: its newest, 1 to 100000
+    #[arg(long, value_name = "ITEMS", value_parser = max_items)]
+    max_items: Option<MaxItems>,
+    /// Show all items of a list
+    #[arg(long, conflicts_with = "max_items")]
+    no_max_items: bool,
+}
+
+impl MaxItemsArguments {
+    pub(super) fn input(&self) -> MaxItemsInput {
+        match self.max_items {
+            Some(max_items) => MaxItemsInput::AtMost(max_items),
+            None if self.no_max_items => MaxItemsInput::Unbounded,
+            None => MaxItemsInput::Absent,
+        }
+    }
 }
 
 /// One `KEY=VALUE`.

@@ -61,6 +61,8 @@ struct Create {
     /// How long an item is visible after its timestamp [default: the feature's]
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
+    #[command(flatten)]
+    max_items: parse::MaxItemsArguments,
     /// What is different about it
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -105,6 +107,8 @@ struct Update {
     /// How long an item is visible after its timestamp
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
+    #[command(flatten)]
+    max_items: parse::MaxItemsArguments,
     /// What is different about it
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -149,7 +153,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn create(arguments: Create) -> Result<(), Failure> {
     let client = client(&arguments.options, arguments.author)?;
     let VersionArguments { feature, version } = arguments.version;
-    let input = VersionInput { version, ttl: arguments.ttl, description: arguments.description };
+    let input = VersionInput {
+        version,
+        ttl: arguments.ttl,
+        max_items: arguments.max_items.input(),
+        description: arguments.description,
+    };
     let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
     show(&client.send(&request).await?, arguments.options.output)
 }
@@ -183,9 +192,10 @@ async fn list(arguments: List) -> Result<(), Failure> {
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let patch = VersionPatch { ttl: arguments.ttl, description: arguments.description };
+    let patch =
+        VersionPatch { ttl: arguments.ttl, max_items: arguments.max_items.input(), description: arguments.description };
     if patch.is_empty() {
-        return Err(Failure::Usage("name what to change: --ttl or --description".into()));
+        return Err(Failure::Usage("name what to change: --ttl, --max-items, --no-max-items or --description".into()));
     }
     let client = client(&arguments.options, arguments.author)?;
     let VersionArguments { feature, version } = arguments.version;

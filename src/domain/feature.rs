@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::entity::parse_name;
-use super::{EntityType, Invalid, Timestamp, Ttl, ValueType};
+use super::{EntityType, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
 
 /// The name of a list feature, such as `story_presented`: same rule as [`EntityType`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -236,6 +236,8 @@ pub struct Revision(pub u64);
 pub struct FeatureVersion {
     pub version: VersionLabel,
     pub ttl: Ttl,
+    /// How many items its lists show, at most.
+    pub max_items: Option<MaxItems>,
     pub description: Description,
     pub created_at: Timestamp,
     pub generation: Generation,
@@ -243,6 +245,13 @@ pub struct FeatureVersion {
     pub ttl_max: Ttl,
     /// The version's own entity tag.
     pub revision: Revision,
+}
+
+impl FeatureVersion {
+    /// What is shown of this version's lists.
+    pub fn retention(&self) -> Retention {
+        Retention { ttl: self.ttl, max_items: self.max_items }
+    }
 }
 
 /// A list feature with all its versions, ordered by label in byte order: the default version first.
@@ -253,6 +262,8 @@ pub struct Feature {
     pub value_type: ValueType,
     /// The default version's TTL, and the default for versions created later.
     pub ttl: Ttl,
+    /// The default version's, and the default for versions created later.
+    pub max_items: Option<MaxItems>,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,

@@ -12,7 +12,7 @@ use super::{
     Bounds, Count, Done, EntityPage, EntityPlace, Erased, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
     StoreError, ToAwait,
 };
-use crate::domain::{FeatureKey, Item, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
+use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 
 #[derive(Debug, Clone)]
 struct Row {
@@ -43,12 +43,18 @@ impl MemoryStore {
     }
 }
 
-fn is_visible(op: &Operation, timestamp: Timestamp, row: &Row) -> bool {
+fn is_unexpired(op: &Operation, timestamp: Timestamp, row: &Row) -> bool {
     timestamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < row.expires_at
 }
 
+/// What an operation sees of a list, newest first.
+fn visible<'a>(op: &'a Operation, rows: &'a List) -> impl Iterator<Item = (&'a ItemKey, &'a Row)> {
+    let unexpired = rows.iter().rev().filter(|(key, row)| is_unexpired(op, key.timestamp, row));
+    unexpired.take(op.max_items.map_or(usize::MAX, MaxItems::get))
+}
+
 /// The page that rows make up which come in the order that is asked for.
-fn page<'a>(op: &Operation, range: &Range, rows: impl Iterator<Item = (&'a ItemKey, &'a Row)>) -> ItemPage {
+fn page<'a>(range: &Range, rows: impl Iterator<Item = (&'a ItemKey, &'a Row)>) -> ItemPage {
     let mut page = ItemPage::default();
     let mut value_bytes = 0;
     let follows = |key: &ItemKey| match (range.after, range.order) {
@@ -57,7 +63,7 @@ fn page<'a>(op: &Operation, range: &Range, rows: impl Iterator<Item = (&'a ItemK
         (Some(after), Order::Oldest) => *key > after,
     };
     for (key, row) in rows {
-        if !range.bounds().contain(key.timestamp) || !follows(key) || !is_visible(op, key.timestamp, row) {
+        if !range.bounds().contain(key.timestamp) || !follows(key) {
             continue;
         }
         value_bytes += row.value.len();
@@ -90,10 +96,10 @@ impl ItemSession for MemoryStore {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         op.begin()?;
         let lists = self.lists();
-        let rows = lists.get(list).into_iter().flat_map(|list| list.iter());
+        let rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
         let page = match range.order {
-            Order::Newest => page(op, range, rows.rev()),
-            Order::Oldest => page(op, range, rows),
+            Order::Newest => page(range, rows),
+            Order::Oldest => page(range, rows.collect::<Vec<_>>().into_iter().rev()),
         };
         Ok(page)
     }
@@ -108,10 +114,8 @@ impl ItemSession for MemoryStore {
         op.begin()?;
         let lists = self.lists();
         let newest = |value: &Bytes| {
-            let mut rows = lists.get(list).into_iter().flat_map(|list| list.iter().rev());
-            let found = rows.find(|(key, row)| {
-                row.value == value && within.contain(key.timestamp) && is_visible(op, key.timestamp, row)
-            });
+            let mut rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
+            let found = rows.find(|(key, row)| row.value == value && within.contain(key.timestamp));
             found.map(|(key, _)| key.timestamp)
         };
         Ok(values.iter().map(newest).collect())
@@ -120,9 +124,8 @@ impl ItemSession for MemoryStore {
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         op.begin()?;
         let lists = self.lists();
-        let rows = lists.get(list).into_iter().flatten();
-        let visible = rows.filter(|(key, row)| within.contain(key.timestamp) && is_visible(op, key.timestamp, row));
-        let items = visible.count() as u64;
+        let rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
+        let items = rows.filter(|(key, _)| within.contain(key.timestamp)).count() as u64;
         Ok(Count { items: items.min(max), exact: items <= max })
     }
 
@@ -134,14 +137,10 @@ impl ItemSession for MemoryStore {
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
         let mut lists = self.lists();
-        let mut removed = 0;
-        if let Some(rows) = lists.get_mut(list) {
-            rows.retain(|key, row| {
-                let hit = removal.takes(key.timestamp, &row.value);
-                removed += u64::from(hit && is_visible(op, key.timestamp, row));
-                !hit
-            });
-        }
+        let Some(rows) = lists.get_mut(list) else { return Ok(0) };
+        let taken = |key: &ItemKey, row: &Row| removal.takes(key.timestamp, &row.value);
+        let removed = visible(op, rows).filter(|(key, row)| taken(key, row)).count() as u64;
+        rows.retain(|key, row| !taken(key, row));
         Ok(removed)
     }
 
@@ -162,7 +161,7 @@ impl ItemSession for MemoryStore {
         let lists = self.lists();
         let place = |list: &ListKey| (list.token().as_i64().cast_unsigned(), Some(list.entity_id.clone()));
         let is_due = |list: &ListKey| from.is_none_or(|from| place(list) > (from.hash, from.after.clone()));
-        let has_items = |rows: &List| rows.iter().any(|(key, row)| is_visible(op, key.timestamp, row));
+        let has_items = |rows: &List| visible(op, rows).next().is_some();
         let found =
             lists.iter().filter(|(list, rows)| list.feature_key == *feature_key && is_due(list) && has_items(rows));
         let mut places: Vec<_> = found.map(|(list, _)| place(list)).collect();

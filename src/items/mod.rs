@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{FeatureKey, ListKey, NewItem, Timestamp, Ttl};
+use crate::domain::{FeatureKey, ListKey, MaxItems, NewItem, Retention, Timestamp, Ttl};
 
 pub mod cql;
 pub mod embedded;
@@ -33,11 +33,18 @@ pub struct Operation {
     pub now: Timestamp,
     /// The present TTL of the list's feature version.
     pub ttl: Ttl,
+    /// How many items of the list are visible, at most.
+    pub max_items: Option<MaxItems>,
     /// When the caller stops waiting. A store begins no work, and no retry, after it.
     pub deadline: Instant,
 }
 
 impl Operation {
+    pub fn new(now: Timestamp, retention: impl Into<Retention>, deadline: Instant) -> Self {
+        let Retention { ttl, max_items } = retention.into();
+        Self { now, ttl, max_items, deadline }
+    }
+
     /// To be asked before work is begun: once the deadline has passed, the operation ends with
     /// nothing done.
     pub fn begin(&self) -> Result<(), StoreError> {
@@ -110,6 +117,10 @@ pub enum Erased {
     Later,
 }
 
+/// Given the text of a feature key, what is shown of its lists at present, as far as that is known for certain
+/// and is bounded by more than a TTL.
+pub type BoundOf = Arc<dyn Fn(&str) -> Option<(Ttl, MaxItems)> + Send + Sync>;
+
 /// Given the text of a feature key, whether no definition leads, or ever will, to any list of it.
 pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
@@ -117,8 +128,15 @@ pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 ///
 /// # What is visible
 /// An item is visible if and only if `now < timestamp + ttl` for the operation's `now` and `ttl`,
-/// and `now` is before the `expires_at` that it was stored with. Reads return visible items only,
-/// however late the space of the others is reclaimed.
+/// and `now` is before the `expires_at` that it was stored with, and, where the operation says `max_items`,
+/// there are fewer than so many such items before it in the list's order: newest first, equal timestamps
+/// by the digest of the value, descending. Reads return visible items only, however late the space of the
+/// others is reclaimed. All that one operation finds or counts it finds among the items that are visible at
+/// one moment of it; bounds, limits and page tokens choose among these.
+///
+/// An item that lies beyond `max_items`, by whatever operation or by what [`ItemStore::bound`] told, may be
+/// reclaimed from then on: as long as it is not, it is visible again when items before it are removed or
+/// expire, or when `max_items` is raised. An item that never lay beyond is never reclaimed for that.
 #[async_trait(?Send)]
 pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
@@ -140,6 +158,10 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Says how a store can know of lists that nobody can read any more: it may give their room back. Asked
     /// at any time, on threads that may wait.
     fn forget(&self, _unreachable: IsUnreachable) {}
+
+    /// Says how a store can know of how many items its lists show at most: it may give back the room of the
+    /// others. Asked at any time, on threads that may wait.
+    fn bound(&self, _bound_of: BoundOf) {}
 
     /// Persists all that was acknowledged and releases what the store holds. No session may be
     /// used during or after it.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::domain::{EntityId, Item, ItemKey, Order, Timestamp};
+use crate::domain::{EntityId, Item, ItemKey, MaxItems, Order, Timestamp};
 
 /// Moments between which items are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,6 +47,14 @@ impl Range {
     pub fn bounds(&self) -> Bounds {
         Bounds { min_timestamp: self.min_timestamp, max_timestamp: self.max_timestamp }
     }
+
+    /// What to read of a list that shows so many items at most, if no item that is shown can lie before the
+    /// range: then these are the first ones of it, and the page that is read is to [end with
+    /// them](ItemPage::end_with).
+    pub fn at_most(&self, max_items: MaxItems) -> Option<Self> {
+        let from_the_top = self.order == Order::Newest && self.after.is_none() && self.max_timestamp == Timestamp::MAX;
+        from_the_top.then(|| Self { limit: self.limit.min(max_items.get()), ..*self })
+    }
 }
 
 /// One page of a list.
@@ -56,6 +64,13 @@ pub struct ItemPage {
     pub items: Vec<Item>,
     /// Whether at least one more visible item followed at that moment.
     pub more: bool,
+}
+
+impl ItemPage {
+    /// Says that nothing follows the last item that is shown.
+    pub fn end_with(&mut self, max_items: MaxItems) {
+        self.more &= self.items.len() < max_items.get();
+    }
 }
 
 /// How many items there are.

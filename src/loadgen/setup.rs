@@ -12,7 +12,7 @@ use super::protocol::Protocol;
 use super::resp::{self, Resp};
 use super::response::Outcome;
 use crate::client::{Client, ClientError, Failure, Request, Retries, ServerUrl, Token};
-use crate::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, Ttl, ValueType};
+use crate::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, MaxItemsInput, Ttl, ValueType};
 use crate::service::OperationId;
 use crate::wire::{ErrorCode, Feature, FeatureInput, FeaturePatch};
 
@@ -150,6 +150,7 @@ impl ServerSide {
             name,
             value_type: ValueType::String,
             ttl,
+            max_items: MaxItemsInput::Absent,
             description: Some(domain::Description::new("a data set of liststore bench").map_err(invalid)?),
             owner: None,
             labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::domain::{Feature, FeatureVersion};
+use crate::domain::{Feature, FeatureVersion, MaxItems};
 
 /// The number of the form below.
 pub const FORMAT: u32 = 1;
@@ -15,10 +15,18 @@ fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
     Json::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
 
-/// A feature with its versions. Generations, the longest TTLs and revisions are no part of it.
+fn with_max_items(mut form: Json, max_items: Option<MaxItems>) -> Json {
+    if let (Some(members), Some(max_items)) = (form.as_object_mut(), max_items) {
+        members.insert("max_items".to_owned(), max_items.as_u64().into());
+    }
+    form
+}
+
+/// A feature with its versions. Generations, the longest TTLs and revisions are no part of it, and `max_items`
+/// is only where there is such a bound.
 pub fn feature(feature: &Feature) -> Json {
     let labels = feature.labels.as_map().iter().map(|(key, text)| (key.clone(), Json::from(text.as_str())));
-    object([
+    let form = object([
         ("entity_type", feature.id.entity_type.as_str().into()),
         ("name", feature.id.name.as_str().into()),
         ("value_type", feature.value_type.as_str().into()),
@@ -29,17 +37,19 @@ pub fn feature(feature: &Feature) -> Json {
         ("versions", feature.versions.iter().map(version).collect()),
         ("created_at", feature.created_at.to_string().into()),
         ("updated_at", feature.updated_at.to_string().into()),
-    ])
+    ]);
+    with_max_items(form, feature.max_items)
 }
 
 /// A version of a feature.
 pub fn version(version: &FeatureVersion) -> Json {
-    object([
+    let form = object([
         ("version", version.version.as_str().into()),
         ("ttl", version.ttl.to_string().into()),
         ("description", version.description.as_str().into()),
         ("created_at", version.created_at.to_string().into()),
-    ])
+    ]);
+    with_max_items(form, version.max_items)
 }
 
 #[cfg(test)]
@@ -59,16 +69,18 @@ mod tests {
         let version = FeatureVersion {
             version: VersionLabel::default_version(),
             ttl,
+            max_items: None,
             description: crate::domain::Description::new("x").unwrap(),
             created_at,
             generation: Generation::new(7).unwrap(),
             ttl_max: ttl,
             revision: Revision(8),
         };
-        let whole = Feature {
+        let mut whole = Feature {
             id: FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() },
             value_type: ValueType::Json,
             ttl,
+            max_items: None,
             description: crate::domain::Description::new("d").unwrap(),
             owner: crate::domain::Owner::new("o").unwrap(),
             labels: Labels::new([("k".to_owned(), "v".to_owned())].into()).unwrap(),
@@ -79,5 +91,10 @@ mod tests {
             revision: Revision(9),
         };
         assert_eq!((feature(&whole).to_string().as_str(), FORMAT), (FIRST, 1));
+        whole.max_items = MaxItems::new(7).ok();
+        whole.versions[0].max_items = MaxItems::new(8).ok();
+        let bounded = FIRST.replace(r#""name":"seen""#, r#""max_items":7,"name":"seen""#);
+        let bounded = bounded.replace(r#""description":"x""#, r#""description":"x","max_items":8"#);
+        assert_eq!(feature(&whole).to_string(), bounded);
     }
 }

@@ -262,6 +262,7 @@ mod tests {
             id: id(name),
             value_type: ValueType::String,
             ttl: Ttl::from_secs(ttl_secs).unwrap(),
+            max_items: None,
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),
@@ -281,7 +282,7 @@ mod tests {
     }
 
     fn ttl(catalog: &Catalog, name: &str) -> Result<u64, Missing> {
-        catalog.version("user", name, "").map(|version| version.ttl.as_secs())
+        catalog.version("user", name, "").map(|version| version.retention.ttl.as_secs())
     }
 
     fn revision(catalog: &Catalog) -> u64 {
@@ -415,7 +416,7 @@ mod tests {
         let held = catalog.snapshot().unwrap();
         own(&catalog, "seen", 2, 2);
         catalog.publish(&definitions(2, &[]), Timestamp::MIN);
-        assert_eq!(held.version("user", "seen", "").unwrap().ttl.as_secs(), 1);
+        assert_eq!(held.version("user", "seen", "").unwrap().retention.ttl.as_secs(), 1);
         assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
     }
 }

@@ -79,11 +79,12 @@ fn create_feature(
     if present.is_some() {
         return Err(MetadataError::FeatureExists(new.id));
     }
-    let NewFeature { id, value_type, ttl, description, owner, labels } = new;
+    let NewFeature { id, value_type, ttl, max_items, description, owner, labels } = new;
     let generation = following(last_generation);
     let default_version = FeatureVersion {
         version: VersionLabel::default_version(),
         ttl,
+        max_items,
         description: Default::default(),
         created_at: context.at,
         generation,
@@ -94,6 +95,7 @@ fn create_feature(
         id: id.clone(),
         value_type,
         ttl,
+        max_items,
         description,
         owner,
         labels,
@@ -117,7 +119,15 @@ fn update_feature(
 ) -> Result<Option<Transition>, MetadataError> {
     let before = admitted(present, id, condition)?;
     let mut after = before.clone();
-    let FeaturePatch { ttl, description, owner, labels } = patch;
+    let FeaturePatch { ttl, max_items, description, owner, labels } = patch;
+    let max_items = max_items.over(before.max_items);
+    if max_items != before.max_items {
+        after.max_items = max_items;
+        for default_version in after.versions.iter_mut().filter(|v| v.version.is_default()) {
+            default_version.max_items = max_items;
+            default_version.revision = revision;
+        }
+    }
     if let Some(ttl) = ttl.filter(|ttl| *ttl != before.ttl) {
         after.ttl = ttl;
         after.ttl_max = after.ttl_max.max(ttl);
@@ -176,6 +186,7 @@ fn create_version(
     let version = FeatureVersion {
         version: new.version.clone(),
         ttl,
+        max_items: new.max_items.over(before.max_items),
         description: new.description,
         created_at: context.at,
         generation,
@@ -211,6 +222,7 @@ fn update_version(
     let mut version = before.clone();
     version.ttl = patch.ttl.unwrap_or(version.ttl);
     version.ttl_max = version.ttl_max.max(version.ttl);
+    version.max_items = patch.max_items.over(version.max_items);
     version.description = patch.description.unwrap_or(version.description);
     if version == *before {
         return Ok(None);

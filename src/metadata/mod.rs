@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, Generation, Labels, Limit, Owner, Revision, Timestamp, Ttl,
-    ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, Generation, Labels, Limit, MaxItems, MaxItemsInput, Owner,
+    Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 
 mod applied;
@@ -43,25 +43,28 @@ pub struct NewFeature {
     pub id: FeatureId,
     pub value_type: ValueType,
     pub ttl: Ttl,
+    pub max_items: Option<MaxItems>,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
 }
 
-/// What is to change of a feature; absent fields stay. `ttl` is the default version's.
+/// What is to change of a feature; absent fields stay. `ttl` and `max_items` are the default version's.
 #[derive(Debug, Clone, Default)]
 pub struct FeaturePatch {
     pub ttl: Option<Ttl>,
+    pub max_items: MaxItemsInput,
     pub description: Option<Description>,
     pub owner: Option<Owner>,
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. Without a `ttl` it copies the feature's.
+/// What a version is created from. Where `ttl` or `max_items` is absent, it copies the feature's.
 #[derive(Debug, Clone)]
 pub struct NewVersion {
     pub version: VersionLabel,
     pub ttl: Option<Ttl>,
+    pub max_items: MaxItemsInput,
     pub description: Description,
 }
 
@@ -69,6 +72,7 @@ pub struct NewVersion {
 #[derive(Debug, Clone, Default)]
 pub struct VersionPatch {
     pub ttl: Option<Ttl>,
+    pub max_items: MaxItemsInput,
     pub description: Option<Description>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::domain::{Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Ttl, ValueType, VersionLabel};
+use crate::domain::{Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Retention, ValueType, VersionLabel};
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
 const SHARDS: usize = 256;
@@ -19,7 +19,7 @@ const SHARDS: usize = 256;
 pub struct CatalogVersion {
     pub feature_key: FeatureKey,
     pub value_type: ValueType,
-    pub ttl: Ttl,
+    pub retention: Retention,
 }
 
 #[derive(Debug, Clone)]
@@ -36,13 +36,14 @@ pub(super) struct VersionParts {
     pub label: VersionLabel,
     pub generation: Generation,
     pub value_type: ValueType,
-    pub ttl: Ttl,
+    pub retention: Retention,
 }
 
 impl Entry {
     fn of(id: &FeatureId, version: &FeatureVersion, feature: &Feature) -> Self {
         let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), version.version.as_str());
-        let version = CatalogVersion { feature_key: version.key(id), value_type: feature.value_type, ttl: version.ttl };
+        let (feature_key, value_type) = (version.key(id), feature.value_type);
+        let version = CatalogVersion { feature_key, value_type, retention: version.retention() };
         Self { plain_len, version }
     }
 
@@ -93,10 +94,10 @@ impl Table {
 
     pub fn of_parts(parts: &[VersionParts]) -> Self {
         let mut table = Self::default();
-        for VersionParts { id, label, generation, value_type, ttl } in parts {
+        for VersionParts { id, label, generation, value_type, retention } in parts {
             let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str());
             let feature_key = FeatureKey::new(id, label, *generation);
-            let version = CatalogVersion { feature_key, value_type: *value_type, ttl: *ttl };
+            let version = CatalogVersion { feature_key, value_type: *value_type, retention: *retention };
             table.insert_entry(id, label, Entry { plain_len, version });
         }
         table
@@ -155,13 +156,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{EntityType, FeatureName, Revision, Timestamp};
+    use crate::domain::{EntityType, FeatureName, Revision, Timestamp, Ttl};
 
     fn feature(entity_type: &str, name: &str, versions: &BTreeMap<String, u64>) -> Feature {
         let ttl = Ttl::MIN;
         let versions = versions.iter().map(|(label, generation)| FeatureVersion {
             version: VersionLabel::new(label).unwrap(),
             ttl,
+            max_items: None,
             description: Default::default(),
             created_at: Timestamp::MIN,
             generation: Generation::new(*generation).unwrap(),
@@ -172,6 +174,7 @@ mod tests {
             id: FeatureId { entity_type: EntityType::new(entity_type).unwrap(), name: FeatureName::new(name).unwrap() },
             value_type: ValueType::Int64,
             ttl,
+            max_items: None,
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

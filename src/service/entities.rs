@@ -26,7 +26,7 @@ impl<R: PageRenderer> Service<R> {
             .map(|(hash, after)| EntityPlace { hash, after });
         let lists = self.lists_of(caller);
         let EntityPage { entities, next } =
-            lists.entities(found.feature_key.clone(), found.ttl, from, page_size.get(), deadline).await?;
+            lists.entities(found.feature_key.clone(), found.retention, from, page_size.get(), deadline).await?;
         caller.owe_items(entities.len().saturating_sub(1));
         let next_page_token = next.map(|next| walk.token_at(next.hash, next.after.as_ref()));
         Ok(Reply::Entities { entities, next_page_token })

@@ -11,8 +11,8 @@ use super::{Caller, Service, ServiceError};
 use crate::actors::ResolveError;
 use crate::domain::page::ItemWalk;
 use crate::domain::{
-    EntityType, FeatureId, FeatureName, Invalid, ItemKey, Limit, ListKey, Order, Timestamp, Ttl, Value, ValueType,
-    VersionLabel,
+    EntityType, FeatureId, FeatureName, Invalid, ItemKey, Limit, ListKey, Order, Retention, Timestamp, Value,
+    ValueType, VersionLabel,
 };
 use crate::items::{Bounds, ItemPage, Range, Removal, Validity};
 use crate::metadata::MetadataError;
@@ -24,7 +24,7 @@ use crate::wire::{ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedIn
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PageRead {
     pub list: ListKey,
-    pub ttl: Ttl,
+    pub retention: Retention,
     pub limit: usize,
     value_type: ValueType,
     min_timestamp: Option<Timestamp>,
@@ -37,10 +37,10 @@ pub(super) struct PageRead {
 impl PageRead {
     pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
         let GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token } = request;
-        let CatalogVersion { feature_key, value_type, ttl } = found;
+        let CatalogVersion { feature_key, value_type, retention } = found;
         let mut read = Self {
             list: ListKey::new(feature_key, list.entity_id.clone()),
-            ttl,
+            retention,
             limit: limit.get(),
             value_type,
             min_timestamp: *min_timestamp,
@@ -125,7 +125,7 @@ impl<R: PageRenderer> Service<R> {
         let deadline = deadline.unwrap_or_else(|| self.deadline(caller));
         let bytes_max = self.options.page_bytes_max;
         let lists = self.lists_of(caller);
-        let (page, validity) = lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
+        let (page, validity) = lists.get(&read.list, read.retention, read.range(bytes_max), deadline).await?;
         let page = self.render_page(&read, &page, validity, bytes_max)?;
         caller.owe_items(page.items.saturating_sub(1));
         Ok(Reply::Items(page))
@@ -146,7 +146,7 @@ impl<R: PageRenderer> Service<R> {
             return None;
         }
         let state = self.lists.state(&read.list)?;
-        self.pages.get(&read.list, read.limit, read.ttl, self.clock.now(), state)
+        self.pages.get(&read.list, read.limit, read.retention, self.clock.now(), state)
     }
 
     /// Renders a page, and keeps it where that is known to be right for a while.
@@ -159,7 +159,7 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<RenderedPage, ServiceError> {
         let rendered = self.renderer.render(page, read.value_type, &read.walk(), bytes_max)?;
         if let Some(validity) = validity.filter(|_| read.is_first_page()) {
-            self.pages.insert(&read.list, read.limit, read.ttl, validity, &rendered);
+            self.pages.insert(&read.list, read.limit, read.retention, validity, &rendered);
         }
         Ok(rendered)
     }
@@ -171,7 +171,7 @@ impl<R: PageRenderer> Service<R> {
         let found = self.resolve(&list, deadline).await?;
         let items = encode(found.value_type, &items)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Added(self.lists_of(caller).add(list, found.ttl, items, deadline).await?))
+        Ok(Reply::Added(self.lists_of(caller).add(list, found.retention, items, deadline).await?))
     }
 
     pub(super) async fn remove_items(
@@ -201,7 +201,7 @@ impl<R: PageRenderer> Service<R> {
             }
         };
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let removed = self.lists_of(caller).remove(list, found.ttl, removal, deadline).await?;
+        let removed = self.lists_of(caller).remove(list, found.retention, removal, deadline).await?;
         caller.owe_items((removed as usize).saturating_sub(named));
         Ok(Reply::Removed(removed))
     }
@@ -217,7 +217,7 @@ impl<R: PageRenderer> Service<R> {
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let counted = self.lists_of(caller).count(list, found.ttl, within, max.get() as u64, deadline).await?;
+        let counted = self.lists_of(caller).count(list, found.retention, within, max.get() as u64, deadline).await?;
         caller.owe_items((counted.items as usize).saturating_sub(1));
         Ok(Reply::Counted(counted))
     }
@@ -238,7 +238,7 @@ impl<R: PageRenderer> Service<R> {
         };
         let values: Vec<_> = values.into_iter().enumerate().map(encode).collect::<Result<_, _>>()?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let newest = self.lists_of(caller).contains(list, found.ttl, within, values.clone(), deadline).await?;
+        let newest = self.lists_of(caller).contains(list, found.retention, within, values.clone(), deadline).await?;
         Ok(Reply::Contained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
     }
 
@@ -247,7 +247,7 @@ impl<R: PageRenderer> Service<R> {
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        self.lists_of(caller).remove_all(list, found.ttl, deadline).await?;
+        self.lists_of(caller).remove_all(list, found.retention, deadline).await?;
         Ok(Reply::AllRemoved)
     }
 

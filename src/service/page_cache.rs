@@ -14,7 +14,7 @@ use prometheus::{IntCounter, IntGauge, Registry};
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 
-use crate::domain::{ListKey, Timestamp, Ttl};
+use crate::domain::{ListKey, Retention, Timestamp};
 use crate::items::{StateToken, Validity};
 
 /// A page of items as it was written for those who ask.
@@ -68,7 +68,7 @@ impl Equivalent<Key> for BorrowedKey<'_> {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    ttl: Ttl,
+    retention: Retention,
     validity: Validity,
     page: RenderedPage,
 }
@@ -106,13 +106,13 @@ impl PageCache {
         &self,
         list: &ListKey,
         limit: usize,
-        ttl: Ttl,
+        retention: Retention,
         now: Timestamp,
         state: StateToken,
     ) -> Option<RenderedPage> {
-        let Entry { ttl: kept_ttl, validity, page } = self.pages.get(&BorrowedKey { list, limit })?;
+        let Entry { retention: kept, validity, page } = self.pages.get(&BorrowedKey { list, limit })?;
         let in_time = validity.from <= now && now.as_nanos() < validity.until;
-        if validity.state != state || kept_ttl != ttl || !in_time {
+        if validity.state != state || kept != retention || !in_time {
             return None;
         }
         self.hits.inc();
@@ -120,8 +120,15 @@ impl PageCache {
     }
 
     /// Keeps a page in place of an older one.
-    pub(super) fn insert(&self, list: &ListKey, limit: usize, ttl: Ttl, validity: Validity, page: &RenderedPage) {
-        self.pages.insert(Key { list: list.clone(), limit }, Entry { ttl, validity, page: page.clone() });
+    pub(super) fn insert(
+        &self,
+        list: &ListKey,
+        limit: usize,
+        retention: Retention,
+        validity: Validity,
+        page: &RenderedPage,
+    ) {
+        self.pages.insert(Key { list: list.clone(), limit }, Entry { retention, validity, page: page.clone() });
     }
 }
 
@@ -145,6 +152,7 @@ impl Collector for MemoryGauge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Ttl;
     use crate::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, VersionLabel};
 
     fn list(entity_id: &str) -> ListKey {
@@ -161,8 +169,8 @@ mod tests {
         RenderedPage { text: text.to_owned().into(), tag: Bytes::from_static(b"\"1\""), items: 3 }
     }
 
-    fn ttl(secs: u64) -> Ttl {
-        Ttl::parse(&format!("{secs}s")).unwrap()
+    fn ttl(secs: u64) -> Retention {
+        Ttl::parse(&format!("{secs}s")).unwrap().into()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Failure;
 use crate::domain::{
-    Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Owner, Ttl, ValueType, VersionLabel,
+    Description, EntityType, FeatureId, FeatureName, Invalid, Labels, MaxItems, Owner, Ttl, ValueType, VersionLabel,
 };
 use crate::wire;
 
@@ -24,6 +24,8 @@ struct FeatureText {
     name: String,
     value_type: String,
     ttl: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_items: Option<u64>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -40,6 +42,8 @@ struct FeatureText {
 struct VersionText {
     version: String,
     ttl: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_items: Option<u64>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
 }
@@ -49,11 +53,19 @@ struct VersionText {
 pub(super) struct Declared {
     pub value_type: ValueType,
     pub ttl: Ttl,
+    pub max_items: Option<MaxItems>,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
     /// All but the default one.
-    pub versions: BTreeMap<VersionLabel, (Ttl, Description)>,
+    pub versions: BTreeMap<VersionLabel, DeclaredVersion>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DeclaredVersion {
+    pub ttl: Ttl,
+    pub max_items: Option<MaxItems>,
+    pub description: Description,
 }
 
 /// Features by what identifies them.
@@ -65,6 +77,7 @@ impl FeatureText {
         let version = |version: &wire::FeatureVersion| VersionText {
             version: version.version.clone(),
             ttl: version.ttl.clone(),
+            max_items: version.max_items,
             description: version.description.clone(),
         };
         Self {
@@ -72,6 +85,7 @@ impl FeatureText {
             name: feature.name.clone(),
             value_type: feature.value_type.to_string(),
             ttl: feature.ttl.clone(),
+            max_items: feature.max_items,
             description: feature.description.clone(),
             owner: feature.owner.clone(),
             labels: feature.labels.clone(),
@@ -82,11 +96,14 @@ impl FeatureText {
     fn parse(self) -> Result<(FeatureId, Declared), Invalid> {
         let id = FeatureId { entity_type: EntityType::new(&self.entity_type)?, name: FeatureName::new(&self.name)? };
         let mut versions = BTreeMap::new();
-        for VersionText { version, ttl, description } in self.versions {
+        for VersionText { version, ttl, max_items, description } in self.versions {
             let label = VersionLabel::new(&version)?;
-            if label.is_default()
-                || versions.insert(label, (Ttl::parse(&ttl)?, Description::new(description)?)).is_some()
-            {
+            let declared = DeclaredVersion {
+                ttl: Ttl::parse(&ttl)?,
+                max_items: max_items.map(MaxItems::new).transpose()?,
+                description: Description::new(description)?,
+            };
+            if label.is_default() || versions.insert(label, declared).is_some() {
                 return Err(Invalid::argument(format!(
                     "the version {version:?} stands twice in it, or is the default one, which has the feature's ttl"
                 )));
@@ -95,6 +112,7 @@ impl FeatureText {
         let declared = Declared {
             value_type: ValueType::parse(&self.value_type)?,
             ttl: Ttl::parse(&self.ttl)?,
+            max_items: self.max_items.map(MaxItems::new).transpose()?,
             description: Description::new(self.description)?,
             owner: Owner::new(self.owner)?,
             labels: Labels::new(self.labels)?,

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, ClientError, Failure, RawPage, Request, read};
 use crate::domain::{
-    Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Limit, Owner, Ttl, VersionLabel,
+    Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Limit, MaxItems, Owner, Ttl, VersionLabel,
 };
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN};
@@ -58,6 +58,7 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                 name: id.name.clone(),
                 value_type: feature.value_type,
                 ttl: Ttl::parse(&feature.ttl).map_err(unreadable)?,
+                max_items: max_items_of(feature.max_items)?.into(),
                 description: Some(Description::new(feature.description.clone()).map_err(unreadable)?),
                 owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
                 labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
@@ -83,16 +84,35 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                     version.version, known.ttl, version.ttl
                 )));
             }
+            Some(known) if known.max_items != version.max_items => {
+                let shown =
+                    |items: Option<u64>| items.map_or_else(|| "no max_items".to_owned(), |n| format!("max_items {n}"));
+                return Err(Failure::failed(format!(
+                    "{id}, version {:?}, has {} there, and {} here: change one of them first",
+                    version.version,
+                    shown(known.max_items),
+                    shown(version.max_items)
+                )));
+            }
             Some(_) => {}
             None => {
                 let description = Some(Description::new(version.description.clone()).map_err(unreadable)?);
-                let input = VersionInput { version: label.clone(), ttl: Some(ttl), description };
+                let input = VersionInput {
+                    version: label.clone(),
+                    ttl: Some(ttl),
+                    max_items: max_items_of(version.max_items)?.into(),
+                    description,
+                };
                 client.send(&Request::of_feature(OperationId::CreateVersion, &id).body(&input)?).await?;
             }
         }
         versions.push(Version { feature: id.clone(), label, ttl });
     }
     Ok(versions)
+}
+
+fn max_items_of(items: Option<u64>) -> Result<Option<MaxItems>, Failure> {
+    items.map(MaxItems::new).transpose().map_err(unreadable)
 }
 
 fn unreadable(error: Invalid) -> Failure {

@@ -1,9 +1,9 @@
 //! What has to be done so that a server has the definitions of a file: `liststore feature import`.
 
-use super::definition_file::{self, Declared, Definitions};
+use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
-use crate::domain::{Description, FeatureId, Ttl, VersionLabel};
+use crate::domain::{FeatureId, MaxItems, MaxItemsInput, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
@@ -83,18 +83,19 @@ impl Plan {
     }
 
     fn create(&mut self, id: &FeatureId, wanted: &Declared) -> Result<(), ClientError> {
-        let Declared { value_type, ttl, description, owner, labels, versions } = wanted;
+        let Declared { value_type, ttl, max_items, description, owner, labels, versions } = wanted;
         let input = FeatureInput {
             entity_type: id.entity_type.clone(),
             name: id.name.clone(),
             value_type: *value_type,
             ttl: *ttl,
+            max_items: (*max_items).into(),
             description: Some(description.clone()),
             owner: Some(owner.clone()),
             labels: Some(labels.clone()),
         };
         let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
-        self.push(format!("+ {id}: {value_type}, ttl {ttl}"), request, None);
+        self.push(format!("+ {id}: {value_type}, ttl {ttl}{}", told_bound(*max_items)), request, None);
         versions.iter().try_for_each(|(label, version)| self.create_version(id, label, version))
     }
 
@@ -102,11 +103,16 @@ impl Plan {
         &mut self,
         id: &FeatureId,
         label: &VersionLabel,
-        (ttl, description): &(Ttl, Description),
+        DeclaredVersion { ttl, max_items, description }: &DeclaredVersion,
     ) -> Result<(), ClientError> {
-        let input = VersionInput { version: label.clone(), ttl: Some(*ttl), description: Some(description.clone()) };
+        let input = VersionInput {
+            version: label.clone(),
+            ttl: Some(*ttl),
+            max_items: (*max_items).into(),
+            description: Some(description.clone()),
+        };
         let request = Request::of_feature(OperationId::CreateVersion, id).body(&input)?;
-        self.push(format!("+ {id}, version {label}: ttl {ttl}"), request, None);
+        self.push(format!("+ {id}, version {label}: ttl {ttl}{}", told_bound(*max_items)), request, None);
         Ok(())
     }
 
@@ -120,6 +126,7 @@ impl Plan {
         let mut differences = Vec::new();
         let patch = FeaturePatch {
             ttl: differs("ttl", &wanted.ttl, &present.ttl, &mut differences),
+            max_items: bound_differs(wanted.max_items, present.max_items, &mut differences),
             description: differs("description", &wanted.description, &present.description, &mut differences),
             owner: differs("owner", &wanted.owner, &present.owner, &mut differences),
             labels: (wanted.labels != present.labels).then(|| {
@@ -138,8 +145,9 @@ impl Plan {
             };
             let mut differences = Vec::new();
             let patch = VersionPatch {
-                ttl: differs("ttl", &version.0, &known.0, &mut differences),
-                description: differs("description", &version.1, &known.1, &mut differences),
+                ttl: differs("ttl", &version.ttl, &known.ttl, &mut differences),
+                max_items: bound_differs(version.max_items, known.max_items, &mut differences),
+                description: differs("description", &version.description, &known.description, &mut differences),
             };
             if !differences.is_empty() {
                 let request = Request::of_version(OperationId::UpdateVersion, id, label).body(&patch)?;
@@ -170,8 +178,10 @@ impl Step {
                 let Response { body, etag } = client.send(&request).await?;
                 let present: FeatureVersion = read(&body)?;
                 let known = planned.get(id).and_then(|feature| feature.versions.get(label));
-                let is_known = |(ttl, description): &(Ttl, Description)| {
-                    ttl.to_string() == present.ttl && description.as_str() == present.description
+                let is_known = |DeclaredVersion { ttl, max_items, description }: &DeclaredVersion| {
+                    ttl.to_string() == present.ttl
+                        && max_items.map(MaxItems::as_u64) == present.max_items
+                        && description.as_str() == present.description
                 };
                 (etag, known.is_some_and(is_known))
             }
@@ -182,6 +192,20 @@ impl Step {
         self.request.if_match = etag;
         Ok(())
     }
+}
+
+fn told_bound(max_items: Option<MaxItems>) -> String {
+    max_items.map(|items| format!(", max_items {items}")).unwrap_or_default()
+}
+
+/// The bound that is wanted, if it is not the one that is there; then it is told.
+fn bound_differs(wanted: Option<MaxItems>, present: Option<MaxItems>, differences: &mut Vec<String>) -> MaxItemsInput {
+    if wanted == present {
+        return MaxItemsInput::Absent;
+    }
+    let shown = |items: Option<MaxItems>| items.map_or_else(|| "none".to_owned(), |items| items.to_string());
+    differences.push(format!("max_items {} -> {}", shown(present), shown(wanted)));
+    wanted.into()
 }
 
 /// What is wanted, if it is not what is there; then it is told.

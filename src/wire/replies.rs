@@ -115,6 +115,10 @@ pub struct Feature {
     pub value_type: ValueType,
     #[schema(value_type = texts::Ttl, inline)]
     pub ttl: String,
+    /// How many items of a list of the default version are shown, at most: its newest. All where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
+    pub max_items: Option<u64>,
     pub description: String,
     pub owner: String,
     #[schema(value_type = texts::Labels, inline)]
@@ -134,6 +138,7 @@ impl From<&domain::Feature> for Feature {
             name: feature.id.name.to_string(),
             value_type: feature.value_type,
             ttl: feature.ttl.to_string(),
+            max_items: feature.max_items.map(domain::MaxItems::as_u64),
             description: feature.description.as_str().to_owned(),
             owner: feature.owner.as_str().to_owned(),
             labels: feature.labels.as_map().clone(),
@@ -151,6 +156,10 @@ pub struct FeatureVersion {
     pub version: String,
     #[schema(value_type = texts::Ttl, inline)]
     pub ttl: String,
+    /// How many items of a list are shown, at most: its newest. All where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
+    pub max_items: Option<u64>,
     pub description: String,
     #[schema(value_type = texts::Timestamp, inline)]
     pub created_at: String,
@@ -161,6 +170,7 @@ impl From<&domain::FeatureVersion> for FeatureVersion {
         Self {
             version: version.version.to_string(),
             ttl: version.ttl.to_string(),
+            max_items: version.max_items.map(domain::MaxItems::as_u64),
             description: version.description.as_str().to_owned(),
             created_at: version.created_at.to_string(),
         }

@@ -7,7 +7,9 @@ use utoipa::ToSchema;
 
 use super::object::Object;
 use super::{ItemInput, Problem, add_body, text, texts};
-use crate::domain::{Description, EntityType, FeatureName, Invalid, Labels, Owner, Ttl, ValueType, VersionLabel};
+use crate::domain::{
+    Description, EntityType, FeatureName, Invalid, Labels, MaxItems, MaxItemsInput, Owner, Ttl, ValueType, VersionLabel,
+};
 
 /// Items to add, all or none.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -35,6 +37,10 @@ pub struct FeatureInput {
     #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::Ttl, inline)]
     pub ttl: Ttl,
+    /// How many items of a list are shown, at most: its newest. `null` for all.
+    #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
+    pub max_items: MaxItemsInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -54,6 +60,10 @@ pub struct FeaturePatch {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
+    /// How many items of a list are shown, at most: its newest. `null` for all.
+    #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
+    pub max_items: MaxItemsInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -76,6 +86,10 @@ pub struct VersionInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
+    /// How many items of a list are shown, at most: its newest. `null` for all.
+    #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
+    pub max_items: MaxItemsInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -89,6 +103,10 @@ pub struct VersionPatch {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
+    /// How many items of a list are shown, at most: its newest. `null` for all.
+    #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
+    pub max_items: MaxItemsInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -107,6 +125,22 @@ pub struct BackupInput {
 
 fn labels<S: Serializer>(labels: &Option<Labels>, serializer: S) -> Result<S::Ok, S::Error> {
     labels.as_ref().map(Labels::as_map).serialize(serializer)
+}
+
+fn max_items<S: Serializer>(input: &MaxItemsInput, serializer: S) -> Result<S::Ok, S::Error> {
+    input.over(None).map(MaxItems::as_u64).serialize(serializer)
+}
+
+/// `null` says that there is to be no bound.
+fn read_max_items(object: &Object<'_>) -> Result<MaxItemsInput, Problem> {
+    const NAME: &str = "max_items";
+    let Some(raw) = object.raw(NAME) else { return Ok(MaxItemsInput::Absent) };
+    let items: Option<u64> = serde_json::from_str(raw).map_err(|_| {
+        let detail = format!("{NAME} must be a whole number from {} to {}, or null", MaxItems::MIN, MaxItems::MAX);
+        Problem::argument(NAME, detail)
+    })?;
+    let items = items.map(MaxItems::new).transpose().map_err(|invalid| Problem::from(invalid).at(NAME))?;
+    Ok(items.into())
 }
 
 /// Why these cannot be changed.
@@ -135,13 +169,14 @@ impl<'a> AddItemsInput<'a> {
 
 impl FeatureInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let known = ["entity_type", "name", "value_type", "ttl", "description", "owner", "labels"];
+        let known = ["entity_type", "name", "value_type", "ttl", "max_items", "description", "owner", "labels"];
         let object = Object::read(body, &known, &[])?;
         Ok(Self {
             entity_type: object.required("entity_type", EntityType::new)?,
             name: object.required("name", FeatureName::new)?,
             value_type: object.required("value_type", ValueType::parse)?,
             ttl: object.required("ttl", Ttl::parse)?,
+            max_items: read_max_items(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
             owner: object.optional("owner", |text| Owner::new(text))?,
             labels: object.optional_map("labels", Labels::new)?,
@@ -151,9 +186,10 @@ impl FeatureInput {
 
 impl FeaturePatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["ttl", "description", "owner", "labels"], &FIXED_OF_FEATURE)?;
+        let object = Object::read(body, &["ttl", "max_items", "description", "owner", "labels"], &FIXED_OF_FEATURE)?;
         Ok(Self {
             ttl: object.optional("ttl", Ttl::parse)?,
+            max_items: read_max_items(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
             owner: object.optional("owner", |text| Owner::new(text))?,
             labels: object.optional_map("labels", Labels::new)?,
@@ -161,17 +197,18 @@ impl FeaturePatch {
     }
 
     pub fn is_empty(&self) -> bool {
-        let Self { ttl, description, owner, labels } = self;
-        ttl.is_none() && description.is_none() && owner.is_none() && labels.is_none()
+        let Self { ttl, max_items, description, owner, labels } = self;
+        ttl.is_none() && max_items.is_absent() && description.is_none() && owner.is_none() && labels.is_none()
     }
 }
 
 impl VersionInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["version", "ttl", "description"], &[VALUE_TYPE_OF_VERSION])?;
+        let object = Object::read(body, &["version", "ttl", "max_items", "description"], &[VALUE_TYPE_OF_VERSION])?;
         Ok(Self {
             version: object.required("version", VersionLabel::new)?,
             ttl: object.optional("ttl", Ttl::parse)?,
+            max_items: read_max_items(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
         })
     }
@@ -179,16 +216,17 @@ impl VersionInput {
 
 impl VersionPatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["ttl", "description"], &FIXED_OF_VERSION)?;
+        let object = Object::read(body, &["ttl", "max_items", "description"], &FIXED_OF_VERSION)?;
         Ok(Self {
             ttl: object.optional("ttl", Ttl::parse)?,
+            max_items: read_max_items(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
         })
     }
 
     pub fn is_empty(&self) -> bool {
-        let Self { ttl, description } = self;
-        ttl.is_none() && description.is_none()
+        let Self { ttl, max_items, description } = self;
+        ttl.is_none() && max_items.is_absent() && description.is_none()
     }
 }
 
@@ -230,13 +268,14 @@ mod tests {
             name: FeatureName::new("seen").unwrap(),
             value_type: ValueType::Json,
             ttl: Ttl::parse("90m").unwrap(),
+            max_items: MaxItemsInput::AtMost(MaxItems::MAX),
             description: Some(Description::new("é\n").unwrap()),
             owner: None,
             labels: Some(labels),
         };
         let read = FeatureInput::read(&sent(&input)).unwrap();
         assert_eq!((read.entity_type, read.name), (input.entity_type, input.name));
-        assert_eq!((read.value_type, read.ttl), (input.value_type, input.ttl));
+        assert_eq!((read.value_type, read.ttl, read.max_items), (input.value_type, input.ttl, input.max_items));
         assert_eq!((read.description, read.owner, read.labels), (input.description, input.owner, input.labels));
 
         let patch = FeaturePatch { ttl: Ttl::parse("1d").ok(), ..FeaturePatch::default() };
@@ -244,12 +283,30 @@ mod tests {
         assert_eq!(FeaturePatch::read(&sent(&patch)).unwrap().ttl, patch.ttl);
         assert!(FeaturePatch::read(b"{}").unwrap().is_empty() && VersionPatch::read(b"{}").unwrap().is_empty());
 
-        let version = VersionInput { version: VersionLabel::new("a/b").unwrap(), ttl: None, description: None };
+        let patch = FeaturePatch { max_items: MaxItemsInput::Unbounded, ..FeaturePatch::default() };
+        assert_eq!(sent(&patch), br#"{"max_items":null}"#);
+        assert_eq!(FeaturePatch::read(&sent(&patch)).unwrap().max_items, patch.max_items);
+
+        let version = VersionLabel::new("a/b").unwrap();
+        let version = VersionInput { version, ttl: None, max_items: MaxItemsInput::Absent, description: None };
         assert_eq!(VersionInput::read(&sent(&version)).unwrap().version, version.version);
 
         let timestamp = Timestamp::from_nanos(9_999_999_999_999_999_999).unwrap();
         let items = AddItemsInput { items: vec![ItemInput { timestamp, value: "12345678901234567890" }] };
         assert_eq!(AddItemsInput::read(&sent(&items)).unwrap(), items);
+    }
+
+    #[test]
+    fn the_most_items_of_a_list_are_a_number_within_bounds_or_null() {
+        for bad in ["0", "100001", "-1", "1.5", "\"5\"", "true", "[1]"] {
+            let body = format!("{{\"max_items\":{bad}}}");
+            let refused = VersionPatch::read(body.as_bytes()).unwrap_err();
+            assert_eq!(refused.field.as_deref(), Some("max_items"), "{bad}");
+            assert!(refused.detail.contains("1 to 100000"), "{}", refused.detail);
+        }
+        let read = |body: &[u8]| VersionPatch::read(body).unwrap().max_items;
+        assert_eq!(read(br#"{"max_items":100000}"#), MaxItemsInput::AtMost(MaxItems::MAX));
+        assert_eq!((read(br#"{"max_items":null}"#), read(b"{}")), (MaxItemsInput::Unbounded, MaxItemsInput::Absent));
     }
 
     #[test]

@@ -43,6 +43,7 @@ fn new_feature(name: &str) -> NewFeature {
         id: id(name),
         value_type: ValueType::String,
         ttl: Ttl::MIN,
+        max_items: None,
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

@@ -8,6 +8,7 @@ mod adds;
 mod administration;
 mod batches;
 mod bodies;
+mod bounded;
 mod browsers;
 mod client;
 mod conditions;

@@ -235,6 +235,7 @@ fn of_an_earlier_release() -> TempDir {
             id: id.clone(),
             value_type: ValueType::String,
             ttl: Ttl::from_secs(86_400 * 7_300).unwrap(),
+            max_items: None,
             description: Description::default(),
             owner: Owner::default(),
             labels: Labels::new(std::collections::BTreeMap::new()).unwrap(),
@@ -251,11 +252,8 @@ fn of_an_earlier_release() -> TempDir {
                 let key = ListKey::new(feature, EntityId::new(list).unwrap());
                 let timestamp = Timestamp::from_nanos(1_760_000_000_000_000_000 + round).unwrap();
                 let ttl = Ttl::from_secs(86_400 * 7_300).unwrap();
-                let op = Operation {
-                    now: timestamp,
-                    ttl,
-                    deadline: tokio::time::Instant::now() + std::time::Duration::from_secs(20),
-                };
+                let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+                let op = Operation::new(timestamp, ttl, deadline);
                 let item = NewItem {
                     timestamp,
                     value: bytes::Bytes::from_static(b"old"),

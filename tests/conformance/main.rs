@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "../support/bounded_list.rs"]
+mod bounded_list;
 mod crash;
 mod full_disk;
 mod items;

@@ -19,6 +19,7 @@ mod servers;
 mod settings;
 mod tls;
 mod topology;
+mod trims;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;

@@ -80,7 +80,7 @@ impl Server {
     }
 
     pub fn op_with(&self, ttl: Ttl) -> Operation {
-        Operation { now: now(), ttl, deadline: Instant::now() + self.deadline }
+        Operation::new(now(), ttl, Instant::now() + self.deadline)
     }
 
     /// Adds values, each at its timestamp.

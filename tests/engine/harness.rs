@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use liststore::actors::TurnTaking;
 use liststore::domain::{
-    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, ManualClock, NewItem,
-    Order, Timestamp, Ttl, ValueDigest, VersionLabel,
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, ManualClock,
+    MaxItems, NewItem, Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
 use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait};
@@ -33,11 +33,7 @@ pub fn at(nanos: u64) -> Timestamp {
 }
 
 pub fn operation(now: u64, ttl_secs: u64) -> Operation {
-    Operation {
-        now: at(now),
-        ttl: Ttl::from_secs(ttl_secs).unwrap(),
-        deadline: Instant::now() + Duration::from_secs(20),
-    }
+    Operation::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), Instant::now() + Duration::from_secs(20))
 }
 
 pub fn everything() -> Range {
@@ -140,11 +136,12 @@ impl Model {
     /// What an operation sees of a list, newest first.
     pub fn visible(&self, list: u64, op: &Operation) -> Vec<(ItemKey, Item, u64)> {
         let items = self.0.get(&list).into_iter().flatten().rev();
-        let visible = items.filter(|(key, (_, expires_at))| {
+        let unexpired = items.filter(|(key, (_, expires_at))| {
             let expires = op.ttl.expiry_of(key.timestamp).min(*expires_at);
             op.now.as_nanos() < expires
         });
-        visible
+        unexpired
+            .take(op.max_items.map_or(usize::MAX, MaxItems::get))
             .map(|(key, (value, expires_at))| {
                 (*key, Item { timestamp: key.timestamp, value: value.clone() }, *expires_at)
             })

@@ -3,6 +3,9 @@
 
 mod ahead;
 mod backups;
+mod bounded;
+#[path = "../support/bounded_list.rs"]
+mod bounded_list;
 mod crashes;
 mod damage;
 mod entities;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use liststore::domain::{ItemKey, Order, Timestamp, Ttl, ValueDigest};
+use liststore::domain::{ItemKey, MaxItems, Order, Timestamp, Ttl, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
 use liststore::items::{Count, ItemPage, ItemStore, Operation, Range, Validity};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ const FLUSHES_WITHOUT_ROOM: usize = 8;
 /// A page that came from memory.
 struct Read {
     list: u64,
-    ttl: Ttl,
+    retention: (Ttl, Option<MaxItems>),
     range: Range,
     page: ItemPage,
     validity: Validity,
@@ -112,7 +112,10 @@ impl Run {
     }
 
     fn operation(&mut self) -> Operation {
-        operation(self.now, [4, 15, 60][self.rng.below(3) as usize])
+        let op = operation(self.now, [4, 15, 60][self.rng.below(3) as usize]);
+        // What a clock that was stepped back shows again may be among the newest or not.
+        let max_items = (self.now >= self.latest).then(|| MaxItems::new(self.rng.below(40)).ok()).flatten();
+        Operation { max_items: max_items.filter(|_| self.rng.one_in(3)), ..op }
     }
 
     async fn change(&mut self) {
@@ -129,7 +132,7 @@ impl Run {
 
     async fn get(&mut self) {
         let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
-        let key = list(list_number);
+        let (key, retention) = (list(list_number), (op.ttl, op.max_items));
         let store = &self.opened().store;
         let (found, state) = (store.get_from_memory(&op, &key, &range), store.state(&key));
         let page = self.opened().session.get(&op, &key, &range).await.unwrap();
@@ -138,13 +141,17 @@ impl Run {
             if let Some(validity) = found.validity {
                 assert_eq!(Some(validity.state), state);
                 self.read.truncate(READ_MAX);
-                self.read.push_front(Read { list: list_number, ttl: op.ttl, range, page: found.page, validity });
+                self.read.push_front(Read { list: list_number, retention, range, page: found.page, validity });
             }
         }
         let still_valid = self.read.iter().filter(|read| {
             let Validity { state: read_in, from, until } = read.validity;
             let in_time = from <= op.now && op.now.as_nanos() < until;
-            read.list == list_number && read.ttl == op.ttl && read.range == range && Some(read_in) == state && in_time
+            read.list == list_number
+                && read.retention == retention
+                && read.range == range
+                && Some(read_in) == state
+                && in_time
         });
         for earlier in still_valid {
             assert_eq!(earlier.page, page, "a page that is said to hold still is not the answer");

@@ -75,12 +75,12 @@ impl Node {
 
     /// The TTL that list operations work with, in seconds; from the catalog alone.
     pub fn known_ttl(&self, name: &str) -> Option<u64> {
-        self.handle.catalog().version("user", name, "").ok().map(|version| version.ttl.as_secs())
+        self.handle.catalog().version("user", name, "").ok().map(|version| version.retention.ttl.as_secs())
     }
 
     pub async fn resolve(&self, name: &str) -> Result<u64, ResolveError> {
         let deadline = Instant::now() + Duration::from_secs(2);
-        self.handle.resolve("user", name, "", deadline).await.map(|version| version.ttl.as_secs())
+        self.handle.resolve("user", name, "", deadline).await.map(|version| version.retention.ttl.as_secs())
     }
 
     pub async fn create(&self, name: &str, ttl_secs: u64) -> Result<Feature, MetadataError> {
@@ -88,7 +88,12 @@ impl Node {
     }
 
     pub async fn create_version(&self, name: &str, label: &str) -> Result<(), MetadataError> {
-        let new = NewVersion { version: VersionLabel::new(label).unwrap(), ttl: None, description: Default::default() };
+        let new = NewVersion {
+            version: VersionLabel::new(label).unwrap(),
+            ttl: None,
+            max_items: Default::default(),
+            description: Default::default(),
+        };
         self.handle.apply(Change::CreateVersion { id: id(name), new }, Author::anonymous()).await.map(|_| ())
     }
 
@@ -125,6 +130,7 @@ pub fn new_feature(name: &str, ttl_secs: u64) -> NewFeature {
         id: id(name),
         value_type: ValueType::String,
         ttl: ttl(ttl_secs),
+        max_items: None,
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

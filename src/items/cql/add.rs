@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn every_row_has_one_write_timestamp_and_its_own_ttl() {
         let now = Timestamp::from_nanos(1_000_000_000).unwrap();
-        let op = Operation { now, ttl: Ttl::from_secs(60).unwrap(), deadline: Instant::now() + Duration::from_secs(1) };
+        let op = Operation::new(now, Ttl::from_secs(60).unwrap(), Instant::now() + Duration::from_secs(1));
         let items = [
             item(7, Bytes::from_static(b""), 1_000_000_001),
             item(8, Bytes::from_static(b"v"), 61_000_000_000),

@@ -17,6 +17,7 @@ use scylla::statement::prepared::PreparedStatement;
 use super::core::Core;
 use super::error::damaged_row;
 use super::get;
+use super::newest::last_shown;
 use super::permits::Permit;
 use super::statements::Statement;
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
@@ -43,6 +44,8 @@ pub async fn contains(
     within: &Bounds,
     values: &[Bytes],
 ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    let last_shown = last_shown(core, op, list).await?;
+    let visible = Visible { op, within, last_shown };
     let mut sought = Sought::new(values);
     let mut range = Range {
         min_timestamp: within.min_timestamp,
@@ -55,12 +58,12 @@ pub async fn contains(
     let (mut cost, mut use_index) = (0, true);
     loop {
         let permit = core.permit(op.deadline).await?;
-        let page = get::get(core, op, list, &range, permit).await?.page;
+        let page = get::get(core, op, list, &range, last_shown, permit).await?.page;
         cost += page.items.iter().map(cost_of).sum::<usize>();
         page.items.iter().for_each(|item| sought.meet(&item.value, item.timestamp));
         let Some(last) = page.items.last().filter(|_| page.more && !sought.missing.is_empty()) else { break };
         if use_index && cost >= sought.missing.len() * ROWS_OF_LOOKUP {
-            match look_up(core, op, list, within, &mut sought).await {
+            match look_up(core, list, &visible, &mut sought).await {
                 Ok(()) => break,
                 // The index is missing or not built: reading on needs none.
                 Err(StoreError::Unavailable { .. }) => use_index = false,
@@ -74,6 +77,22 @@ pub async fn contains(
 
 fn cost_of(item: &Item) -> usize {
     1 + item.value.len() / BYTES_OF_ROW
+}
+
+/// What is looked for.
+struct Visible<'a> {
+    op: &'a Operation,
+    within: &'a Bounds,
+    /// The last item that the list shows, if it has more.
+    last_shown: Option<ItemKey>,
+}
+
+impl Visible<'_> {
+    fn has(&self, key: &ItemKey) -> bool {
+        self.within.contain(key.timestamp)
+            && key.timestamp >= self.op.ttl.visible_from(self.op.now)
+            && self.last_shown.is_none_or(|last| *key >= last)
+    }
 }
 
 /// Values, and the newest item of each that was met.
@@ -98,11 +117,11 @@ impl Sought {
 /// Looks all that is missing up, a few at a time, as far as there are permits for it.
 async fn look_up(
     core: &Arc<Core>,
-    op: &Operation,
     list: &ListKey,
-    within: &Bounds,
+    visible: &Visible<'_>,
     sought: &mut Sought,
 ) -> Result<(), StoreError> {
+    let op = visible.op;
     let find = core.find(op.deadline).await?;
     let permit = core.permit(op.deadline).await?;
     let more = sought.missing.len().saturating_sub(1).min(LOOKUPS_MAX - 1);
@@ -114,7 +133,7 @@ async fn look_up(
         let mut found = Vec::new();
         while let Some(value) = next() {
             let newest;
-            (newest, permit) = newest_of(core, op, list, within, (&find, value), permit).await?;
+            (newest, permit) = newest_of(core, list, visible, (&find, value), permit).await?;
             found.extend(newest.map(|newest| (value.clone(), newest)));
         }
         Ok::<_, StoreError>(found)
@@ -128,14 +147,13 @@ async fn look_up(
 /// The newest visible item of a value, by the index, in whose order nothing is relied on.
 async fn newest_of(
     core: &Arc<Core>,
-    op: &Operation,
     list: &ListKey,
-    within: &Bounds,
+    visible: &Visible<'_>,
     (find, value): (&PreparedStatement, &Bytes),
     mut permit: Permit,
 ) -> Result<(Option<Timestamp>, Permit), StoreError> {
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let (digest, visible_from) = (ValueDigest::of(value), op.ttl.visible_from(op.now));
+    let (op, digest) = (visible.op, ValueDigest::of(value));
     let (mut state, mut newest) = (PagingState::start(), None);
     loop {
         let ((result, next), kept) = core
@@ -158,8 +176,7 @@ async fn newest_of(
             let (text, _) = row.map_err(|_| damaged_row())?;
             // The index may lag behind its rows; the key says for certain which value it has.
             let key = ItemKey::parse(text).ok().filter(|key| key.digest == digest);
-            let visible = |key: &ItemKey| within.contain(key.timestamp) && key.timestamp >= visible_from;
-            newest = newest.max(key.filter(visible).map(|key| key.timestamp));
+            newest = newest.max(key.filter(|key| visible.has(key)).map(|key| key.timestamp));
         }
         match next.into_paging_control_flow() {
             ControlFlow::Continue(next) => state = next,

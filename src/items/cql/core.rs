@@ -17,6 +17,7 @@ use super::dialect::Dialect;
 use super::error::NO_INDEX;
 use super::found::{self, Found, IndexDefect};
 use super::gate::Gate;
+use super::newest::Trims;
 use super::options::{Consistency, CqlOptions};
 use super::permits::{Permit, Permits};
 use super::replicas::{cautions, check_replicas, replicas_in};
@@ -45,6 +46,7 @@ pub struct Core {
     pub write_consistency: Consistency,
     pub sampler: Sampler,
     pub reads: Arc<Reads>,
+    pub trims: Trims,
     find: OnceCell<PreparedStatement>,
     index_looked_at: tokio::sync::Mutex<Option<Instant>>,
     options: CqlOptions,
@@ -85,6 +87,7 @@ impl Core {
             write_consistency: options.write_consistency,
             sampler: Sampler::new(),
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
+            trims: Trims::new(shared.metrics.trims.clone()),
             permits,
             find: OnceCell::new(),
             index_looked_at: tokio::sync::Mutex::default(),

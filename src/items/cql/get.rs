@@ -13,9 +13,10 @@ use scylla::statement::bound::BoundStatement;
 use super::coalesce::FetchedPage;
 use super::core::Core;
 use super::error::damaged_row;
+use super::newest::last_shown;
 use super::permits::Permit;
 use super::statements::Statement;
-use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp};
+use crate::domain::{Item, ItemKey, ListKey, MaxItems, Order, Timestamp};
 use crate::items::{Bounds, Count, ItemPage, Operation, Range, StoreError};
 
 /// Rows of the first page that is asked for; how large a row is, is not known then.
@@ -29,11 +30,12 @@ pub async fn get(
     op: &Operation,
     list: &ListKey,
     range: &Range,
+    last_shown: Option<ItemKey>,
     mut permit: Permit,
 ) -> Result<FetchedPage, StoreError> {
     let mut page = Page { range, page: ItemPage::default(), value_bytes: 0, next: None };
     let after = range.after.map(|key| (key, range.order));
-    let Some((lower, upper)) = bounds(op, &range.bounds(), after) else {
+    let Some((lower, upper)) = bounds(op, &range.bounds(), after, last_shown) else {
         return Ok(page.into_answer());
     };
     // One more than asked for tells whether more follows.
@@ -106,15 +108,42 @@ pub async fn count(
     within: &Bounds,
     max: u64,
 ) -> Result<Count, StoreError> {
-    let Some((lower, upper)) = bounds(op, within, None) else { return Ok(Count { items: 0, exact: true }) };
-    let limit = i32::try_from(max.saturating_add(1)).unwrap_or(i32::MAX);
+    let last_shown = last_shown(core, op, list).await?;
+    let permit = core.permit(op.deadline).await?;
+    let Keys { count, .. } = walk_keys(core, op, list, within, last_shown, (max.saturating_add(1), 0), permit).await?;
+    // What was added in between may have made them more than are shown.
+    let count = count.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
+    Ok(Count { items: count.min(max), exact: count <= max })
+}
+
+/// What was found of the keys of a slice.
+pub struct Keys {
+    pub count: u64,
+    /// The key at the place that was asked for, if there are so many.
+    pub last: Option<ItemKey>,
+    pub permit: Permit,
+}
+
+/// Reads the keys of the visible items of a slice, newest first: at most so many, and the one at a place, which
+/// counts from 1.
+pub async fn walk_keys(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+    last_shown: Option<ItemKey>,
+    (max, place): (u64, u64),
+    permit: Permit,
+) -> Result<Keys, StoreError> {
+    let mut keys = Keys { count: 0, last: None, permit };
+    let Some((lower, upper)) = bounds(op, within, None, last_shown) else { return Ok(keys) };
+    let limit = i32::try_from(max).unwrap_or(i32::MAX);
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let (mut state, mut items) = (PagingState::start(), 0);
-    let mut permit = core.permit(op.deadline).await?;
+    let mut state = PagingState::start();
     loop {
         let ((result, next), kept) = core
             .attempts
-            .run(core.request(Statement::Get, op), permit, |route| {
+            .run(core.request(Statement::Get, op), keys.permit, |route| {
                 let mut statement = core.prepared.keys.clone();
                 statement.set_page_size(PAGE_ROWS_MAX as i32);
                 statement.set_load_balancing_policy(Some(route));
@@ -126,11 +155,19 @@ pub async fn count(
                 read(Arc::clone(core), bound, state.clone())
             })
             .await?;
-        permit = kept;
-        items += result.into_rows_result().map_err(|_| damaged_row())?.rows_num() as u64;
+        keys.permit = kept;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        let rows = result.rows_num() as u64;
+        if let Some(row) = place.checked_sub(keys.count + 1).filter(|row| *row < rows) {
+            let mut found = result.rows::<(&str,)>().map_err(|_| damaged_row())?;
+            let row = usize::try_from(row).ok().and_then(|row| found.nth(row)).ok_or_else(damaged_row)?;
+            let (key,) = row.map_err(|_| damaged_row())?;
+            keys.last = Some(ItemKey::parse(key).map_err(|_| damaged_row())?);
+        }
+        keys.count += rows;
         match next.into_paging_control_flow() {
-            ControlFlow::Continue(next) if items <= max => state = next,
-            _ => return Ok(Count { items: items.min(max), exact: items <= max }),
+            ControlFlow::Continue(next) if keys.count < max => state = next,
+            _ => return Ok(keys),
         }
     }
 }
@@ -140,14 +177,23 @@ pub async fn count(
 ///
 /// A key is its timestamp's 19 digits, `#` and more; so `t` is below all keys of the timestamp t, and
 /// `t$` above them, since `$` follows `#`. (The next timestamp would do as well, but for the largest.) All
-/// keys have the same length: what follows a key is above `key$`.
-fn bounds(op: &Operation, within: &Bounds, after: Option<(ItemKey, Order)>) -> Option<(String, String)> {
+/// keys have the same length: what follows a key is above `key$`. `last_shown` is the last item of a list that
+/// does not show all.
+fn bounds(
+    op: &Operation,
+    within: &Bounds,
+    after: Option<(ItemKey, Order)>,
+    last_shown: Option<ItemKey>,
+) -> Option<(String, String)> {
     let oldest = within.min_timestamp.max(op.ttl.visible_from(op.now));
     let (mut lower, mut upper) = slice(&Bounds { min_timestamp: oldest, ..*within });
     match after {
         Some((after, Order::Newest)) => upper = upper.min(after.to_string()),
         Some((after, Order::Oldest)) => lower = lower.max(after.to_string() + "$"),
         None => {}
+    }
+    if let Some(last) = last_shown {
+        lower = lower.max(last.to_string());
     }
     (oldest <= within.max_timestamp && lower < upper).then_some((lower, upper))
 }
@@ -216,12 +262,12 @@ mod tests {
 
     fn op(now: u64, ttl_secs: u64) -> Operation {
         let deadline = Instant::now() + Duration::from_secs(1);
-        Operation { now: at(now), ttl: Ttl::from_secs(ttl_secs).unwrap(), deadline }
+        Operation::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), deadline)
     }
 
     fn bounds(op: &Operation, (min, max, after): (u64, u64, Option<ItemKey>)) -> Option<(String, String)> {
         let within = Bounds { min_timestamp: at(min), max_timestamp: at(max) };
-        super::bounds(op, &within, after.map(|key| (key, Order::Newest)))
+        super::bounds(op, &within, after.map(|key| (key, Order::Newest)), None)
     }
 
     fn range(min: u64, max: u64, after: Option<ItemKey>) -> (u64, u64, Option<ItemKey>) {
@@ -240,11 +286,25 @@ mod tests {
         assert_eq!(text(5, 6, Some(key)), pair("0000000000000000005", "0000000000000000006$"));
         let oldest = |min, max| {
             let within = Bounds { min_timestamp: at(min), max_timestamp: at(max) };
-            super::bounds(&op(0, 1), &within, Some((key, Order::Oldest)))
+            super::bounds(&op(0, 1), &within, Some((key, Order::Oldest)), None)
         };
         assert_eq!(oldest(5, 9), pair("0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==$", "0000000000000000009$"));
         assert_eq!(oldest(8, 9), pair("0000000000000000008", "0000000000000000009$"));
         assert_eq!(oldest(5, 6), None);
+    }
+
+    #[test]
+    fn the_last_item_that_is_shown_raises_the_lower_bound() {
+        let key = ItemKey::new(at(7), ValueDigest::of(b""));
+        let lower = |min, last| {
+            let within = Bounds { min_timestamp: at(min), ..Bounds::ALL };
+            super::bounds(&op(0, 1), &within, None, last).map(|(lower, _)| lower)
+        };
+        assert_eq!(lower(5, Some(key)).unwrap(), "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==", "and it is shown");
+        assert_eq!(lower(7, Some(key)), lower(5, Some(key)));
+        assert_eq!(lower(8, Some(key)), lower(8, None));
+        let before = Bounds { max_timestamp: at(6), ..Bounds::ALL };
+        assert_eq!(super::bounds(&op(0, 1), &before, None, Some(key)), None);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct CqlMetrics {
     budget_exhausted: IntCounter,
     /// Gets that were answered by the request of another.
     pub reads_joined: IntCounter,
+    /// Lists that were cut since they had more items than they show.
+    pub trims: IntCounter,
     pub watch: Arc<Watch>,
 }
 
@@ -53,12 +55,17 @@ impl CqlMetrics {
             "liststore_cql_reads_joined_total",
             "Gets that were answered by the request of an identical one, which had not been sent yet.",
         )?;
+        let trims = IntCounter::new(
+            "liststore_cql_trims_total",
+            "Deletions of the items of a list that lie beyond the `max_items` of its version.",
+        )?;
         let watch = Arc::new(Watch::default());
         registry.register(Box::new(seconds.clone()))?;
         registry.register(Box::new(failures.clone()))?;
         registry.register(Box::new(retries.clone()))?;
         registry.register(Box::new(budget_exhausted.clone()))?;
         registry.register(Box::new(reads_joined.clone()))?;
+        registry.register(Box::new(trims.clone()))?;
         registry.register(Box::new(StateCollector::new(Arc::clone(&watch), skew)?))?;
         Ok(Self {
             seconds: Statement::ALL.map(|statement| seconds.with_label_values(&[statement.as_str()])),
@@ -66,6 +73,7 @@ impl CqlMetrics {
             retries,
             budget_exhausted,
             reads_joined,
+            trims,
             watch,
         })
     }

@@ -42,6 +42,7 @@ mod lookout;
 mod metrics;
 mod migrate;
 mod migrations;
+mod newest;
 mod news;
 mod options;
 mod permits;

@@ -23,6 +23,7 @@ use scylla::statement::prepared::PreparedStatement;
 use super::core::Core;
 use super::error::{after_unknown, damaged_row};
 use super::get::{read, slice};
+use super::newest::last_shown;
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
 use crate::domain::{ItemKey, ListKey, Timestamp, ValueDigest};
@@ -88,6 +89,8 @@ struct Removing<'a> {
     /// Its own write timestamp.
     own: i64,
     visible_from: Timestamp,
+    /// The last item that the list shows, if it has more.
+    last_shown: Option<ItemKey>,
     permit: Option<Permit>,
     removed: u64,
     /// Whether something may have been deleted.
@@ -98,9 +101,11 @@ struct Removing<'a> {
 
 impl<'a> Removing<'a> {
     async fn begin(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey) -> Result<Self, StoreError> {
+        let last_shown = last_shown(core, op, list).await?;
         let permit = Some(core.permit(op.deadline).await?);
         let (own, visible_from) = (core.write_clock.next(), op.ttl.visible_from(op.now));
-        Ok(Self { core, op, list, own, visible_from, permit, removed: 0, begun: false, largest: None })
+        let (removed, begun, largest) = (0, false, None);
+        Ok(Self { core, op, list, own, visible_from, last_shown, permit, removed, begun, largest })
     }
 
     async fn permit(&mut self) -> Result<Permit, StoreError> {
@@ -128,7 +133,8 @@ impl<'a> Removing<'a> {
                 let Some(key) = ItemKey::parse(text).ok().filter(|key| wanted(key)) else { continue };
                 self.core.write_clock.observe(writetime);
                 count += 1;
-                self.removed += u64::from(key.timestamp >= self.visible_from);
+                let is_shown = self.last_shown.is_none_or(|last| key >= last);
+                self.removed += u64::from(is_shown && key.timestamp >= self.visible_from);
                 if is_due(writetime) {
                     found.push(text, writetime);
                 }
@@ -176,16 +182,10 @@ impl<'a> Removing<'a> {
 
     /// Deletes a slice of the partition by one tombstone.
     async fn delete_between(&mut self, lower: &str, upper: &str) -> Result<(), StoreError> {
-        let (core, timestamp, deadline) = (self.core, self.own, self.op.deadline);
-        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
-        let bind = |statement: PreparedStatement| match core.prepared.within(deadline) {
-            None => statement.bind(&(timestamp, feature_key, entity_id, lower, upper)),
-            Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, lower, upper)),
-        };
         let permit = self.permit().await?;
-        let written = write(core, self.op, Statement::Delete, &core.prepared.delete_between, permit, bind).await;
+        let written = delete_slice(self.core, self.op, self.list, (lower, upper), self.own, permit).await;
         self.permit = Some(written.map_err(|error| after_unknown(error, self.begun))?);
-        self.largest = self.largest.max(Some(timestamp));
+        self.largest = self.largest.max(Some(self.own));
         Ok(())
     }
 
@@ -197,6 +197,23 @@ impl<'a> Removing<'a> {
         }
         self.removed
     }
+}
+
+/// Deletes what lies between two keys, the upper one exclusive, and was written no later than a timestamp.
+pub async fn delete_slice(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    (lower, upper): (&str, &str),
+    timestamp: i64,
+    permit: Permit,
+) -> Result<Permit, StoreError> {
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let bind = |statement: PreparedStatement| match core.prepared.within(op.deadline) {
+        None => statement.bind(&(timestamp, feature_key, entity_id, lower, upper)),
+        Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, lower, upper)),
+    };
+    write(core, op, Statement::Delete, &core.prepared.delete_between, permit, bind).await
 }
 
 /// Waits until whatever is written from now on, by any server, outranks a deletion: so that an add that

@@ -17,11 +17,12 @@ use tokio::task::AbortHandle;
 use super::coalesce::Query;
 use super::core::Core;
 use super::error::NO_INDEX;
+use super::newest::{Trims, last_shown};
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
 use super::{add, contains, entities, get, lookout, remove};
-use crate::domain::{FeatureKey, ItemKey, ListKey, NewItem, Order, Timestamp, ValueDigest};
+use crate::domain::{FeatureKey, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait,
 };
@@ -82,24 +83,35 @@ impl CqlSession {
 impl ItemSession for CqlSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.core.admit()?;
-        if range.order == Order::Oldest {
-            // Reads that share an answer take what has expired for one of them off its end; here that
-            // would be its beginning.
-            let (op, list, range) = (*op, list.clone(), *range);
+        let first = op.max_items.map(|max_items| range.at_most(max_items));
+        // Reads that share an answer take what has expired for one of them off its end: from the oldest item on
+        // that would be its beginning. And they know nothing of where the items end that are shown.
+        if range.order == Order::Oldest || first == Some(None) {
+            let (op, list, mut range) = (*op, list.clone(), *range);
             return self
                 .read(|core| async move {
+                    let last_shown = last_shown(&core, &op, &list).await?;
+                    range.limit = range.limit.min(op.max_items.map_or(usize::MAX, MaxItems::get));
                     let permit = core.permit(op.deadline).await?;
-                    get::get(&core, &op, &list, &range, permit).await.map(|answer| answer.page)
+                    get::get(&core, &op, &list, &range, last_shown, permit).await.map(|answer| answer.page)
                 })
                 .await;
         }
-        let query = Query { list: list.clone(), ttl: op.ttl, range: *range };
+        let query = Query { list: list.clone(), ttl: op.ttl, range: first.flatten().unwrap_or(*range) };
         let core = Arc::clone(&self.core);
         let send = move |op: Operation, query: Query, permit: Permit| {
             let core = Arc::clone(&core);
-            async move { get::get(&core, &op, &query.list, &query.range, permit).await }
+            async move { get::get(&core, &op, &query.list, &query.range, None, permit).await }
         };
-        self.core.reads.read(op, query, send).await.map_err(|error| self.core.cause_of(error))
+        let read = self.core.reads.read(op, query, send).await;
+        let mut page = read.map_err(|error| self.core.cause_of(error))?;
+        if let Some(max_items) = op.max_items {
+            if page.more && page.items.len() == max_items.get() {
+                Trims::met(&self.core, op, list);
+            }
+            page.end_with(max_items);
+        }
+        Ok(page)
     }
 
     async fn contains(
@@ -122,11 +134,16 @@ impl ItemSession for CqlSession {
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
+            let (to, count) = (list.clone(), items.len());
             let added = match self.core.admit() {
-                Ok(()) => self.to_the_end(|core| async move { add::add(&core, &op, &list, &items).await }).await,
+                Ok(()) => self.to_the_end(|core| async move { add::add(&core, &op, &to, &items).await }).await,
                 Err(refused) => Err(refused),
             };
+            let is_added = added.is_ok();
             done(added);
+            if is_added {
+                Trims::added(&self.core, &op, &list, count);
+            }
         }))
     }
 

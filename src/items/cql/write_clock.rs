@@ -56,6 +56,12 @@ impl WriteClock {
         self.next().saturating_add_unsigned(self.apart_max)
     }
 
+    /// A timestamp that whatever any server writes from now on outranks, as far as clocks are no further
+    /// apart than allowed.
+    pub fn before_all_that_follows(&self) -> i64 {
+        as_writetime(self.now().saturating_sub(self.apart_max).saturating_sub(1))
+    }
+
     /// How long an acknowledgement of a deletion with this timestamp has to wait, so that whatever any
     /// server writes after it outranks it: until our clock is past it by as much as another may be behind.
     /// It never waits for clocks that are further apart than allowed.
@@ -157,6 +163,7 @@ mod tests {
         assert_eq!(clock.to_wait_out(removed), Duration::from_micros(5));
         wall.set(at(1_011));
         assert_eq!(clock.to_wait_out(removed), Duration::ZERO);
+        assert_eq!(clock.before_all_that_follows(), 1_000, "another clock may show 1,001 yet");
         // All: 10 ahead of our own clock, and another 10 for those that are behind it.
         let all = clock.next_for_all();
         assert_eq!((all, clock.next()), (1_021, 1_012), "what is written meanwhile does not follow it");

@@ -24,7 +24,7 @@ use super::room::Room;
 use super::run::RUNS_MAX;
 use super::tables::{Files, Tables, View};
 use crate::domain::Clock;
-use crate::items::IsUnreachable;
+use crate::items::{BoundOf, IsUnreachable};
 
 /// While room is scarce, removals wait for their flush no longer than this.
 const SCARCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,6 +50,8 @@ pub struct Engine {
     pub room: Room,
     /// Tells which lists nobody can read any more, if anybody does.
     pub unreachable: OnceLock<IsUnreachable>,
+    /// Tells how many items lists show at most, if anybody does.
+    pub bound_of: OnceLock<BoundOf>,
     /// Whether somebody asked for all files to be merged.
     pub compact_all: AtomicBool,
     /// Whether all were, when that was done last.

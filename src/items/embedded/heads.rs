@@ -13,6 +13,7 @@
 //! Changes are counted besides, in more places than there are locks: a count that is even and stays the
 //! same says that nothing was written to the list in between.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -76,6 +77,8 @@ pub struct Heads {
     /// Twice the changes to the lists that share a count; odd while one of them is under way. A multiple
     /// of the stripes, and a power of two: lists that share a count share a stripe.
     changes: Box<[AtomicU64]>,
+    /// Lists that have no heads for now.
+    barred: Mutex<HashSet<ListId>>,
 }
 
 /// How many items a head should hold for a get; `None` if the get does not begin at the newest item
@@ -98,6 +101,7 @@ impl Heads {
             cache: Cache::with_weighter(items, bytes, ByBytes),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             changes: (0..counts).map(|_| AtomicU64::new(0)).collect(),
+            barred: Mutex::default(),
         }
     }
 
@@ -157,9 +161,27 @@ impl Heads {
     /// Keeps a head that was read from what was taken at `seen`, unless the list has changed since.
     pub fn fill(&self, list: &ListId, seen: Option<StateToken>, head: Head) {
         let _no_change = self.stripe(list);
-        if seen.is_some() && self.state(list.hash()) == seen {
+        if seen.is_some() && self.state(list.hash()) == seen && !self.barred().contains(list) {
             self.cache.insert(list.clone(), Arc::new(head));
         }
+    }
+
+    fn barred(&self) -> MutexGuard<'_, HashSet<ListId>> {
+        self.barred.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out what takes items away that lists no longer show, behind their heads: these may still hold
+    /// them. So the lists have no heads meanwhile, and begin with none.
+    pub fn without<T>(&self, lists: &[ListId], apply: impl FnOnce() -> T) -> T {
+        self.barred().extend(lists.iter().cloned());
+        let forget = |list: &ListId| self.between(list, || _ = self.cache.remove(list));
+        lists.iter().for_each(forget);
+        let applied = apply();
+        // What was read before is no head of theirs any more.
+        lists.iter().for_each(forget);
+        let mut barred = self.barred();
+        lists.iter().for_each(|list| _ = barred.remove(list));
+        applied
     }
 
     /// Forgets the head of a list that holds any of the items that a removal takes, and all pages that were
@@ -344,7 +366,7 @@ mod tests {
 
     /// The timestamps that a get sees, if the list's head is known.
     fn seen_times(heads: &Heads, list: &ListId) -> Option<Vec<u64>> {
-        let op = Operation { now: Timestamp::MIN, ttl: Ttl::MAX, deadline: Instant::now() + Duration::from_secs(9) };
+        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(9));
         let head = heads.cache.peek(list)?;
         let range = Range {
             min_timestamp: Timestamp::MIN,
@@ -373,6 +395,25 @@ mod tests {
         assert_eq!(seen_times(&heads, &list), Some(vec![30, 20, 10]));
         heads.change(&list, &Change::Clear, || {});
         assert_eq!(seen_times(&heads, &list), Some(vec![]));
+    }
+
+    /// Else a read would show what an earlier one no longer did.
+    #[test]
+    fn a_list_has_no_head_while_items_are_taken_away_behind_it() {
+        let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
+        let state = || heads.between_changes(&list, || ()).0;
+        let before = state();
+        heads.fill(&list, before, head(&[20, 10]));
+        heads.without(std::slice::from_ref(&list), || {
+            assert_ne!(state(), before, "kept pages are of another state");
+            assert_eq!(seen_times(&heads, &list), None);
+            heads.fill(&list, state(), head(&[20, 10]));
+            assert_eq!(seen_times(&heads, &list), None);
+        });
+        heads.fill(&list, before, head(&[20, 10]));
+        assert_eq!(seen_times(&heads, &list), None);
+        heads.fill(&list, state(), head(&[20]));
+        assert_eq!(seen_times(&heads, &list), Some(vec![20]));
     }
 
     /// Else a reader could see a change behind the head before the head shows it.

@@ -16,6 +16,7 @@ pub struct Metrics {
     pub compactions: IntCounter,
     pub compaction_bytes: IntCounter,
     pub expired_dropped: IntCounter,
+    pub surplus_dropped: IntCounter,
     pub head_hits: IntCounter,
     pub head_misses: IntCounter,
 }
@@ -51,6 +52,10 @@ impl Metrics {
             expired_dropped: counter(
                 "liststore_expired_items_dropped_total",
                 "Expired items that flushes and merges left out.",
+            )?,
+            surplus_dropped: counter(
+                "liststore_surplus_items_dropped_total",
+                "Items beyond the `max_items` of their list's version that merges left out.",
             )?,
             head_hits: counter("liststore_head_hits_total", "Gets answered from list heads in memory.")?,
             head_misses: counter("liststore_head_misses_total", "Gets that had to look further than list heads.")?,

@@ -51,6 +51,7 @@ mod seek;
 mod session;
 mod step;
 mod store;
+mod surplus;
 mod tables;
 mod trim;
 mod turn;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::error::ReadError;
 use super::list_id::ListId;
 use super::merge::Merge;
-use super::page::{self, Collect, Next, is_visible};
+use super::page::{self, Collect, Last, Next, is_visible};
 use super::row::{Entry, RowCursor};
 use super::seek::{Floor, Start};
 use super::tables::{InMemory, View};
 use super::turn::Turn;
-use crate::domain::{Item, Timestamp};
+use crate::domain::{Item, ItemKey, Timestamp};
 use crate::items::{ItemPage, Operation, Range};
 
 /// Items that a block, or the items between two bookmarks, are taken for.
@@ -52,6 +52,14 @@ impl OldestPage {
             window_bytes: 0,
             page: ItemPage::default(),
             page_bytes: 0,
+        }
+    }
+
+    /// Leaves out what lies below an item.
+    pub fn begin_at(&mut self, lowest: ItemKey) {
+        let is_behind = self.range.after.is_some_and(|after| after >= lowest);
+        if !is_behind && lowest.timestamp.as_nanos() >= self.floor.timestamp {
+            self.floor = Floor::at(lowest);
         }
     }
 
@@ -124,6 +132,9 @@ pub struct OldestRead {
     in_memory: InMemory,
     list: ListId,
     page: OldestPage,
+    /// Looks for the last item that the list shows, where it does not show all.
+    last: Option<Last>,
+    finding: Option<Merge<'static>>,
     /// Blocks, or bookmarks, of the next window.
     steps: usize,
     window: Option<Window>,
@@ -136,10 +147,30 @@ struct Window {
 }
 
 impl OldestRead {
-    /// `in_memory` has what memory holds of the list up to the newest item that is wanted.
+    /// `in_memory` has what memory holds of the list: up to the newest item that is wanted, or all of it if the
+    /// operation bounds what is shown.
     pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, op: &Operation, range: &Range) -> Self {
         let steps = (range.limit / ITEMS_OF_STEP).clamp(1, FIRST_STEPS_MAX);
-        Self { view, in_memory, list, page: OldestPage::new(op, range), steps, window: None }
+        let last = op.max_items.map(|max_items| Last::new(op, max_items));
+        Self { view, in_memory, list, page: OldestPage::new(op, range), last, finding: None, steps, window: None }
+    }
+
+    /// Goes on looking for the last item that is shown. Whether it is known.
+    fn find_last(&mut self, turn: &mut Turn) -> Result<bool, ReadError> {
+        let Self { view, in_memory, list, page, last, finding, .. } = self;
+        let Some(collector) = last else { return Ok(true) };
+        let merge = match finding {
+            Some(merge) => merge,
+            None => finding.insert(view.merge(list, &Start::NEWEST, in_memory)?),
+        };
+        if page::collect_from(merge, collector, turn)? == Next::Wanted {
+            return Ok(false);
+        }
+        if let Some(lowest) = collector.finish() {
+            page.begin_at(lowest);
+        }
+        (*last, *finding) = (None, None);
+        Ok(true)
     }
 
     fn open_window(&mut self, turn: &mut Turn) -> Result<Window, ReadError> {
@@ -156,6 +187,9 @@ impl OldestRead {
     /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
     pub fn turn(&mut self) -> Result<Option<ItemPage>, ReadError> {
         let mut turn = Turn::new();
+        if !self.find_last(&mut turn)? {
+            return Ok(None);
+        }
         loop {
             let window = match self.window.take() {
                 Some(window) => window,

@@ -8,6 +8,7 @@ use super::file::{FileWriter, Pace};
 use super::list_id::ListId;
 use super::merge::Merge;
 use super::run::{Run, RunFile};
+use super::surplus::{Keep, Surplus};
 use crate::domain::ValueDigest;
 
 /// Why merged lists were not written.
@@ -42,6 +43,7 @@ pub struct Output<'a> {
     writer: Option<FileWriter>,
     /// The list that was begun in the file before, and goes on.
     unfinished: Option<ListId>,
+    surplus: Option<Surplus<'a>>,
     continues: bool,
     hides: u64,
 }
@@ -49,13 +51,25 @@ pub struct Output<'a> {
 impl<'a> Output<'a> {
     pub fn new(engine: &'a Engine, partition: usize, older: &'a [Run], file_bytes: u64) -> Self {
         let now = engine.clock.now().as_nanos();
-        Self { engine, partition, older, file_bytes, now, writer: None, unfinished: None, continues: false, hides: 0 }
+        let (writer, unfinished, surplus) = (None, None, None);
+        Self { engine, partition, older, file_bytes, now, writer, unfinished, surplus, continues: false, hides: 0 }
     }
 
     /// Says that the file before ends in the middle of a list.
     pub fn after(mut self, unfinished: Option<ListId>) -> Self {
         self.unfinished = unfinished;
         self
+    }
+
+    /// Leaves out what lists do not show, where nothing older is left.
+    pub fn cut_by(mut self, surplus: Surplus<'a>) -> Self {
+        self.surplus = Some(surplus);
+        self
+    }
+
+    /// The lists of which something was left out that they do not show.
+    pub fn take_cut(&mut self) -> Vec<ListId> {
+        self.surplus.take().map(Surplus::into_lists).unwrap_or_default()
     }
 
     pub fn is_full(&self) -> bool {
@@ -87,14 +101,32 @@ impl<'a> Output<'a> {
             self.begin_list(list, true, goes_on)?;
             begun = true;
         }
+        let mut cut = self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut(list, goes_on));
         let now = self.now;
         let mut written = Written::Whole;
         while written == Written::Whole
             && let Some((entry, source)) = merge.current()
         {
-            let whole_row = merge.whole_row().filter(|(_, row)| {
+            let whole_row = merge.whole_row();
+            let keep = match (&mut cut, &whole_row) {
+                (None, _) => Keep::All,
+                (Some(cut), Some((_, row))) => cut.of_row(entry, source.row(), row)?,
+                (Some(cut), None) => cut.of_item(entry, source.row())?,
+            };
+            if keep == Keep::None {
+                let items = whole_row.as_ref().map_or(1, |(_, row)| row.count);
+                self.engine.metrics.surplus_dropped.inc_by(items);
+                self.surplus.iter_mut().for_each(|surplus| surplus.note(list));
+                if whole_row.is_some() {
+                    merge.leave_row()?;
+                } else {
+                    merge.advance()?;
+                }
+                continue;
+            }
+            let whole_row = whole_row.filter(|(_, row)| {
                 let drops = nothing_older && (row.deleted > 0 || row.first_expiry <= now);
-                !drops
+                keep == Keep::All && !drops
             });
             let dropped = nothing_older && (entry.deleted || entry.expires_at <= now);
             if dropped {

@@ -1,13 +1,13 @@
 //! Which of a list's items make up a page: bounds, visibility, limits. The same rules for every
 //! source that a page is read from. And how items are offered to whatever else looks for some.
 
-use crate::domain::{Item, Timestamp};
+use crate::domain::{Item, ItemKey, MaxItems, Timestamp};
 use crate::items::{ItemPage, Operation, Range};
 
 use super::error::ReadError;
 use super::merge::Merge;
 use super::row::{Entry, RowCursor};
-use super::seek::Start;
+use super::seek::{Start, key_of};
 use super::turn::Turn;
 
 use bytes::Bytes;
@@ -90,6 +90,69 @@ impl Collect for PageBuilder {
 
     fn finish(&mut self) -> ItemPage {
         std::mem::take(&mut self.page)
+    }
+}
+
+/// Offers a collector the visible items of a list up to the most that it shows. It must be offered the list
+/// from its newest item on.
+pub struct Newest<C> {
+    op: Operation,
+    left: usize,
+    collector: C,
+}
+
+impl<C> Newest<C> {
+    pub fn new(op: &Operation, max_items: MaxItems, collector: C) -> Self {
+        Self { op: *op, left: max_items.get(), collector }
+    }
+}
+
+impl<C: Collect> Collect for Newest<C> {
+    type Found = C::Found;
+
+    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
+        if !is_visible(&self.op, entry) {
+            return Next::Wanted;
+        }
+        let Some(left) = self.left.checked_sub(1) else { return Next::Done };
+        self.left = left;
+        self.collector.offer(entry, row)
+    }
+
+    fn finish(&mut self) -> Self::Found {
+        self.collector.finish()
+    }
+}
+
+/// Finds the last of the visible items that a list shows. It must be offered the list from its newest item
+/// on.
+pub struct Last {
+    op: Operation,
+    left: usize,
+    found: Option<ItemKey>,
+}
+
+impl Last {
+    pub fn new(op: &Operation, max_items: MaxItems) -> Self {
+        Self { op: *op, left: max_items.get(), found: None }
+    }
+}
+
+impl Collect for Last {
+    /// `None` if there are fewer than so many.
+    type Found = Option<ItemKey>;
+
+    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
+        self.left -= usize::from(is_visible(&self.op, entry));
+        if self.left > 0 {
+            return Next::Wanted;
+        }
+        self.found = key_of(row);
+        Next::Done
+    }
+
+    fn finish(&mut self) -> Self::Found {
+        self.found
     }
 }
 

@@ -119,7 +119,7 @@ mod tests {
 
     fn operation() -> Operation {
         let deadline = Instant::now() + Duration::from_secs(600);
-        Operation { now: Timestamp::from_nanos(1_000_000).unwrap(), ttl: Ttl::MAX, deadline }
+        Operation::new(Timestamp::from_nanos(1_000_000).unwrap(), Ttl::MAX, deadline)
     }
 
     /// A list of so many items of one value.

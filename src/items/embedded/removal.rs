@@ -13,6 +13,7 @@ use super::row::{Entry, RowBuilder};
 use super::seek::Start;
 use super::tables::View;
 use super::turn::Turn;
+use crate::domain::MaxItems;
 use crate::items::{Operation, Removal};
 
 /// A removal between two moments is done in parts of about so many bytes: a deleted item is written with
@@ -56,8 +57,11 @@ pub struct RemovalSearch {
     op: Operation,
     wanted: Wanted,
     start: Start,
-    /// Nothing older is wanted. Nanoseconds since the Unix epoch.
+    /// Nothing newer is wanted, and nothing older. Nanoseconds since the Unix epoch.
+    ceiling: u64,
     floor: u64,
+    /// How many visible items the list shows yet.
+    shown: usize,
     part_bytes: usize,
     /// Once it has begun.
     merge: Option<Merge<'static>>,
@@ -80,14 +84,16 @@ impl RemovalSearch {
                 (Wanted::Any, bounds.max_timestamp.as_nanos(), bounds.min_timestamp.as_nanos(), PART_BYTES)
             }
         };
-        let start = Start { ceiling, below: None };
-        Self { view, list, op, wanted, start, floor, part_bytes, merge: None, found: Found::none() }
+        // What is shown is counted from the newest item on.
+        let start = op.max_items.map_or(Start { ceiling, below: None }, |_| Start::NEWEST);
+        let shown = op.max_items.map_or(usize::MAX, MaxItems::get);
+        Self { view, list, op, wanted, start, ceiling, floor, shown, part_bytes, merge: None, found: Found::none() }
     }
 
     /// Goes on for a turn. `None` if that was not enough. To be called again after a part that was not the
     /// last one.
     pub fn turn(&mut self) -> Result<Option<Found>, ReadError> {
-        let Self { view, list, op, wanted, start, floor, part_bytes, merge, found } = self;
+        let Self { view, list, op, wanted, start, ceiling, floor, shown, part_bytes, merge, found } = self;
         let mut turn = Turn::new();
         let merge = match merge {
             Some(merge) => merge,
@@ -103,9 +109,11 @@ impl RemovalSearch {
             if !turn.goes_on(source.value()) {
                 return Ok(None);
             }
-            if !entry.deleted && wanted.takes(entry.timestamp, source.value()) {
+            let is_shown = *shown > 0 && page::is_visible(op, entry);
+            *shown -= usize::from(is_shown);
+            if !entry.deleted && entry.timestamp <= *ceiling && wanted.takes(entry.timestamp, source.value()) {
                 found.deleted.push(entry.timestamp, 0, true, source.value());
-                found.visible += u64::from(page::is_visible(op, entry));
+                found.visible += u64::from(is_shown);
                 found.oldest = entry.timestamp;
             }
             merge.advance()?;
@@ -117,7 +125,7 @@ impl RemovalSearch {
 impl RemovalSearch {
     /// Whether the removal takes an item.
     pub fn takes(&self, entry: &Entry, value: &[u8]) -> bool {
-        (self.floor..=self.start.ceiling).contains(&entry.timestamp) && self.wanted.takes(entry.timestamp, value)
+        (self.floor..=self.ceiling).contains(&entry.timestamp) && self.wanted.takes(entry.timestamp, value)
     }
 }
 

@@ -15,7 +15,7 @@ use super::list_id::{BorrowedListId, ListId};
 use super::look::{Counter, Finder};
 use super::merge;
 use super::oldest::{OldestPage, OldestRead};
-use super::page::{self, Collect};
+use super::page::{self, Collect, Last, Newest, PageBuilder};
 use super::queue::Part;
 use super::read::{PageRead, Scan};
 use super::removal::{Found, RemovalSearch};
@@ -88,25 +88,46 @@ impl EmbeddedSession {
         Ok(self.engine.pool.run(op.deadline, turn).await??)
     }
 
-    /// Looks through a list between two moments for whatever a collector wants.
+    /// Looks through what an operation sees of a list, up to a moment, for whatever a collector wants.
     async fn scan<C>(
         &self,
         op: &Operation,
         list: &ListKey,
-        within: &Bounds,
-        mut collector: C,
+        max_timestamp: Timestamp,
+        collector: C,
     ) -> Result<C::Found, StoreError>
     where
         C: Collect<Found: Send + 'static> + Send + 'static,
     {
         op.begin()?;
+        match op.max_items {
+            None => {
+                let start = Start { ceiling: max_timestamp.as_nanos(), below: None };
+                self.scan_from(op, list, start, collector).await
+            }
+            Some(max_items) => {
+                let collector = Newest::new(op, max_items, collector);
+                self.scan_from(op, list, Start::NEWEST, collector).await
+            }
+        }
+    }
+
+    async fn scan_from<C>(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        start: Start,
+        mut collector: C,
+    ) -> Result<C::Found, StoreError>
+    where
+        C: Collect<Found: Send + 'static> + Send + 'static,
+    {
         let engine = &self.engine;
         if let Some(row) = engine.heads.whole(BorrowedListId::of(list, engine.options.list_hash)) {
             page::collect_row(row, &mut collector).ok_or_else(merge::broken)?;
             return Ok(collector.finish());
         }
         let list = self.list_id(list);
-        let start = Start { ceiling: within.max_timestamp.as_nanos(), below: None };
         let Looked { view, in_memory, inline, .. } = self.look(&list, start.ceiling);
         let mut scan = Scan::new(view, in_memory, list, start, collector);
         self.read(op, inline, move || scan.turn().transpose()).await
@@ -117,13 +138,44 @@ impl EmbeddedSession {
         let engine = &self.engine;
         if let Some(row) = engine.heads.whole(BorrowedListId::of(list, engine.options.list_hash)) {
             let mut page = OldestPage::new(op, range);
+            if let Some(max_items) = op.max_items {
+                let mut last = Last::new(op, max_items);
+                page::collect_row(row.clone(), &mut last).ok_or_else(merge::broken)?;
+                last.finish().into_iter().for_each(|lowest| page.begin_at(lowest));
+            }
             page::collect_row(row, &mut page).ok_or_else(merge::broken)?;
             return Ok(page.finish());
         }
         let list = self.list_id(list);
-        let Looked { view, in_memory, inline, .. } = self.look(&list, range.max_timestamp.as_nanos());
+        let ceiling = op.max_items.map_or(range.max_timestamp.as_nanos(), |_| u64::MAX);
+        let Looked { view, in_memory, inline, .. } = self.look(&list, ceiling);
         let mut read = OldestRead::new(view, in_memory, list, op, range);
         self.read(op, inline, move || read.turn().transpose()).await
+    }
+
+    /// A page of a list that shows all its items, newest first.
+    async fn newest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        let engine = &self.engine;
+        let borrowed = BorrowedListId::of(list, engine.options.list_hash);
+        if let Some(page) = engine.heads.page(borrowed, op, range) {
+            engine.metrics.head_hits.inc();
+            return Ok(page);
+        }
+        engine.metrics.head_misses.inc();
+        let list = self.list_id(list);
+        // A head needs all that there is.
+        let ceiling = heads::wanted_for(range, op).map_or_else(|| Start::of(range).ceiling, |_| u64::MAX);
+        let Looked { seen, view, in_memory, inline } = self.look(&list, ceiling);
+        let mut read = PageRead::new(view, in_memory, list.clone(), *op, *range);
+        let shared = engine.clone();
+        let turn = move || {
+            let read = read.turn().transpose()?;
+            Some(read.map(|(page, head)| {
+                head.into_iter().for_each(|head| shared.heads.fill(&list, seen, head));
+                page
+            }))
+        };
+        self.read(op, inline, turn).await
     }
 
     /// Finds the next items that a removal takes.
@@ -164,27 +216,13 @@ impl ItemSession for EmbeddedSession {
         if range.order == Order::Oldest {
             return self.oldest(op, list, range).await;
         }
-        let engine = &self.engine;
-        let borrowed = BorrowedListId::of(list, engine.options.list_hash);
-        if let Some(page) = engine.heads.page(borrowed, op, range) {
-            engine.metrics.head_hits.inc();
-            return Ok(page);
-        }
-        engine.metrics.head_misses.inc();
-        let list = self.list_id(list);
-        // A head needs all that there is.
-        let ceiling = heads::wanted_for(range, op).map_or_else(|| Start::of(range).ceiling, |_| u64::MAX);
-        let Looked { seen, view, in_memory, inline } = self.look(&list, ceiling);
-        let mut read = PageRead::new(view, in_memory, list.clone(), *op, *range);
-        let shared = engine.clone();
-        let turn = move || {
-            let read = read.turn().transpose()?;
-            Some(read.map(|(page, head)| {
-                head.into_iter().for_each(|head| shared.heads.fill(&list, seen, head));
-                page
-            }))
+        let Some(max_items) = op.max_items else { return self.newest(op, list, range).await };
+        let Some(range) = range.at_most(max_items) else {
+            return self.scan(op, list, range.max_timestamp, PageBuilder::new(op, range)).await;
         };
-        self.read(op, inline, turn).await
+        let mut page = self.newest(op, list, &range).await?;
+        page.end_with(max_items);
+        Ok(page)
     }
 
     async fn contains(
@@ -194,11 +232,11 @@ impl ItemSession for EmbeddedSession {
         within: &Bounds,
         values: &[Bytes],
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        self.scan(op, list, within, Finder::new(op, within, values)).await
+        self.scan(op, list, within.max_timestamp, Finder::new(op, within, values)).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
-        self.scan(op, list, within, Counter::new(op, within, max)).await
+        self.scan(op, list, within.max_timestamp, Counter::new(op, within, max)).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {

@@ -16,6 +16,7 @@ use super::file::{DataFile, Pace, Scan, ScanSource};
 use super::merge::{Merge, Source};
 use super::output::{Output, OutputError, Written};
 use super::run::Run;
+use super::surplus::Surplus;
 use super::tables::{RunSpan, View};
 use super::trim::Trim;
 use super::unreachable::Asked;
@@ -68,13 +69,15 @@ pub fn step(
     let (output_run, inputs) = runs[range].split_at(usize::from(begun));
     let mut output_run = output_run.first().cloned().unwrap_or_default();
     let unfinished = inputs.first().and_then(|run| run.trim.clone()).filter(|trim| begun && trim.item.is_some());
-    let mut output =
-        Output::new(engine, place.partition, older, room.file_bytes).after(unfinished.map(|trim| trim.list));
+    let mut output = Output::new(engine, place.partition, older, room.file_bytes)
+        .after(unfinished.map(|trim| trim.list))
+        .cut_by(Surplus::new(engine, view));
     let taken = take(engine, inputs, &mut output, pace)?;
     let written = output.finish(pace)?.map(|written| {
         output_run.files.push(written.clone());
         written.file
     });
+    let cut = output.take_cut();
     let bytes = written.as_ref().map_or(0, |file| file.bytes);
     let discard = || written.iter().for_each(|file| engine.tables.discard(file.id));
     let (group, freed) = regroup(output_run, inputs, taken);
@@ -87,7 +90,7 @@ pub fn step(
     let from_oldest = older.len() + group.len();
     let next = (left > 0)
         .then_some(Job { place: RunSpan { partition: place.partition, from_oldest, count: group.len() }, begun: true });
-    match engine.tables.install_merged(place, group, &freed) {
+    match engine.heads.without(&cut, || engine.tables.install_merged(place, group, &freed)) {
         Ok(()) => Ok(Stepped { next, bytes }),
         // It may be named in the manifest.
         Err(error @ WriteError::Unknown(_)) => Err(error.into()),

@@ -33,7 +33,8 @@ use super::tables::{Tables, View};
 use super::{backup, compaction, flush};
 use crate::domain::{Clock, ListKey};
 use crate::items::{
-    Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken, StoreError,
+    BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
+    StoreError,
 };
 
 /// Lists in a directory of this machine.
@@ -121,6 +122,7 @@ impl EmbeddedStore {
             bell: Bell::default(),
             room: Room::default(),
             unreachable: OnceLock::new(),
+            bound_of: OnceLock::new(),
             compact_all: AtomicBool::new(false),
             compacted_all: AtomicBool::new(true),
             lacks_room: AtomicBool::new(false),
@@ -275,14 +277,24 @@ impl ItemStore for EmbeddedStore {
     }
 
     fn get_from_memory(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<PageInMemory> {
+        let bounded = match op.max_items {
+            Some(max_items) => Some((range.at_most(max_items)?, max_items)),
+            None => None,
+        };
         let list = BorrowedListId::of(list, self.engine.options.list_hash);
-        let found = self.engine.heads.page_in_memory(list, op, range)?;
+        let range = bounded.as_ref().map_or(range, |(range, _)| range);
+        let mut found = self.engine.heads.page_in_memory(list, op, range)?;
+        bounded.iter().for_each(|(_, max_items)| found.page.end_with(*max_items));
         self.engine.metrics.head_hits.inc();
         Some(found)
     }
 
     fn forget(&self, unreachable: IsUnreachable) {
         let _said_before = self.engine.unreachable.set(unreachable);
+    }
+
+    fn bound(&self, bound_of: BoundOf) {
+        let _said_before = self.engine.bound_of.set(bound_of);
     }
 
     async fn close(&self) -> Result<(), StoreError> {
@@ -342,7 +354,7 @@ mod tests {
 
     fn operation() -> Operation {
         let (now, deadline) = (Timestamp::from_nanos(1_000).unwrap(), Instant::now() + Duration::from_secs(60));
-        Operation { now, ttl: Ttl::MAX, deadline }
+        Operation::new(now, Ttl::MAX, deadline)
     }
 
     fn newest(limit: usize) -> Range {

@@ -344,7 +344,7 @@ mod tests {
 
     /// Walks the list in pages, and returns how many items it met and how many digests that took.
     fn walk(view: &Arc<View>, list: &ListId, order: Order) -> (u64, u64) {
-        let op = Operation { now: Timestamp::MIN, ttl: Ttl::MAX, deadline: Instant::now() + Duration::from_secs(600) };
+        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
         let (mut range, mut met) = (
             Range {
                 min_timestamp: Timestamp::MIN,

@@ -17,7 +17,7 @@ const SAMPLES: usize = 32;
 pub const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The feature key in a list's bytes.
-fn key_of(list: &[u8]) -> Option<&str> {
+pub fn key_of(list: &[u8]) -> Option<&str> {
     str::from_utf8(list.split(|byte| *byte == 0).next()?).ok()
 }
 

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
 
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opener, erasures, jobs, keys, records};
+use super::{JournalError, Opener, erasures, format, jobs, keys, records};
 use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::{Job, write as write_job};
@@ -17,9 +17,6 @@ use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
 use crate::metadata::keys::{AuditEntry, AuditFilter, record};
 use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
-
-/// The version of the tables and records below; [`keys`] have one of their own.
-pub(super) const FORMAT: u64 = 1;
 
 /// The two halves of the store's ID, in [`META`].
 const STORE_HALVES: [&str; 2] = ["store_high", "store_low"];
@@ -174,7 +171,7 @@ fn unavailable_after(outcome_unknown: bool) -> MetadataError {
 
 fn write(
     database: &Database,
-    Transition { id, began, entry: HistoryEntry { revision, .. }, .. }: &Transition,
+    Transition { id, after, began, entry: HistoryEntry { revision, .. } }: &Transition,
     feature: Option<&[u8]>,
     entry: &[u8],
 ) -> Result<(), Failure> {
@@ -194,7 +191,9 @@ fn write(
             transaction.open_table(GENERATIONS)?.insert(key.as_str(), generation.as_u64())?;
         }
         transaction.open_table(HISTORY)?.insert((key.as_str(), revision.0), entry)?;
-        transaction.open_table(META)?.insert("revision", revision.0)?;
+        let mut meta = transaction.open_table(META)?;
+        meta.insert("revision", revision.0)?;
+        format::raise(&mut meta, after.as_ref().map_or(format::FIRST, format::of_feature))?;
     }
     // Durable when it returns: redb's default durability is immediate.
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
@@ -270,17 +269,17 @@ pub(super) fn prepare(database: &Database) -> Result<(), JournalError> {
         transaction.open_table(FEATURES)?;
         transaction.open_table(GENERATIONS)?;
         transaction.open_table(HISTORY)?;
-        transaction.open_table(META)?.insert("format", FORMAT)?;
+        transaction.open_table(META)?.insert(format::NAME, format::FIRST)?;
         transaction.commit()?;
         return Ok(());
     }
     if !tables.iter().any(|name| name == META.name()) {
         return Err(JournalError::Foreign);
     }
-    let format = transaction.open_table(META)?.get("format")?.map(|format| format.value());
+    let format = transaction.open_table(META)?.get(format::NAME)?.map(|format| format.value());
     match format {
-        Some(FORMAT | keys::FORMAT_WITH_KEYS) => Ok(()),
-        Some(newer) if newer > keys::FORMAT_WITH_KEYS => Err(JournalError::Newer(newer)),
+        Some(format::FIRST..=format::NEWEST) => Ok(()),
+        Some(newer) if newer > format::NEWEST => Err(JournalError::Newer(newer)),
         _ => Err(JournalError::Foreign),
     }
 }

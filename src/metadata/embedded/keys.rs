@@ -1,6 +1,6 @@
 //! Keys in the journal's file, in tables of their own, and the audit trail of everything.
 //!
-//! The first key makes the tables, and raises the file's format to [`FORMAT_WITH_KEYS`]: a server that
+//! The first key makes the tables, and raises the file's format to [`WITH_KEYS`](format::WITH_KEYS): a server that
 //! does not know keys would serve everybody, and refuses the file instead.
 
 use std::cmp::Reverse;
@@ -9,15 +9,12 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefi
 
 use super::erasures::{self, ERASURES};
 use super::tables::{Failure, HISTORY, META};
-use super::{JournalError, records};
+use super::{JournalError, format, records};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::record::{self, Broken};
 use crate::metadata::keys::{AuditEntry, AuditFilter, KeyHistoryEntry};
 use crate::metadata::{MetadataError, Page};
-
-/// The version of the tables once there was a key.
-pub(super) const FORMAT_WITH_KEYS: u64 = 2;
 
 /// Keys by their ids.
 pub(super) const KEYS: TableDefinition<&str, &str> = TableDefinition::new("api_keys");
@@ -49,7 +46,7 @@ pub(super) fn write(
         transaction.open_table(KEY_HISTORY)?.insert(entry.revision.0, texts.1.as_str())?;
         let mut meta = transaction.open_table(META)?;
         meta.insert("revision", entry.revision.0)?;
-        meta.insert("format", FORMAT_WITH_KEYS)?;
+        format::raise(&mut meta, format::WITH_KEYS)?;
     }
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }

@@ -5,6 +5,7 @@
 
 mod backup;
 mod erasures;
+mod format;
 mod jobs;
 mod journal;
 mod keys;
@@ -40,7 +41,7 @@ pub enum OpenError {
     #[error(
         "{} was written by a newer liststore (format {found}, this one knows {}): start that one",
         path.display(),
-        keys::FORMAT_WITH_KEYS
+        format::NEWEST
     )]
     Newer { path: PathBuf, found: u64 },
     #[error("{} is not a metadata file of liststore: move it away, or choose another data directory", path.display())]

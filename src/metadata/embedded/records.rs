@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, Owner,
-    Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, MaxItems,
+    Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::keys::record::{Broken, author};
 use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
@@ -60,6 +60,8 @@ fn write(record: &impl Serialize) -> Result<Vec<u8>, MetadataError> {
 struct VersionRecord {
     version: String,
     ttl_secs: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_items: Option<u64>,
     description: String,
     created_at_nanos: u64,
     generation: u64,
@@ -71,6 +73,8 @@ struct VersionRecord {
 struct FeatureRecord {
     value_type: String,
     ttl_secs: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_items: Option<u64>,
     description: String,
     owner: String,
     labels: BTreeMap<String, String>,
@@ -85,6 +89,7 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
     let version_of = |version: &FeatureVersion| VersionRecord {
         version: version.version.as_str().to_owned(),
         ttl_secs: version.ttl.as_secs(),
+        max_items: version.max_items.map(MaxItems::as_u64),
         description: version.description.as_str().to_owned(),
         created_at_nanos: version.created_at.as_nanos(),
         generation: version.generation.as_u64(),
@@ -94,6 +99,7 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
     write(&FeatureRecord {
         value_type: feature.value_type.as_str().to_owned(),
         ttl_secs: feature.ttl.as_secs(),
+        max_items: feature.max_items.map(MaxItems::as_u64),
         description: feature.description.as_str().to_owned(),
         owner: feature.owner.as_str().to_owned(),
         labels: feature.labels.as_map().clone(),
@@ -124,6 +130,7 @@ pub fn read_feature(key: &str, record: &[u8]) -> Result<Feature, MetadataError> 
         id,
         value_type: source.parsed("value_type", ValueType::parse(&record.value_type))?,
         ttl: source.parsed("ttl_secs", Ttl::from_secs(record.ttl_secs))?,
+        max_items: source.parsed("max_items", record.max_items.map(MaxItems::new).transpose())?,
         description: source.parsed("description", Description::new(record.description))?,
         owner: source.parsed("owner", Owner::new(record.owner))?,
         labels: source.parsed("labels", Labels::new(record.labels))?,
@@ -139,6 +146,7 @@ fn read_version(source: Source<'_>, record: VersionRecord) -> Result<FeatureVers
     Ok(FeatureVersion {
         version: source.parsed("versions.version", VersionLabel::new(&record.version))?,
         ttl: source.parsed("versions.ttl_secs", Ttl::from_secs(record.ttl_secs))?,
+        max_items: source.parsed("versions.max_items", record.max_items.map(MaxItems::new).transpose())?,
         description: source.parsed("versions.description", Description::new(record.description))?,
         created_at: source.parsed("versions.created_at_nanos", Timestamp::from_nanos(record.created_at_nanos))?,
         generation: source.parsed("versions.generation", Generation::new(record.generation))?,
@@ -211,8 +219,8 @@ mod tests {
 
     use super::*;
 
-    const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"description":"d","owner":"o","labels":{"k":"v"},
-        "versions":[{"version":"","ttl_secs":60,"description":"","created_at_nanos":1,"generation":2,"ttl_max_secs":70,
+    const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"max_items":9,"description":"d","owner":"o","labels":{"k":"v"},
+        "versions":[{"version":"","ttl_secs":60,"max_items":9,"description":"","created_at_nanos":1,"generation":2,"ttl_max_secs":70,
         "revision":3},{"version":"v","ttl_secs":5,"description":"x","created_at_nanos":2,"generation":1,
         "ttl_max_secs":6,"revision":4}],"created_at_nanos":1,"updated_at_nanos":2,"ttl_max_secs":90,"revision":4}"#;
 
@@ -235,7 +243,9 @@ mod tests {
     fn every_broken_part_of_a_feature_is_named() {
         for (column, good, bad) in [
             ("value_type", "\"json\"", "\"blob\""),
-            ("ttl_secs", "\"ttl_secs\":60,\"description\":\"d\"", "\"ttl_secs\":0,\"description\":\"d\""),
+            ("ttl_secs", "\"ttl_secs\":60", "\"ttl_secs\":0"),
+            ("max_items", "\"max_items\":9,\"description\":\"d\"", "\"max_items\":0,\"description\":\"d\""),
+            ("versions.max_items", "\"max_items\":9,\"description\":\"\"", "\"max_items\":100001,\"description\":\"\""),
             ("description", "\"d\"", "\"\\u0000\""),
             ("owner", "\"o\"", "\"\\u0000\""),
             ("labels", "\"k\"", "\"\""),

@@ -144,6 +144,7 @@ pub(super) async fn put_feature(connection: &mut Connection, feature: &Feature) 
         rows::nanos(feature.created_at)?,
         rows::nanos(feature.updated_at)?,
         rows::number(feature.revision.0),
+        feature.max_items.map(rows::items),
     )
     .execute(Unnamed(connection))
     .await?;
@@ -166,6 +167,7 @@ pub(super) async fn put_version(
         rows::number(version.generation.as_u64()),
         rows::nanos(version.created_at)?,
         rows::number(version.revision.0),
+        version.max_items.map(rows::items),
     )
     .execute(Unnamed(connection))
     .await?;

@@ -5,8 +5,8 @@
 use serde_json::Value as Json;
 
 use crate::domain::{
-    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, Owner,
-    Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, MaxItems,
+    Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::keys::record::author;
 use crate::metadata::{Action, HistoryEntry, LastGeneration, MetadataError};
@@ -23,6 +23,7 @@ pub(super) struct FeatureRow {
     pub name: String,
     pub value_type: String,
     pub ttl_secs: i32,
+    pub max_items: Option<i32>,
     pub ttl_max_secs: i32,
     pub description: String,
     pub owner: String,
@@ -32,6 +33,7 @@ pub(super) struct FeatureRow {
     pub revision: i64,
     pub version: Option<String>,
     pub version_ttl_secs: Option<i32>,
+    pub version_max_items: Option<i32>,
     pub version_ttl_max_secs: Option<i32>,
     pub version_description: Option<String>,
     pub version_generation: Option<i64>,
@@ -85,6 +87,11 @@ impl RowName<'_> {
     pub(super) fn ttl(&self, column: &'static str, secs: i32) -> Result<Ttl, MetadataError> {
         self.valid(column, Ttl::from_secs(self.unsigned(column, i64::from(secs))?))
     }
+
+    fn max_items(&self, column: &'static str, items: Option<i32>) -> Result<Option<MaxItems>, MetadataError> {
+        let Some(items) = items else { return Ok(None) };
+        self.valid(column, MaxItems::new(self.unsigned(column, i64::from(items))?)).map(Some)
+    }
 }
 
 /// Joins rows into features with their versions, in the order in which they come.
@@ -117,6 +124,7 @@ fn feature(row: FeatureRow) -> Result<Feature, MetadataError> {
         },
         value_type: at.valid("value_type", ValueType::parse(&row.value_type))?,
         ttl: at.ttl("ttl_secs", row.ttl_secs)?,
+        max_items: at.max_items("max_items", row.max_items)?,
         description: at.valid("description", Description::new(row.description))?,
         owner: at.valid("owner", Owner::new(row.owner))?,
         labels: at.valid("labels", Labels::new(labels))?,
@@ -136,6 +144,7 @@ fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
     Ok(FeatureVersion {
         version: at.valid("version", VersionLabel::new(at.present("version", label)?))?,
         ttl: at.ttl("ttl_secs", at.present("ttl_secs", row.version_ttl_secs)?)?,
+        max_items: at.max_items("max_items", row.version_max_items)?,
         description: at.valid("description", Description::new(description.as_str()))?,
         created_at: at.timestamp("created_at_ns", at.present("created_at_ns", row.version_created_at_ns)?)?,
         generation: generation(&at, "generation", at.present("generation", row.version_generation)?)?,
@@ -219,6 +228,11 @@ pub(super) fn nanos(at: Timestamp) -> Result<i64, MetadataError> {
 /// Revisions and generations count single changes from 0: they never come near the limit.
 pub(super) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// At most 100,000.
+pub(super) fn items(max_items: MaxItems) -> i32 {
+    i32::try_from(max_items.as_u64()).unwrap_or(i32::MAX)
 }
 
 /// A TTL is at most 630,720,000 s.

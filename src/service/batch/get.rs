@@ -140,7 +140,8 @@ impl<R: PageRenderer> Service<R> {
             return Some(Err(full));
         }
         let bytes_max = self.options.page_bytes_max;
-        let (page, validity) = self.lists.get_from_memory(&read.list, read.ttl, &read.range(bytes_max), deadline)?;
+        let (page, validity) =
+            self.lists.get_from_memory(&read.list, read.retention, &read.range(bytes_max), deadline)?;
         Some(self.render_page(read, &page, validity, bytes_max).and_then(|page| Room::take(room, page)))
     }
 
@@ -178,7 +179,7 @@ impl<R: PageRenderer> Service<R> {
         Room::check(room)?;
         in_time(deadline)?;
         let bytes_max = self.options.page_bytes_max;
-        let (page, validity) = lists.get(&read.list, read.ttl, read.range(bytes_max), deadline).await?;
+        let (page, validity) = lists.get(&read.list, read.retention, read.range(bytes_max), deadline).await?;
         Room::take(room, self.render_page(read, &page, validity, bytes_max)?)
     }
 }

@@ -74,8 +74,9 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::UpdateFeature,
         name: "update_feature",
         summary: "Change a feature",
-        description: "Absent fields stay as they are; `labels` is replaced whole. `ttl` is that of the default \
-                      version, and the default of versions that are created later; a shorter one hides items at once.",
+        description: "Absent fields stay as they are; `labels` is replaced whole. `ttl` and `max_items` are those of \
+                      the default version, and the default of versions that are created later; a shorter `ttl` and a smaller \
+                      `max_items` hide items at once, and `null` lifts `max_items`.",
         group: Group::Features,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -124,7 +125,7 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::CreateVersion,
         name: "create_version",
         summary: "Create List Feature Version",
-        description: "A version has lists of its own. Without a `ttl` it copies the feature's present one.",
+        description: "A version has lists of its own. Without a `ttl` or `max_items` it copies the feature's present one.",
         group: Group::Versions,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,

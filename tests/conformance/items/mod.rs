@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use liststore::items::ItemStore;
 
 pub mod adds;
+pub mod bounded;
 pub mod durability;
 pub mod entities;
 pub mod expiry;
@@ -135,6 +136,14 @@ macro_rules! item_store_suite {
                 contains_tells_the_newest_visible_item_of_each_value,
                 contains_finds_few_values_deep_in_a_long_list,
                 counts_are_exact_up_to_their_bound,
+            }
+            bounded {
+                only_the_newest_items_are_shown_ties_included,
+                bounds_choose_among_the_items_that_are_shown,
+                what_is_added_pushes_the_end_of_a_walk_up,
+                removals_take_what_is_not_shown_and_do_not_count_it,
+                what_has_expired_is_none_of_the_newest,
+                random_operations_show_what_never_lay_beyond,
             }
             entities {
                 every_entity_is_met_once_in_an_order_that_stays,

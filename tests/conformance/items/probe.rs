@@ -45,7 +45,7 @@ pub fn ttl(secs: u64) -> Ttl {
 }
 
 pub fn operation(now: Timestamp, ttl: Ttl) -> Operation {
-    Operation { now, ttl, deadline: Instant::now() + DEADLINE }
+    Operation::new(now, ttl, Instant::now() + DEADLINE)
 }
 
 /// Everything, in one page.

@@ -1,7 +1,7 @@
 //! Features: creation, change, deletion.
 
-use liststore::domain::{FeatureVersion, Generation, ValueType, VersionLabel};
-use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, Precondition};
+use liststore::domain::{FeatureVersion, Generation, MaxItems, MaxItemsInput, ValueType, VersionLabel};
+use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition, VersionPatch};
 
 use super::MetadataBackend;
 use super::sample::*;
@@ -14,6 +14,7 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
             id: id("user", value_type.as_str()),
             value_type,
             ttl: ttl(90),
+            max_items: MaxItems::new(5).ok(),
             description: description("what it is for"),
             owner: owner("team-a"),
             labels: labels(&[("tier", "1"), ("a", "")]),
@@ -21,13 +22,17 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
         let context = by("somebody");
         let at = context.at;
         let feature = store.create_feature(new.clone(), context).await.unwrap();
-        assert_eq!((&feature.id, feature.value_type, feature.ttl), (&new.id, value_type, new.ttl));
+        assert_eq!(
+            (&feature.id, feature.value_type, feature.ttl, feature.max_items),
+            (&new.id, value_type, new.ttl, new.max_items)
+        );
         assert_eq!((&feature.description, &feature.owner), (&new.description, &new.owner));
         assert_eq!(feature.labels, new.labels);
         assert_eq!((feature.created_at, feature.updated_at, feature.ttl_max), (at, at, new.ttl));
         let default_version = FeatureVersion {
             version: VersionLabel::default_version(),
             ttl: new.ttl,
+            max_items: new.max_items,
             description: description(""),
             created_at: at,
             generation: Generation::FIRST,
@@ -88,6 +93,7 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     let feature = store.create_feature(new, by("creator")).await.unwrap();
     let same = FeaturePatch {
         ttl: Some(feature.ttl),
+        max_items: MaxItemsInput::Unbounded,
         description: Some(feature.description.clone()),
         owner: Some(feature.owner.clone()),
         labels: Some(feature.labels.clone()),
@@ -101,6 +107,39 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     assert_eq!(read(&*store, &id).await, feature);
     assert_eq!(whole_history(&*store, &id).await.unwrap().len(), 1);
     assert_eq!(store.definitions().await.unwrap().revision, feature.revision);
+}
+
+pub async fn the_most_items_are_bounded_and_unbounded(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    create(&*store, &id).await;
+    let [five, six] = [5, 6].map(|items| MaxItems::new(items).unwrap());
+    let (at_most, unbounded) = (MaxItemsInput::AtMost, MaxItemsInput::Unbounded);
+    let feature_patch = |max_items| FeaturePatch { max_items, ..FeaturePatch::default() };
+    let new_version = |version: &str, max_items| NewVersion { max_items, ..new_version(version) };
+    store.create_version(&id, new_version("before", MaxItemsInput::Absent), by("creator")).await.unwrap();
+    let bounded = store.update_feature(&id, feature_patch(at_most(five)), ANY, by("editor")).await.unwrap();
+    assert_eq!(read(&*store, &id).await, bounded);
+    assert_eq!(store.definitions().await.unwrap().features, [bounded]);
+    for (version, max_items) in [("as-is", MaxItemsInput::Absent), ("six", at_most(six)), ("all", unbounded)] {
+        store.create_version(&id, new_version(version, max_items), by("creator")).await.unwrap();
+    }
+    let bounds = async || {
+        let feature = read(&*store, &id).await;
+        let of = |version: &str| feature.version(&VersionLabel::new(version).unwrap()).unwrap().max_items;
+        (feature.max_items, ["", "before", "as-is", "six", "all"].map(of))
+    };
+    assert_eq!(bounds().await, (Some(five), [Some(five), None, Some(five), Some(six), None]));
+    let patch = |max_items| VersionPatch { max_items, ..VersionPatch::default() };
+    for (version, max_items) in [("as-is", unbounded), ("six", MaxItemsInput::Absent), ("all", at_most(six))] {
+        let version = VersionLabel::new(version).unwrap();
+        store.update_version(&id, &version, patch(max_items), ANY, by("editor")).await.unwrap();
+    }
+    store.update_feature(&id, feature_patch(unbounded), ANY, by("editor")).await.unwrap();
+    assert_eq!(bounds().await, (None, [None, None, None, Some(six), Some(six)]));
+    let last = whole_history(&*store, &id).await.unwrap().remove(0);
+    let max_items = |side: Option<serde_json::Value>| side.unwrap().get("max_items").cloned();
+    assert_eq!((max_items(last.before), max_items(last.after)), (Some(5.into()), None));
 }
 
 pub async fn labels_are_replaced_whole(backend: &dyn MetadataBackend) {

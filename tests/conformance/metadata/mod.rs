@@ -74,6 +74,7 @@ macro_rules! metadata_store_suite {
                 an_update_changes_what_it_names,
                 an_update_that_changes_nothing_leaves_no_trace,
                 labels_are_replaced_whole,
+                the_most_items_are_bounded_and_unbounded,
                 a_deleted_feature_is_gone_with_its_versions,
                 what_is_not_there_cannot_be_changed,
                 preconditions_are_honoured,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use liststore::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Revision, Timestamp, Ttl,
-    ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, MaxItemsInput, Owner, Revision,
+    Timestamp, Ttl, ValueType, VersionLabel,
 };
 use liststore::metadata::{
     Calls, ChangeContext, FeaturePatch, HistoryEntry, MetadataStore, NewFeature, NewVersion, Precondition, VersionPatch,
@@ -57,6 +57,7 @@ pub fn new_feature(id: &FeatureId) -> NewFeature {
         id: id.clone(),
         value_type: ValueType::String,
         ttl: ttl(3_600),
+        max_items: None,
         description: Description::default(),
         owner: Owner::default(),
         labels: Labels::default(),
@@ -64,7 +65,12 @@ pub fn new_feature(id: &FeatureId) -> NewFeature {
 }
 
 pub fn new_version(version: &str) -> NewVersion {
-    NewVersion { version: label(version), ttl: None, description: Description::default() }
+    NewVersion {
+        version: label(version),
+        ttl: None,
+        max_items: MaxItemsInput::Absent,
+        description: Description::default(),
+    }
 }
 
 pub fn feature_ttl(secs: u64) -> FeaturePatch {

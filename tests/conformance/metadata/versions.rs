@@ -1,6 +1,6 @@
 //! Feature versions: creation, change, deletion, and what each does to its feature.
 
-use liststore::domain::Generation;
+use liststore::domain::{Generation, MaxItems, MaxItemsInput};
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewVersion, VersionPatch};
 
 use super::MetadataBackend;
@@ -10,12 +10,18 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
     let store = backend.open().await;
     let id = id("user", "f");
     let before = create(&*store, &id).await;
-    let new = NewVersion { version: label("2024/08:rc-1"), ttl: Some(ttl(77)), description: description("why") };
+    let new = NewVersion {
+        version: label("2024/08:rc-1"),
+        ttl: Some(ttl(77)),
+        max_items: MaxItemsInput::AtMost(MaxItems::MAX),
+        description: description("why"),
+    };
     let context = by("creator");
     let at = context.at;
     let changed = store.create_version(&id, new.clone(), context).await.unwrap();
     let version = &changed.version;
     assert_eq!((&version.version, version.ttl, &version.description), (&new.version, ttl(77), &new.description));
+    assert_eq!(version.max_items, Some(MaxItems::MAX));
     assert_eq!((version.created_at, version.generation, version.ttl_max), (at, Generation::FIRST, ttl(77)));
     let feature = changed.feature;
     assert_eq!(feature.versions, [before.versions[0].clone(), version.clone()]);
@@ -94,7 +100,7 @@ pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
     let patches = [
         VersionPatch { description: Some(description("d")), ..VersionPatch::default() },
         version_ttl(7_200),
-        VersionPatch { ttl: Some(ttl(5)), description: Some(description("")) },
+        VersionPatch { ttl: Some(ttl(5)), description: Some(description("")), ..VersionPatch::default() },
     ];
     for patch in patches {
         let context = by("editor");
@@ -121,7 +127,8 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     let id = id("user", "f");
     create(&*store, &id).await;
     let created = store.create_version(&id, new_version("v"), by("creator")).await.unwrap();
-    let same = VersionPatch { ttl: Some(created.version.ttl), description: Some(description("")) };
+    let same =
+        VersionPatch { ttl: Some(created.version.ttl), description: Some(description("")), ..VersionPatch::default() };
     for patch in [VersionPatch::default(), same] {
         let changed = store.update_version(&id, &label("v"), patch, ANY, by("idler")).await.unwrap();
         assert_eq!(changed, created);

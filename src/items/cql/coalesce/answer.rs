@@ -46,7 +46,7 @@ pub struct Member {
 pub fn joint(members: &[Member], ttl: Ttl) -> Option<Operation> {
     let now = members.iter().map(|member| member.now).min()?;
     let deadline = members.iter().map(|member| member.deadline).max()?;
-    Some(Operation { now, ttl, deadline })
+    Some(Operation::new(now, ttl, deadline))
 }
 
 /// Gives each what it may see; the last one without a copy.

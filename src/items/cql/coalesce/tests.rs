@@ -68,7 +68,7 @@ impl Session {
     /// A caller who reads at `now`, in nanoseconds, and has `millis`. Has joined when this returns.
     async fn read(&self, query: Query, now: u64, millis: u64) -> JoinHandle<Result<ItemPage, StoreError>> {
         let (reads, requests) = (Arc::clone(&self.reads), self.requests.clone());
-        let op = Operation { now: at(now), ttl: query.ttl, deadline: Instant::now() + Duration::from_millis(millis) };
+        let op = Operation::new(at(now), query.ttl, Instant::now() + Duration::from_millis(millis));
         let caller = tokio::spawn(async move {
             let send = move |op, _, permit| {
                 let requests = requests.clone();

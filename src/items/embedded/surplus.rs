@@ -1,0 +1,126 @@
+//! What lies beyond the newest items that a list shows: merges leave it out.
+//!
+//! Where a list's newest items end cannot be told from the runs that are merged: what newer runs or memory
+//! hold may add to them, or remove some. So as soon as a merge has met more items of a list than it shows,
+//! the list is read anew, as any reader would read it at that moment.
+
+use std::collections::HashMap;
+
+use tokio::time::Instant;
+
+use super::engine::Engine;
+use super::error::ReadError;
+use super::list_id::ListId;
+use super::page::{self, Collect, Last, Next};
+use super::row::{Entry, Inspected, RowCursor};
+use super::seek::Start;
+use super::tables::View;
+use super::turn::Turn;
+use super::unreachable::key_of;
+use crate::domain::{ItemKey, MaxItems, Ttl};
+use crate::items::{BoundOf, Operation};
+
+/// Asks for each feature once.
+pub struct Surplus<'a> {
+    engine: &'a Engine,
+    view: &'a View,
+    ask: Option<BoundOf>,
+    answers: HashMap<Box<str>, Option<(Ttl, MaxItems)>>,
+    /// The lists of which something was left out.
+    lists: Vec<ListId>,
+}
+
+/// What of some items is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    All,
+    /// Some of them: they are to be looked at one by one.
+    Some,
+    None,
+}
+
+/// The end of one list.
+pub struct Cut<'a> {
+    view: &'a View,
+    list: ListId,
+    op: Operation,
+    max_items: MaxItems,
+    met: u64,
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Unknown,
+    /// With this item.
+    At(ItemKey),
+    /// The list has no more items than it shows.
+    Nowhere,
+}
+
+impl<'a> Surplus<'a> {
+    /// The view is to be no older than the runs that are merged.
+    pub fn new(engine: &'a Engine, view: &'a View) -> Self {
+        Self { engine, view, ask: engine.bound_of.get().cloned(), answers: HashMap::new(), lists: Vec::new() }
+    }
+
+    /// Notes that something of a list was left out.
+    pub fn note(&mut self, list: &ListId) {
+        if self.lists.last() != Some(list) {
+            self.lists.push(list.clone());
+        }
+    }
+
+    pub fn into_lists(self) -> Vec<ListId> {
+        self.lists
+    }
+
+    /// The end of a list that is met from its newest item on, or goes on from an earlier step. `None` if it
+    /// shows all its items.
+    pub fn cut(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
+        let (Some(ask), Some(key)) = (&self.ask, key_of(list.bytes())) else { return None };
+        let answer = match self.answers.get(key) {
+            Some(answer) => *answer,
+            None => *self.answers.entry(key.into()).or_insert_with(|| ask(key)),
+        };
+        let (ttl, max_items) = answer?;
+        let op = Operation::new(self.engine.clock.now(), ttl, Instant::now());
+        let met = if goes_on { max_items.as_u64() } else { 0 };
+        Some(Cut { view: self.view, list: list.clone(), op, max_items, met, end: End::Unknown })
+    }
+}
+
+impl Cut<'_> {
+    /// What is to be kept of a row that begins with this item.
+    pub fn of_row(&mut self, entry: &Entry, cursor: &RowCursor, row: &Inspected) -> Result<Keep, ReadError> {
+        let first = self.meet(entry, cursor, row.count)?;
+        match self.end {
+            End::At(last) if first == Keep::All && row.oldest <= last.timestamp.as_nanos() => Ok(Keep::Some),
+            _ => Ok(first),
+        }
+    }
+
+    /// What is to be kept of one item.
+    pub fn of_item(&mut self, entry: &Entry, cursor: &RowCursor) -> Result<Keep, ReadError> {
+        self.meet(entry, cursor, 1)
+    }
+
+    fn meet(&mut self, entry: &Entry, cursor: &RowCursor, items: u64) -> Result<Keep, ReadError> {
+        self.met += items;
+        if self.end == End::Unknown && self.met > self.max_items.as_u64() {
+            self.end = self.find_end()?;
+        }
+        let End::At(last) = self.end else { return Ok(Keep::All) };
+        let at = last.timestamp.as_nanos();
+        let is_beyond = entry.timestamp < at || entry.timestamp == at && cursor.digest() < last.digest;
+        Ok(if is_beyond { Keep::None } else { Keep::All })
+    }
+
+    fn find_end(&self) -> Result<End, ReadError> {
+        let in_memory = self.view.in_memory(&self.list, u64::MAX);
+        let mut merge = self.view.merge(&self.list, &Start::NEWEST, &in_memory)?;
+        let mut last = Last::new(&self.op, self.max_items);
+        while page::collect_from(&mut merge, &mut last, &mut Turn::new())? == Next::Wanted {}
+        Ok(last.finish().map_or(End::Nowhere, End::At))
+    }
+}

@@ -1,0 +1,32 @@
+//! The format of the file: the number says what a server must know to work with it, and rises only when
+//! something is stored that older ones do not know. So an older release can be gone back to for as long as
+//! nothing new was used.
+
+use redb::{ReadableTable, StorageError, Table};
+
+use crate::domain::Feature;
+
+/// Where it stands in the table `meta`.
+pub(super) const NAME: &str = "format";
+pub(super) const FIRST: u64 = 1;
+/// There are API keys: a server that knew none would let everybody in.
+pub(super) const WITH_KEYS: u64 = 2;
+/// A feature bounds the items of its lists: a server that did not know it would show all, and forget the
+/// bound with the feature's next change.
+pub(super) const WITH_MAX_ITEMS: u64 = 3;
+pub(super) const NEWEST: u64 = WITH_MAX_ITEMS;
+
+/// What a server must know for the sake of a feature.
+pub(super) fn of_feature(feature: &Feature) -> u64 {
+    let is_bounded = feature.max_items.is_some() || feature.versions.iter().any(|version| version.max_items.is_some());
+    if is_bounded { WITH_MAX_ITEMS } else { FIRST }
+}
+
+/// Raises it, never lowers it.
+pub(super) fn raise(meta: &mut Table<'_, &'static str, u64>, format: u64) -> Result<(), StorageError> {
+    let present = meta.get(NAME)?.map_or(FIRST, |present| present.value());
+    if present < format {
+        meta.insert(NAME, format)?;
+    }
+    Ok(())
+}

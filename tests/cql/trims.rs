@@ -1,0 +1,107 @@
+//! What lies beyond the newest items that lists show leaves the table.
+
+use std::time::Duration;
+
+use liststore::domain::{ListKey, MaxItems, Timestamp};
+use liststore::items::Operation;
+use scylla::client::session::Session;
+
+use crate::cassandra::shared_options;
+use crate::probe::{EVERYTHING, Server, bare, fresh_list, key, now, now_micros, stored, write_row};
+
+fn showing(server: &Server, max_items: u64) -> Operation {
+    Operation { max_items: MaxItems::new(max_items).ok(), ..server.op() }
+}
+
+fn numbered(base: Timestamp, count: u64) -> Vec<Timestamp> {
+    (0..count).map(|n| Timestamp::from_nanos(base.as_nanos() - n * 1_000_000).unwrap()).collect()
+}
+
+async fn keys(bare: &Session, list: &ListKey) -> Vec<String> {
+    stored(bare, list).await.into_iter().map(|row| row.item_key).collect()
+}
+
+/// Waits for the background to have cut a list.
+async fn until_cut(bare: &Session, list: &ListKey, expected: &[String]) {
+    for _ in 0..200 {
+        if keys(bare, list).await == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(keys(bare, list).await, expected);
+}
+
+#[tokio::test]
+async fn a_read_that_meets_more_than_is_shown_has_the_list_cut() {
+    let options = shared_options();
+    let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
+    let times = numbered(now(), 30);
+    let items: Vec<(Timestamp, &[u8])> = times.iter().map(|time| (*time, &b"v"[..])).collect();
+    let shown: Vec<_> = times[..5].iter().map(|time| key(*time, b"v")).collect();
+    // By a page that begins at the newest item, and by one that needs to know where they end.
+    for max_timestamp in [Timestamp::MAX, now()] {
+        let list = fresh_list();
+        server.add(&list, &items).await;
+        // Of a server whose clock is ahead, and which wrote to the list after it was looked at.
+        let last = times[20];
+        let range = liststore::items::Range { max_timestamp, ..EVERYTHING };
+        let ahead = now_micros() + 3_600_000_000;
+        write_row(&bare, &list, last, b"w", 3_600, ahead).await;
+        let page = server.session.get(&showing(&server, 5), &list, &range).await.unwrap();
+        assert_eq!((page.items.len(), page.more), (5, false));
+        let expected: Vec<_> = shown.iter().cloned().chain([key(last, b"w")]).collect();
+        until_cut(&bare, &list, &expected).await;
+        // What is added behind the end afterwards is there again.
+        server.add(&list, &[(times[9], b"v")]).await;
+        assert!(keys(&bare, &list).await.contains(&key(times[9], b"v")));
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_only_added_to_is_cut_as_well() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
+    let times = numbered(now(), 200);
+    let items: Vec<_> = times.iter().map(|time| (*time, b"v".to_vec())).collect();
+    let op = showing(&server, 8);
+    let items: Vec<_> = items
+        .into_iter()
+        .map(|(timestamp, value)| liststore::domain::NewItem {
+            timestamp,
+            value: value.into(),
+            expires_at: op.ttl.expiry_of(timestamp),
+        })
+        .collect();
+    // As many as are looked at for certain.
+    server.session.add(&op, &list, items).await.unwrap();
+    let shown: Vec<_> = times[..8].iter().map(|time| key(*time, b"v")).collect();
+    until_cut(&bare, &list, &shown).await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_little_longer_is_left_as_it_is() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
+    let times = numbered(now(), 18);
+    let items: Vec<(Timestamp, &[u8])> = times.iter().map(|time| (*time, &b"v"[..])).collect();
+    server.add(&list, &items).await;
+    let trims = || server.metric("liststore_cql_trims_total", "");
+    let page = server.session.get(&showing(&server, 16), &list, &EVERYTHING).await.unwrap();
+    assert_eq!(page.items.len(), 16);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((keys(&bare, &list).await.len(), trims()), (18, 0.0));
+    // One more than an eighth: looked at once a second.
+    let one = Timestamp::from_nanos(times[0].as_nanos() + 1).unwrap();
+    server.add(&list, &[(one, b"v")]).await;
+    let shown: Vec<_> = std::iter::once(one).chain(times).take(16).map(|time| key(time, b"v")).collect();
+    for _ in 0..100 {
+        server.session.get(&showing(&server, 16), &list, &EVERYTHING).await.unwrap();
+        if keys(&bare, &list).await == shown {
+            assert!(trims() >= 1.0);
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{:?}", keys(&bare, &list).await);
+}
