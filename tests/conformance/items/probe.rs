@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use liststore::actors::TurnTaking;
 use liststore::domain::{
-    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, NewItem,
-    Order, SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
+    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, MaxItems,
+    NewItem, Order, SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, Validity};
 use tokio::time::Instant;
@@ -58,8 +58,8 @@ pub const EVERYTHING: Range = Range {
     order: Order::Newest,
 };
 
-/// The TTL and range of a get, and its page.
-type ReadPage = (Ttl, Range, Validity, ItemPage);
+/// What a get shows of its list, its range, and its page.
+type ReadPage = ((Ttl, Option<MaxItems>), Range, Validity, ItemPage);
 
 #[derive(Clone)]
 pub struct Probe {
@@ -164,6 +164,7 @@ impl Probe {
     /// Reads a page through the session. Where the store answers without one, that answer has to
     /// be the same, before and after, and a page that was read so earlier and is said to hold still, too.
     pub async fn page(&self, op: &Operation, range: &Range) -> ItemPage {
+        let retention = (op.ttl, op.max_items);
         let look = || self.store.get_from_memory(op, &self.list, range);
         let before = look();
         let page = self.session.get(op, &self.list, range).await.unwrap();
@@ -172,13 +173,13 @@ impl Probe {
             if let Some(validity) = found.validity {
                 let mut read = self.read.borrow_mut();
                 read.truncate(READ_MAX);
-                read.insert(0, (op.ttl, *range, validity, found.page));
+                read.insert(0, (retention, *range, validity, found.page));
             }
         }
         let state = self.store.state(&self.list);
-        for (ttl, of, Validity { state: read_in, from, until }, earlier) in self.read.borrow().iter() {
+        for (shown, of, Validity { state: read_in, from, until }, earlier) in self.read.borrow().iter() {
             let in_time = *from <= op.now && op.now.as_nanos() < *until;
-            if Some(*read_in) == state && (*ttl, *of) == (op.ttl, *range) && in_time {
+            if Some(*read_in) == state && (*shown, *of) == (retention, *range) && in_time {
                 assert_eq!(*earlier, page, "a page that is said to hold still is not the answer");
             }
         }
