@@ -1,13 +1,22 @@
 //! How many items lists show at most, for stores that give back the room of the others.
 
+use std::sync::Arc;
+
+use super::unreachable;
 use crate::domain::FeatureKey;
-use crate::items::BoundOf;
-use crate::metadata::Catalog;
+use crate::items::{BoundOf, ItemStore};
+use crate::metadata::{Catalog, MetadataStore};
+
+/// Tells a store what it may give back.
+pub(super) fn tell(items: &dyn ItemStore, catalog: &Catalog, definitions: Arc<dyn MetadataStore>) {
+    items.bound(of_lists(catalog.clone()));
+    items.forget(unreachable::lists(catalog.clone(), definitions));
+}
 
 /// By the definitions that reads go by at present. Those that an earlier process has kept on disk do not
 /// count: what they bound may have been raised since.
-pub(super) fn of_lists(catalog: Catalog) -> BoundOf {
-    std::sync::Arc::new(move |key| {
+fn of_lists(catalog: Catalog) -> BoundOf {
+    Arc::new(move |key| {
         let (id, label, _) = FeatureKey::parse(key)?;
         let snapshot = catalog.snapshot().filter(|snapshot| !snapshot.is_stored())?;
         let found = snapshot.version(id.entity_type.as_str(), id.name.as_str(), label.as_str()).ok()?;

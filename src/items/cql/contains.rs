@@ -17,7 +17,7 @@ use scylla::statement::prepared::PreparedStatement;
 use super::core::Core;
 use super::error::damaged_row;
 use super::get;
-use super::newest::last_shown;
+use super::keys::{last_shown, read};
 use super::permits::Permit;
 use super::statements::Statement;
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
@@ -167,7 +167,7 @@ async fn newest_of(
                     None => find.bind(&(feature_key, entity_id, value)),
                     Some(timeout) => find.bind(&(feature_key, entity_id, value, timeout)),
                 };
-                get::read(Arc::clone(core), bound, state.clone())
+                read(Arc::clone(core), bound, state.clone())
             })
             .await?;
         permit = kept;

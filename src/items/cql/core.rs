@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use prometheus::IntCounter;
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
@@ -17,8 +18,8 @@ use super::dialect::Dialect;
 use super::error::NO_INDEX;
 use super::found::{self, Found, IndexDefect};
 use super::gate::Gate;
-use super::newest::Trims;
 use super::options::{Consistency, CqlOptions};
+use super::overlong::Overlong;
 use super::permits::{Permit, Permits};
 use super::replicas::{cautions, check_replicas, replicas_in};
 use super::retry::{Attempts, Request};
@@ -46,7 +47,9 @@ pub struct Core {
     pub write_consistency: Consistency,
     pub sampler: Sampler,
     pub reads: Arc<Reads>,
-    pub trims: Trims,
+    pub overlong: Overlong,
+    /// Counts the lists that were cut.
+    pub trims: IntCounter,
     find: OnceCell<PreparedStatement>,
     index_looked_at: tokio::sync::Mutex<Option<Instant>>,
     options: CqlOptions,
@@ -87,7 +90,8 @@ impl Core {
             write_consistency: options.write_consistency,
             sampler: Sampler::new(),
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
-            trims: Trims::new(shared.metrics.trims.clone()),
+            overlong: Overlong::default(),
+            trims: shared.metrics.trims.clone(),
             permits,
             find: OnceCell::new(),
             index_looked_at: tokio::sync::Mutex::default(),

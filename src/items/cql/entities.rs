@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use super::error::damaged_row;
-use super::get;
+use super::keys;
 use super::statements::Statement;
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
@@ -93,7 +93,7 @@ async fn partitions(
                 None => statement.bind(&(from, limit)),
                 Some(timeout) => statement.bind(&(from, limit, timeout)),
             };
-            get::read(Arc::clone(core), bound, PagingState::start())
+            keys::read(Arc::clone(core), bound, PagingState::start())
         })
         .await?;
     let result = result.into_rows_result().map_err(|_| damaged_row())?;
@@ -112,7 +112,7 @@ async fn has_items(
     entity: &EntityId,
 ) -> Result<bool, StoreError> {
     let list = ListKey::new(feature_key.clone(), entity.clone());
-    Ok(get::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
+    Ok(keys::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
 }
 
 /// The token of a partition key of two components: each with its length in front and a zero behind (Cassandra's

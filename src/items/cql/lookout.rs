@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::connection_errors::why_no_more;
 use super::core::Core;
-use super::get::read;
+use super::keys::read;
 use super::options::Consistency;
 use super::query::query;
 use super::view::{Contact, SILENT};

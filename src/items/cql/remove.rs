@@ -22,8 +22,7 @@ use scylla::statement::prepared::PreparedStatement;
 
 use super::core::Core;
 use super::error::{after_unknown, damaged_row};
-use super::get::{read, slice};
-use super::newest::last_shown;
+use super::keys::{last_shown, read, slice};
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
 use crate::domain::{ItemKey, ListKey, Timestamp, ValueDigest};

@@ -17,11 +17,11 @@ use tokio::task::AbortHandle;
 use super::coalesce::Query;
 use super::core::Core;
 use super::error::NO_INDEX;
-use super::newest::{Trims, last_shown};
+use super::keys::{self, last_shown};
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
-use super::{add, contains, entities, get, lookout, remove};
+use super::{add, contains, entities, get, lookout, remove, trims};
 use crate::domain::{FeatureKey, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait,
@@ -34,11 +34,13 @@ const FIND_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct CqlSession {
     core: Arc<Core>,
     lookout: AbortHandle,
+    trims: AbortHandle,
 }
 
 impl Drop for CqlSession {
     fn drop(&mut self) {
         self.lookout.abort();
+        self.trims.abort();
     }
 }
 
@@ -49,9 +51,10 @@ impl CqlSession {
         let seen: Arc<dyn Seen> = Arc::clone(&core) as _;
         core.watch.opened(Arc::downgrade(&seen));
         let lookout = tokio::spawn(lookout::look_out(Arc::clone(&core))).abort_handle();
+        let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
         // So that the first removal need not; what is wrong is known by now, and said.
         let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core, lookout })
+        Ok(Self { core, lookout, trims })
     }
 
     /// Runs a read to its end, whether or not somebody still waits for it.
@@ -107,7 +110,7 @@ impl ItemSession for CqlSession {
         let mut page = read.map_err(|error| self.core.cause_of(error))?;
         if let Some(max_items) = op.max_items {
             if page.more && page.items.len() == max_items.get() {
-                Trims::met(&self.core, op, list);
+                self.core.overlong.met(op, list);
             }
             page.end_with(max_items);
         }
@@ -129,7 +132,7 @@ impl ItemSession for CqlSession {
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.core.admit()?;
         let (op, list, within) = (*op, list.clone(), *within);
-        self.read(|core| async move { get::count(&core, &op, &list, &within, max).await }).await
+        self.read(|core| async move { keys::count(&core, &op, &list, &within, max).await }).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -142,7 +145,7 @@ impl ItemSession for CqlSession {
             let is_added = added.is_ok();
             done(added);
             if is_added {
-                Trims::added(&self.core, &op, &list, count);
+                self.core.overlong.added(&op, &list, count);
             }
         }))
     }

@@ -62,6 +62,11 @@ impl WriteClock {
         as_writetime(self.now().saturating_sub(self.apart_max).saturating_sub(1))
     }
 
+    /// How long it takes until [`Self::before_all_that_follows`] is past whatever was acknowledged by now.
+    pub fn until_settled(&self) -> Duration {
+        if self.apart_max == 0 { Duration::ZERO } else { Duration::from_micros(2 * self.apart_max + 2) }
+    }
+
     /// How long an acknowledgement of a deletion with this timestamp has to wait, so that whatever any
     /// server writes after it outranks it: until our clock is past it by as much as another may be behind.
     /// It never waits for clocks that are further apart than allowed.
@@ -164,6 +169,7 @@ mod tests {
         wall.set(at(1_011));
         assert_eq!(clock.to_wait_out(removed), Duration::ZERO);
         assert_eq!(clock.before_all_that_follows(), 1_000, "another clock may show 1,001 yet");
+        assert_eq!(clock.until_settled(), Duration::from_micros(22), "ours may be behind that other one");
         // All: 10 ahead of our own clock, and another 10 for those that are behind it.
         let all = clock.next_for_all();
         assert_eq!((all, clock.next()), (1_021, 1_012), "what is written meanwhile does not follow it");
