@@ -1,16 +1,21 @@
 //! What lies beyond the newest items that lists show leaves the table.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use liststore::domain::{ListKey, MaxItems, Timestamp};
-use liststore::items::Operation;
+use liststore::items::{ItemStore, Operation};
 use scylla::client::session::Session;
 
 use crate::cassandra::shared_options;
 use crate::probe::{EVERYTHING, Server, bare, fresh_list, key, now, now_micros, stored, write_row};
 
+/// An operation on a list that shows so many items, which the store is told of as well.
 fn showing(server: &Server, max_items: u64) -> Operation {
-    Operation { max_items: MaxItems::new(max_items).ok(), ..server.op() }
+    let op = Operation { max_items: MaxItems::new(max_items).ok(), ..server.op() };
+    server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
+    op
 }
 
 fn numbered(base: Timestamp, count: u64) -> Vec<Timestamp> {
@@ -104,4 +109,31 @@ async fn a_list_that_is_little_longer_is_left_as_it_is() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{:?}", keys(&bare, &list).await);
+}
+
+/// What was added by a larger bound would push items out that were never beyond what is shown.
+#[tokio::test]
+async fn a_bound_that_is_raised_meanwhile_cuts_nothing() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
+    let op = Operation { max_items: MaxItems::new(5).ok(), ..server.op() };
+    // Raised while the list is looked at: between the first question and the second.
+    let asked = AtomicBool::new(false);
+    let asked_twice = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&asked_twice);
+    server.store.bound(Arc::new(move |_| {
+        if asked.swap(true, Ordering::SeqCst) {
+            told.store(true, Ordering::SeqCst);
+            return Some((op.ttl, MaxItems::MAX));
+        }
+        Some((op.ttl, op.max_items?))
+    }));
+    let items: Vec<_> = numbered(now(), 30).into_iter().map(|time| (time, &b"v"[..])).collect();
+    server.add(&list, &items).await;
+    server.session.get(&op, &list, &EVERYTHING).await.unwrap();
+    while !asked_twice.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!((keys(&bare, &list).await.len(), server.metric("liststore_cql_trims_total", "")), (30, 0.0));
 }

@@ -2,8 +2,8 @@
 //! operation passes before it asks the cluster.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use prometheus::IntCounter;
@@ -30,7 +30,8 @@ use super::view::Contact;
 use super::watch::{Seen, Watch};
 use super::write_clock::WriteClock;
 use super::{connect, statements};
-use crate::items::{Operation, StoreError};
+use crate::domain::{ListKey, MaxItems, Ttl};
+use crate::items::{BoundOf, Operation, StoreError};
 
 /// How often a session's reads look at write timestamps.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,6 +51,7 @@ pub struct Core {
     pub overlong: Overlong,
     /// Counts the lists that were cut.
     pub trims: IntCounter,
+    bound_of: Arc<OnceLock<BoundOf>>,
     find: OnceCell<PreparedStatement>,
     index_looked_at: tokio::sync::Mutex<Option<Instant>>,
     options: CqlOptions,
@@ -92,6 +94,7 @@ impl Core {
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             overlong: Overlong::default(),
             trims: shared.metrics.trims.clone(),
+            bound_of: Arc::clone(&shared.bound_of),
             permits,
             find: OnceCell::new(),
             index_looked_at: tokio::sync::Mutex::default(),
@@ -167,6 +170,11 @@ impl Core {
     fn reaches_a_node(&self) -> bool {
         let (cluster, health) = (self.driver.get_cluster_state(), &self.attempts.health);
         cluster.get_nodes_info().iter().any(|node| node.is_connected() && !health.is_suspect(node.host_id))
+    }
+
+    /// What is shown of a list at present, if that is known and bounded by more than a TTL.
+    pub fn bound_of(&self, list: &ListKey) -> Option<(Ttl, MaxItems)> {
+        self.bound_of.get()?(list.feature_key.as_str())
     }
 
     pub fn request(&self, statement: Statement, op: &Operation) -> Request {

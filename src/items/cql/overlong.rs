@@ -27,9 +27,7 @@ pub fn slack(max_items: MaxItems) -> usize {
 /// A list that is to be looked at.
 #[derive(Debug, Clone)]
 pub struct Met {
-    pub op: Operation,
     pub list: ListKey,
-    pub max_items: MaxItems,
     pub at: Instant,
 }
 
@@ -54,7 +52,9 @@ impl Overlong {
     /// Has a list looked at that was met with more items than it shows. One of very many is passed over:
     /// whoever meets it next has it looked at.
     pub fn met(&self, op: &Operation, list: &ListKey) {
-        let Some(max_items) = op.max_items else { return };
+        if op.max_items.is_none() {
+            return;
+        }
         let mut state = self.state();
         let now = Instant::now();
         if state.looked_at.get(list).is_some_and(|at| now - *at < INTERVAL) {
@@ -65,7 +65,7 @@ impl Overlong {
         }
         if state.looked_at.len() < REMEMBERED_MAX && state.waiting.len() < REMEMBERED_MAX {
             state.looked_at.insert(list.clone(), now);
-            state.waiting.push_back(Met { op: *op, list: list.clone(), max_items, at: now });
+            state.waiting.push_back(Met { list: list.clone(), at: now });
             self.rung.notify_one();
         }
     }

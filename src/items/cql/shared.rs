@@ -1,7 +1,7 @@
 //! What the sessions of a store share.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
@@ -12,6 +12,7 @@ use super::options::CqlOptions;
 use super::permits::PermitsOfAll;
 use super::tls::Tls;
 use super::write_clock::WriteClock;
+use crate::items::BoundOf;
 
 /// What the sessions of a store share.
 pub struct Shared {
@@ -26,4 +27,6 @@ pub struct Shared {
     pub budget: Arc<RetryBudget>,
     pub permits: PermitsOfAll,
     pub metrics: Arc<CqlMetrics>,
+    /// Tells how many items lists show at most, if anybody does.
+    pub bound_of: Arc<OnceLock<BoundOf>>,
 }

@@ -24,7 +24,7 @@ use super::skew::SkewGauge;
 use super::write_clock::WriteClock;
 use super::{OpenError, inspect, tls};
 use crate::domain::Clock;
-use crate::items::{ItemSession, ItemStore, PermitCounts, StoreError};
+use crate::items::{BoundOf, ItemSession, ItemStore, PermitCounts, StoreError};
 
 /// Sessions that are being opened at once: all actors start together, and each session opens a
 /// connection to every shard of the cluster.
@@ -50,7 +50,9 @@ impl CqlStore {
         let datacenter = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
         let (cautioned, permits) = (AtomicBool::new(false), PermitsOfAll::new(options.permits));
         let awaited = ArcSwapOption::empty();
-        let shared = Shared { options, tls, datacenter, cautioned, awaited, write_clock, budget, permits, metrics };
+        let bound_of = Arc::default();
+        let shared =
+            Shared { options, tls, datacenter, cautioned, awaited, write_clock, budget, permits, metrics, bound_of };
         Ok(Self { shared, skew, opening: Semaphore::new(OPENING_MAX) })
     }
 
@@ -80,6 +82,10 @@ impl ItemStore for CqlStore {
             return Err(unavailable("the store is closed".to_owned()));
         };
         Ok(Rc::new(CqlSession::open(&self.shared).await?))
+    }
+
+    fn bound(&self, bound_of: BoundOf) {
+        let _said_before = self.shared.bound_of.set(bound_of);
     }
 
     /// Every acknowledged write is with the cluster already.

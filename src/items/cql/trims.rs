@@ -9,10 +9,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
+
 use super::core::Core;
 use super::keys::{Keys, slice, walk_keys};
-use super::overlong::{Met, slack};
+use super::overlong::slack;
 use super::remove::delete_slice;
+use crate::domain::ListKey;
 use crate::items::{Bounds, Operation, StoreError};
 
 /// How long a look and its deletion may take.
@@ -23,24 +26,27 @@ pub async fn cut(core: Arc<Core>) {
     loop {
         let met = core.overlong.next().await;
         // Else what was added just before would be left.
-        tokio::time::sleep_until(met.at + core.write_clock.until_settled()).await;
+        sleep_until(met.at + core.write_clock.until_settled()).await;
         // Whoever meets the list next has it looked at again.
-        if let Err(error) = look(&core, &met).await {
+        if let Err(error) = look(&core, &met.list).await {
             tracing::debug!(%error, "a list that is longer than it shows was not cut");
         }
     }
 }
 
-/// Deletes what a list does not show, if that is more than a little.
-async fn look(core: &Arc<Core>, Met { op, list, max_items, .. }: &Met) -> Result<(), StoreError> {
+/// Deletes what a list does not show, if that is more than a little: by the bound that holds before and after its
+/// end was found. A bound that was raised meanwhile may have let items in that push others out which were never
+/// beyond what is shown.
+async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
+    let Some(bound @ (ttl, max_items)) = core.bound_of(list) else { return Ok(()) };
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
-    let op = Operation { deadline: tokio::time::Instant::now() + TIMEOUT, ..*op };
+    let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
     let write_timestamp = core.write_clock.before_all_that_follows();
-    let (shown, most) = (max_items.as_u64(), (max_items.get() + slack(*max_items)) as u64);
+    let (shown, most) = (max_items.as_u64(), (max_items.get() + slack(max_items)) as u64);
     let keys = walk_keys(core, &op, list, &Bounds::ALL, None, (most + 1, shown), permit).await?;
     let Keys { count, last: Some(last), permit } = keys else { return Ok(()) };
-    if count > most {
+    if count > most && core.bound_of(list) == Some(bound) {
         let (lower, _) = slice(&Bounds::ALL);
         delete_slice(core, &op, list, (&lower, &last.to_string()), write_timestamp, permit).await?;
         core.trims.inc();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::skew::SkewGauge;
-use crate::domain::Clock;
+use crate::domain::{Clock, Timestamp};
 
 /// How far ahead of the wall clock write timestamps that were seen may push the write clock.
 const AHEAD_MICROS_MAX: u64 = 5_000_000;
@@ -39,6 +39,11 @@ impl WriteClock {
         // Most of the time it is later than ever, by the last reading of any thread.
         self.latest_wall.fetch_max(now, Ordering::Relaxed);
         now
+    }
+
+    /// The present, by the clock that operations go by.
+    pub fn wall(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// The next write timestamp: max(now, last + 1).
@@ -104,7 +109,7 @@ fn as_writetime(micros: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ManualClock, Timestamp};
+    use crate::domain::ManualClock;
 
     fn at(micros: u64) -> Timestamp {
         Timestamp::from_nanos(micros * 1_000).unwrap()

@@ -5,6 +5,7 @@
 //! the list is read anew, as any reader would read it at that moment.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
@@ -43,6 +44,7 @@ pub enum Keep {
 pub struct Cut<'a> {
     view: &'a View,
     list: ListId,
+    ask: BoundOf,
     op: Operation,
     max_items: MaxItems,
     met: u64,
@@ -86,7 +88,8 @@ impl<'a> Surplus<'a> {
         let (ttl, max_items) = answer?;
         let op = Operation::new(self.engine.clock.now(), ttl, Instant::now());
         let met = if goes_on { max_items.as_u64() } else { 0 };
-        Some(Cut { view: self.view, list: list.clone(), op, max_items, met, end: End::Unknown })
+        let ask = Arc::clone(ask);
+        Some(Cut { view: self.view, list: list.clone(), ask, op, max_items, met, end: End::Unknown })
     }
 }
 
@@ -121,6 +124,10 @@ impl Cut<'_> {
         let mut merge = self.view.merge(&self.list, &Start::NEWEST, &in_memory)?;
         let mut last = Last::new(&self.op, self.max_items);
         while page::collect_from(&mut merge, &mut last, &mut Turn::new())? == Next::Wanted {}
-        Ok(last.finish().map_or(End::Nowhere, End::At))
+        // Where the bound was raised meanwhile, what was added since may have pushed items out that were never
+        // beyond what is shown.
+        let still = key_of(self.list.bytes()).and_then(|key| (self.ask)(key));
+        let holds = still == Some((self.op.ttl, self.max_items));
+        Ok(last.finish().filter(|_| holds).map_or(End::Nowhere, End::At))
     }
 }

@@ -1,5 +1,7 @@
 //! Lists that show their newest items only.
 
+use std::sync::{Arc, Mutex};
+
 use liststore::domain::{MaxItems, Order, Retention};
 use liststore::items::{Bounds, Count, Operation, Range};
 
@@ -138,11 +140,19 @@ pub async fn random_operations_show_what_never_lay_beyond(backend: &dyn Backend)
     let mut rng = fastrand::Rng::with_seed(seed);
     let feature_key = fresh_feature_key();
     let probe = Probe::open(backend).await;
+    let bound = Arc::new(Mutex::new(Retention::from(probe.ttl)));
+    let told = Arc::clone(&bound);
+    probe.store.bound(Arc::new(move |_| {
+        let Retention { ttl, max_items } = *told.lock().unwrap();
+        Some((ttl, max_items?))
+    }));
     for run in 0..12 {
         let list = list_key(&feature_key, &format!("u-{run}"));
         let mut model = BoundedList::new(&[3_600, 5, 12, 18], &[3_600]);
+        *bound.lock().unwrap() = model.retention;
         for _ in 0..40 {
             model.step(&probe.session, &list, probe.base, &mut |below| rng.u64(..below)).await;
+            *bound.lock().unwrap() = model.retention;
         }
     }
 }
