@@ -39,6 +39,7 @@ fn feature(number: usize) -> Feature {
     let (ttl, at) = (Ttl::MAX, Timestamp::MIN);
     let version = |label| FeatureVersion {
         version: VersionLabel::new(label).unwrap(),
+        identity: Default::default(),
         ttl,
         max_items: None,
         description: Default::default(),

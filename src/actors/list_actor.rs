@@ -11,9 +11,9 @@ use actix::{Actor, Context, Handler, ResponseFuture};
 use tokio::time::Instant;
 
 use super::list_error::ListError;
-use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Remove, RemoveAll};
+use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll};
 use super::turns::TurnTaking;
-use crate::domain::{Admission, Clock, ListKey, NewItem, Timestamp, TimestampUnit, Value};
+use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Value};
 use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation};
 
 /// More than there can be permits.
@@ -125,6 +125,14 @@ impl Handler<Contains> for ListActor {
     fn handle(&mut self, message: Contains, _: &mut Self::Context) -> Self::Result {
         let Contains { envelope, within, values } = message;
         self.run(envelope, async move |session, op, list| Ok(session.contains(&op, list, &within, &values).await?))
+    }
+}
+
+impl Handler<Lookup> for ListActor {
+    type Result = ResponseFuture<Result<Vec<Option<Item>>, ListError>>;
+
+    fn handle(&mut self, Lookup { envelope, members }: Lookup, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.lookup(&op, list, &members).await?))
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::list_error::ListError;
-use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Remove, RemoveAll};
+use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll};
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
 use super::pool_size::{PoolView, Resize, Resizing};
@@ -28,7 +28,7 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, FeatureKey, ListKey, Retention, Timestamp, Token, Value};
+use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Value};
 use crate::items::{
     self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
     Removal, StateToken, StoreError, Validity,
@@ -237,6 +237,22 @@ impl ListPool {
     ) -> Result<Vec<Option<Timestamp>>, ListError> {
         self.send(list, retention.into(), deadline, Effect::Read, |envelope| Contains { envelope, within, values })
             .await
+    }
+
+    /// The visible item of each of these members of a set, in the order of the members.
+    pub async fn lookup(
+        &self,
+        list: ListKey,
+        retention: impl Into<Retention>,
+        members: Vec<Bytes>,
+        deadline: Instant,
+    ) -> Result<Vec<Option<Item>>, ListError> {
+        self.send(list, retention.into(), deadline, Effect::Read, |envelope| Lookup { envelope, members }).await
+    }
+
+    /// Whether the store keeps sets.
+    pub fn keeps_sets(&self) -> bool {
+        self.inner.store.keeps_sets()
     }
 
     /// How many visible items there are within the bounds, as far as `max`.

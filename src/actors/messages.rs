@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::permit::Permit;
-use crate::domain::{FeatureKey, ListKey, Retention, Timestamp, TimestampUnit, Value};
+use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Value};
 use crate::items::{self, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
 /// What every list operation carries.
@@ -43,6 +43,13 @@ pub(super) struct Contains {
     pub envelope: Envelope,
     pub within: Bounds,
     pub values: Vec<Bytes>,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Vec<Option<Item>>, ListError>")]
+pub(super) struct Lookup {
+    pub envelope: Envelope,
+    pub members: Vec<Bytes>,
 }
 
 #[derive(Debug, Message)]

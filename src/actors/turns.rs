@@ -6,6 +6,9 @@
 //! until it is through. Other writes go on beside each other. A list has one actor that writes it, hence
 //! this once for each actor is enough. Reads do not pass here.
 //!
+//! Adds to sets look for the members that are there first, and so take turns as removals do, with all else that
+//! writes the set.
+//!
 //! Whoever has a turn may wait for room in the store. So nobody may have that room who still waits for a
 //! turn: a write waits here first, and goes to the store then.
 
@@ -16,10 +19,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{FeatureKey, ListKey, NewItem, Timestamp};
+use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use crate::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns,
     StoreError, ToAwait,
@@ -91,6 +94,27 @@ impl TurnTaking {
     }
 }
 
+impl TurnTaking {
+    /// Adds to a set, and keeps it for itself until the next one sees what came of it.
+    async fn add_alone(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) {
+        let turn = match self.alone(&list, op.deadline).await {
+            Ok(turn) => turn,
+            Err(late) => return done(Err(late)),
+        };
+        let (through, until_through) = oneshot::channel();
+        let done: Done = Box::new(move |result| {
+            done(result);
+            let _set_is_gone = through.send(());
+        });
+        if let Some(to_await) = Rc::clone(&self.session).start_add(op, list, items, done) {
+            to_await.await;
+        }
+        // Dropped unsent if the store has failed.
+        let _ended = until_through.await;
+        drop(turn);
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // The map's and ours: a guard, or somebody who waits, would hold a third.
@@ -112,6 +136,9 @@ impl ItemSession for TurnTaking {
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         let session = Rc::clone(&self.session);
+        if list.identity().is_set() {
+            return Some(Box::pin(self.add_alone(op, list, items, done)));
+        }
         if session.removal_turns() == RemovalTurns::BetweenRemovals {
             return session.start_add(op, list, items, done);
         }
@@ -147,6 +174,10 @@ impl ItemSession for TurnTaking {
         self.session.contains(op, list, within, values).await
     }
 
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        self.session.lookup(op, list, members).await
+    }
+
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.session.count(op, list, within, max).await
     }
@@ -157,6 +188,10 @@ impl ItemSession for TurnTaking {
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        if list.identity().is_set() {
+            let _turn = self.alone(list, op.deadline).await?;
+            return self.session.remove_all(op, list).await;
+        }
         let _turn = match self.session.removal_turns() {
             RemovalTurns::BetweenRemovals => None,
             RemovalTurns::BetweenWrites => Some(self.shared(list, op.deadline).await?),

@@ -4,7 +4,7 @@ use super::call::{Call, HandlerResult};
 use super::headers::if_match;
 use super::problem::Problem;
 use super::query::count;
-use crate::domain::{EntityType, FeatureId, Limit, VersionLabel};
+use crate::domain::{EntityType, FeatureId, Identity, Limit, VersionLabel};
 use crate::metadata::{self, FeatureFilter, NewFeature};
 use crate::service::{Operation, queries};
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, VERSION};
@@ -13,13 +13,14 @@ use crate::wire::{FeatureInput, FeaturePatch};
 pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
-    let FeatureInput { entity_type, name, value_type, ttl, max_items, description, owner, labels } =
+    let FeatureInput { entity_type, name, value_type, ttl, max_items, identity, keep, description, owner, labels } =
         FeatureInput::read(&call.body().await?)?;
     let new = NewFeature {
         id: FeatureId { entity_type, name },
         value_type,
         ttl,
         max_items: max_items.over(None),
+        identity: Identity::of(identity, keep, Identity::Item).map_err(|e| Problem::from(e).at("keep"))?,
         description: description.unwrap_or_default(),
         owner: owner.unwrap_or_default(),
         labels: labels.unwrap_or_default(),

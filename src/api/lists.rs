@@ -10,7 +10,7 @@ use crate::domain::{Limit, Order, Timestamp};
 use crate::items::Bounds;
 use crate::service::{AddItems, GetItems, Operation, queries};
 use crate::wire::parameters::{AS_OF, COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, Parameter};
-use crate::wire::{AddItemsInput, ContainsInput, RemoveItemsInput, check_bounds};
+use crate::wire::{AddItemsInput, ContainsInput, LookupInput, RemoveItemsInput, check_bounds};
 
 pub(super) async fn get_items(call: Call<'_>) -> HandlerResult {
     let [version, min_timestamp, max_timestamp, as_of, order, limit, page_token] = call.query(&queries::GET_ITEMS)?;
@@ -73,6 +73,16 @@ pub(super) async fn contains_items(mut call: Call<'_>) -> HandlerResult {
     let ContainsInput { values } = ContainsInput::read(&body)?;
     let within = Bounds::of(min_timestamp, max_timestamp);
     call.execute(&caller, Operation::ContainsItems { list, within, values }).await
+}
+
+pub(super) async fn lookup_items(mut call: Call<'_>) -> HandlerResult {
+    let [version] = call.query(&queries::VERSION_ONLY)?;
+    let caller = call.caller()?;
+    let entity_id = call.entity_id()?;
+    let body = call.body().await?;
+    let list = call.list(entity_id, version.as_deref());
+    let input = LookupInput::read(&body)?;
+    call.execute(&caller, Operation::LookupItems { list, input }).await
 }
 
 pub(super) async fn remove_all_items(call: Call<'_>) -> HandlerResult {

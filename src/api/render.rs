@@ -1,5 +1,6 @@
 //! Renders a page of items as JSON, straight from stored bytes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use twox_hash::XxHash3_64;
 
 use super::http1::Budget;
 use crate::domain::page::ItemWalk;
-use crate::domain::{Item, Rfc3339Writer, ValueType};
+use crate::domain::{Item, ListKey, Rfc3339Writer, ValueType};
 use crate::items::ItemPage;
 use crate::service::{PageRenderer, RenderedPage, ServiceError};
 
@@ -67,7 +68,7 @@ fn page(
         if rendered > 0 {
             out.push(b',');
         }
-        write_item(item, &mut writer, value_type, walk, &mut out)?;
+        write_item(item, &mut writer, value_type, walk.list, &mut out)?;
         if rendered > 0 && out.len() + TAIL_BYTES > bytes_max {
             out.truncate(end);
             break;
@@ -89,6 +90,25 @@ fn page(
     Ok(RenderedPage { text: both.slice(..bytes), tag: both.slice(bytes..), items: rendered })
 }
 
+/// What was found of members, as the JSON of [`crate::wire::Found`].
+pub(super) fn found(list: &ListKey, value_type: ValueType, items: &[Option<Item>]) -> Result<Bytes, ServiceError> {
+    let value_bytes: usize = items.iter().flatten().map(|item| item.value.len()).sum();
+    let mut out = Vec::with_capacity(items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8 + TAIL_BYTES);
+    out.extend_from_slice(b"{\"results\":[");
+    let mut writer = Rfc3339Writer::default();
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        match item {
+            Some(item) => write_item(item, &mut writer, value_type, list, &mut out)?,
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+    out.extend_from_slice(b"]}");
+    Ok(out.into())
+}
+
 /// Writes the entity tag of a page behind its text: a hash of that, so that it tells whatever changes the
 /// page, and holds after restarts and on other servers. It is weak, since it is that of the page in all
 /// codings.
@@ -106,21 +126,25 @@ fn write_item(
     item: &Item,
     writer: &mut Rfc3339Writer,
     value_type: ValueType,
-    walk: &ItemWalk<'_>,
+    list: &ListKey,
     out: &mut Vec<u8>,
 ) -> Result<(), ServiceError> {
+    let damaged = |what: &dyn fmt::Display| {
+        let ListKey { feature_key, entity_id, .. } = list;
+        ServiceError::Damaged(format!("{what}: list {feature_key} of {entity_id}, item {}", item.key()))
+    };
+    let (key, value) = list.identity().split(&item.value);
     out.extend_from_slice(b"{\"timestamp\":\"");
     out.extend_from_slice(writer.text(item.timestamp));
-    out.extend_from_slice(b"\",\"value\":");
-    value_type.write_json(&item.value, out).map_err(|undecodable| {
-        let list = walk.list;
-        ServiceError::Damaged(format!(
-            "{undecodable}: list {} of {}, item {}",
-            list.feature_key,
-            list.entity_id,
-            item.key()
-        ))
-    })?;
+    if let Some(key) = key {
+        out.extend_from_slice(b"\",\"key\":");
+        // A key is text, as strings are.
+        ValueType::String.write_json(key, out).map_err(|undecodable| damaged(&undecodable))?;
+        out.extend_from_slice(b",\"value\":");
+    } else {
+        out.extend_from_slice(b"\",\"value\":");
+    }
+    value_type.write_json(value, out).map_err(|undecodable| damaged(&undecodable))?;
     out.push(b'}');
     Ok(())
 }

@@ -159,6 +159,7 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::RemoveItems => Box::pin(lists::remove_items(call)).await,
         OperationId::CountItems => Box::pin(lists::count_items(call)).await,
         OperationId::ContainsItems => Box::pin(lists::contains_items(call)).await,
+        OperationId::LookupItems => Box::pin(lists::lookup_items(call)).await,
         OperationId::ListEntities => Box::pin(features::list_entities(call)).await,
         OperationId::BatchGet => Box::pin(batch::batch_get(call)).await,
         OperationId::BatchAdd => Box::pin(batch::batch_add(call)).await,

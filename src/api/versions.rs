@@ -10,8 +10,9 @@ pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
     let id = call.feature_id()?;
-    let VersionInput { version, ttl, max_items, description } = VersionInput::read(&call.body().await?)?;
-    let new = NewVersion { version, ttl, max_items, description: description.unwrap_or_default() };
+    let VersionInput { version, ttl, max_items, identity, keep, description } =
+        VersionInput::read(&call.body().await?)?;
+    let new = NewVersion { version, ttl, max_items, identity, keep, description: description.unwrap_or_default() };
     call.execute(&caller, Operation::CreateVersion { id, new }).await
 }
 

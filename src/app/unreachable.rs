@@ -37,6 +37,7 @@ mod tests {
             value_type: ValueType::String,
             ttl: Ttl::from_secs(60).unwrap(),
             max_items: None,
+            identity: Default::default(),
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

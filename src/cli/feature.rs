@@ -12,7 +12,9 @@ use super::parse::{self, Author, FeatureArguments, ServerOptions};
 use super::{block_on, entities, feature_files};
 use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Response, Retries, read};
-use crate::domain::{Description, EntityType, Limit, MaxItems, MaxItemsInput, Owner, Ttl, ValueType};
+use crate::domain::{
+    Description, EntityType, IdentityKind, Keep, Limit, MaxItems, MaxItemsInput, Owner, Ttl, ValueType,
+};
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN, TEXT};
 use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
@@ -54,6 +56,8 @@ Examples:
   liststore feature create user story_presented --value-type string --ttl 30d
   liststore feature create user purchase --value-type json --ttl 7300d \\
     --label team=shop --owner shop-team
+  liststore feature create status suspended --value-type string --ttl 365d \\
+    --identity key
 
 A ttl is whole numbers with units, largest first (30d, 12h, 1d12h), from 1s to
 7300d.")]
@@ -69,6 +73,12 @@ struct Create {
     /// How many items of a list are shown, at most: its newest, 1 to 100000 [default: all]
     #[arg(long, value_name = "ITEMS", value_parser = parse::max_items)]
     max_items: Option<MaxItems>,
+    /// What tells its items from each other, for ever: item (timestamp and value), value or key
+    #[arg(long, value_parser = IdentityKind::parse)]
+    identity: Option<IdentityKind>,
+    /// Which item of a value or key stays: newest or oldest
+    #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
+    keep: Option<Keep>,
     /// What the feature means
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -213,6 +223,8 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         value_type: arguments.value_type,
         ttl: arguments.ttl,
         max_items: arguments.max_items.map_or(MaxItemsInput::Absent, MaxItemsInput::AtMost),
+        identity: arguments.identity,
+        keep: arguments.keep,
         description: arguments.description,
         owner: arguments.owner,
         labels: Some(parse::labels(arguments.labels)?),
@@ -372,6 +384,7 @@ fn table(output: &mut Output, feature: &Feature, etag: Option<&str>) -> Result<(
         ("value type", feature.value_type.to_string()),
         ("ttl", feature.ttl.clone()),
         ("max items", shown_max_items(feature.max_items)),
+        ("identity", identity_text(feature.identity, feature.keep)),
         ("description", feature.description.clone()),
         ("owner", feature.owner.clone()),
         ("labels", labels.join(", ")),
@@ -386,7 +399,14 @@ fn table(output: &mut Output, feature: &Feature, etag: Option<&str>) -> Result<(
     output.table(&VERSION_HEADER, &rows)
 }
 
-pub(super) const VERSION_HEADER: [&str; 5] = ["VERSION", "TTL", "MAX ITEMS", "CREATED AT", "DESCRIPTION"];
+fn identity_text(identity: IdentityKind, keep: Option<Keep>) -> String {
+    match keep {
+        Some(keep) => format!("{identity}, {keep}"),
+        None => identity.to_string(),
+    }
+}
+
+pub(super) const VERSION_HEADER: [&str; 6] = ["VERSION", "TTL", "MAX ITEMS", "IDENTITY", "CREATED AT", "DESCRIPTION"];
 
 fn shown_max_items(max_items: Option<u64>) -> String {
     max_items.map_or_else(|| "all".to_owned(), |items| items.to_string())
@@ -398,6 +418,7 @@ pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
         label.to_owned(),
         version.ttl.clone(),
         shown_max_items(version.max_items),
+        identity_text(version.identity, version.keep),
         version.created_at.clone(),
         version.description.clone(),
     ]

@@ -31,6 +31,8 @@ Examples:
 
   liststore import user story_presented exported.ndjson.gz
 
+  liststore import status suspended --key-column user suspended.csv
+
 CSV files begin with a line of column names; NDJSON files hold an object a line.
 Importing a file again changes nothing, since adding an item again changes
 nothing.";
@@ -62,6 +64,9 @@ pub(super) struct Arguments {
     /// The column that holds the value
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     pub value_column: String,
+    /// The column that holds the key, where items have keys [default: key]
+    #[arg(long, value_name = "COLUMN")]
+    pub key_column: Option<String>,
     /// The columns that make one JSON object a row, for a json feature; from CSV they are strings
     #[arg(long, value_name = "COLUMN,COLUMN,…", value_delimiter = ',', conflicts_with = "value_column")]
     pub value_columns: Vec<String>,
@@ -142,6 +147,7 @@ impl Arguments {
         Ok(Columns {
             entity_id: self.entity_id_column.clone(),
             timestamp: self.timestamp_column.clone(),
+            key: self.key_column.clone(),
             values,
             object,
         })

@@ -11,7 +11,7 @@ use super::feature::{VERSION_HEADER, client, show_deleted, version_row};
 use super::output::{Format, Output};
 use super::parse::{self, Author, FeatureArguments, ServerOptions};
 use crate::client::{Request, Response, read};
-use crate::domain::{Description, Ttl, VersionLabel};
+use crate::domain::{Description, IdentityKind, Keep, Ttl, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{VersionInput, VersionPatch};
 
@@ -54,7 +54,8 @@ struct VersionArguments {
 #[command(after_help = "\
 Example:
   liststore version create user story_presented v2 --ttl 7d \\
-    --description 'ranked by the new model'")]
+    --description 'ranked by the new model'
+  liststore version create user story_presented v3 --identity value")]
 struct Create {
     #[command(flatten)]
     version: VersionArguments,
@@ -63,6 +64,13 @@ struct Create {
     ttl: Option<Ttl>,
     #[command(flatten)]
     max_items: parse::MaxItemsArguments,
+    /// What tells its items from each other, for ever: item (timestamp and value), value or key [default: the
+    /// feature's]
+    #[arg(long, value_parser = IdentityKind::parse)]
+    identity: Option<IdentityKind>,
+    /// Which item of a value or key stays: newest or oldest [default: the feature's]
+    #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
+    keep: Option<Keep>,
     /// What is different about it
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -153,12 +161,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn create(arguments: Create) -> Result<(), Failure> {
     let client = client(&arguments.options, arguments.author)?;
     let VersionArguments { feature, version } = arguments.version;
-    let input = VersionInput {
-        version,
-        ttl: arguments.ttl,
-        max_items: arguments.max_items.input(),
-        description: arguments.description,
-    };
+    let Create { ttl, max_items, identity, keep, description, .. } = arguments;
+    let input = VersionInput { version, ttl, max_items: max_items.input(), identity, keep, description };
     let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
     show(&client.send(&request).await?, arguments.options.output)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::entity::parse_name;
-use super::{EntityType, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
+use super::{EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
 
 /// The name of a list feature, such as `story_presented`: same rule as [`EntityType`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -238,6 +238,8 @@ pub struct FeatureVersion {
     pub ttl: Ttl,
     /// How many items its lists show, at most.
     pub max_items: Option<MaxItems>,
+    /// What tells its items from each other. It never changes: lists are kept by it.
+    pub identity: Identity,
     pub description: Description,
     pub created_at: Timestamp,
     pub generation: Generation,
@@ -277,6 +279,11 @@ pub struct Feature {
 }
 
 impl Feature {
+    /// The default version's, which versions created later inherit.
+    pub fn identity(&self) -> Identity {
+        self.versions.first().map(|first| first.identity).unwrap_or_default()
+    }
+
     pub fn version(&self, label: &VersionLabel) -> Option<&FeatureVersion> {
         self.versions.iter().find(|v| v.version == *label)
     }

@@ -1,25 +1,49 @@
 //! The feature key: the first half of a list's partition key.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::{EntityType, FeatureId, FeatureName, FeatureVersion, Generation, VersionLabel};
+use super::identity::Keep;
+use super::{EntityType, FeatureId, FeatureName, FeatureVersion, Generation, Identity, VersionLabel};
 
 /// `"$entityType#$featureName|$featureVersion"`, with `~n` appended for a generation n above 1.
 ///
 /// Entity types, names and version labels cannot contain `#`, `|` or `~`, so two different
-/// (feature, version, generation) never share a key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FeatureKey(Arc<str>);
+/// (feature, version, generation) never share a key. What each of these has for ever, its identity, goes with
+/// the key and is no part of it: it is neither compared nor written.
+#[derive(Debug, Clone)]
+pub struct FeatureKey {
+    text: Arc<str>,
+    identity: Identity,
+}
 
 impl FeatureKey {
+    /// The key of lists of items.
     pub fn new(id: &FeatureId, version: &VersionLabel, generation: Generation) -> Self {
         let FeatureId { entity_type, name } = id;
-        Self(if generation == Generation::FIRST {
+        let text = if generation == Generation::FIRST {
             format!("{entity_type}#{name}|{version}").into()
         } else {
             format!("{entity_type}#{name}|{version}~{}", generation.as_u64()).into()
-        })
+        };
+        Self { text, identity: Identity::Item }
+    }
+
+    /// The key of lists with this identity.
+    pub fn with_identity(self, identity: Identity) -> Self {
+        Self { identity, ..self }
+    }
+
+    /// The key of a generation whose identity nobody knows any more, for removing all that its lists hold: what
+    /// clears a set clears a list of items, too.
+    pub fn of_any_identity(self) -> Self {
+        self.with_identity(Identity::Value(Keep::Newest))
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// Takes the text of a key apart; `None` for any other text.
@@ -35,20 +59,46 @@ impl FeatureKey {
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+}
+
+impl PartialEq for FeatureKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for FeatureKey {}
+
+impl PartialOrd for FeatureKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for FeatureKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl Hash for FeatureKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
     }
 }
 
 impl FeatureVersion {
     /// The feature key of this version's lists.
     pub fn key(&self, id: &FeatureId) -> FeatureKey {
-        FeatureKey::new(id, &self.version, self.generation)
+        FeatureKey::new(id, &self.version, self.generation).with_identity(self.identity)
     }
 }
 
 impl fmt::Display for FeatureKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

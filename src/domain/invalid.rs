@@ -7,6 +7,7 @@ pub enum Code {
     InvalidTimestamp,
     InvalidPageToken,
     ValueTypeMismatch,
+    IdentityMismatch,
     TtlTooLong,
 }
 
@@ -33,6 +34,10 @@ impl Invalid {
 
     pub fn value_type(detail: impl Into<String>) -> Self {
         Self { code: Code::ValueTypeMismatch, detail: detail.into() }
+    }
+
+    pub fn identity(detail: impl Into<String>) -> Self {
+        Self { code: Code::IdentityMismatch, detail: detail.into() }
     }
 
     pub fn ttl_too_long(detail: impl Into<String>) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{EntityId, FeatureKey, Token};
+use super::{EntityId, FeatureKey, Identity, Token};
 
 /// What nearly all keys have room in: they are put together without an allocation beside their own.
 const USUAL_BYTES: usize = 128;
@@ -34,6 +34,11 @@ impl ListKey {
     /// two lists never share their bytes.
     pub fn bytes(&self) -> &Arc<[u8]> {
         &self.bytes
+    }
+
+    /// What tells the list's items from each other.
+    pub fn identity(&self) -> Identity {
+        self.feature_key.identity()
     }
 
     /// The token of [`Self::bytes`]: it picks the list's actor, and its place in the embedded store.

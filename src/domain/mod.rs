@@ -9,6 +9,7 @@ pub mod clock;
 pub mod entity;
 pub mod feature;
 pub mod feature_key;
+pub mod identity;
 pub mod invalid;
 pub mod item;
 pub mod item_key;
@@ -34,6 +35,7 @@ pub use feature::{
     VersionLabel,
 };
 pub use feature_key::FeatureKey;
+pub use identity::{Identity, IdentityKind, Keep, MemberKey};
 pub use invalid::{Code, Invalid};
 pub use item::{ADD_ITEMS_MAX, Item, NAMED_ITEMS_MAX, NewItem, Order};
 pub use item_key::{ItemKey, ValueDigest};

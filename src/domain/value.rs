@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::{Invalid, json};
+use super::{Invalid, MemberKey, json};
 
 /// The type of a feature's values. It never changes: stored bytes are read by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -161,6 +161,11 @@ impl Value {
             )));
         }
         Ok(Self(stored))
+    }
+
+    /// The stored bytes of an item with a key, which the value's own bound does not count.
+    pub fn with_key(&self, key: &MemberKey<'_>) -> Self {
+        Self(key.store(&self.0))
     }
 
     pub fn as_bytes(&self) -> &Bytes {

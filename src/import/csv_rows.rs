@@ -14,6 +14,7 @@ pub struct CsvRows {
     entity_id: usize,
     timestamp: usize,
     values: Vec<usize>,
+    key: Option<usize>,
 }
 
 impl CsvRows {
@@ -28,7 +29,8 @@ impl CsvRows {
         let columns = &shape.columns;
         let (entity_id, timestamp) = (find(&columns.entity_id)?, find(&columns.timestamp)?);
         let values = columns.values.iter().map(find).collect::<Result<_, _>>()?;
-        Ok(Self { reader, header, record: ByteRecord::new(), entity_id, timestamp, values })
+        let key = columns.key.as_ref().map(find).transpose()?;
+        Ok(Self { reader, header, record: ByteRecord::new(), entity_id, timestamp, values, key })
     }
 
     pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, String> {
@@ -53,6 +55,9 @@ impl CsvRows {
         row.entity_id.push_str(self.cell(self.entity_id)?);
         let timestamp = shape.timestamp_text(self.cell(self.timestamp)?);
         row.timestamp = timestamp.map_err(|e| named(self.timestamp, e))?;
+        if let Some(key) = self.key {
+            shape.key_of_text(self.cell(key)?, &mut row.key).map_err(|e| named(key, e))?;
+        }
         let value = shape.value_of_texts(|column| self.cell(self.values[column]), &mut row.value);
         value.map_err(|e| named(self.values[0], e))
     }

@@ -78,6 +78,10 @@ impl Group {
         self.body.extend_from_slice(row.timestamp.as_nanos().to_string().as_bytes());
         self.body.extend_from_slice(b",\"value\":");
         self.body.extend_from_slice(&row.value);
+        if !row.key.is_empty() {
+            self.body.extend_from_slice(b",\"key\":");
+            self.body.extend_from_slice(&row.key);
+        }
         self.body.push(b'}');
         self.ends.push(self.body.len() as u32);
         self.body.len() - before
@@ -139,7 +143,7 @@ impl Groups {
                 self.groups.entry(row.entity_id.as_str().into()).or_insert(group)
             }
         };
-        let full = if group.len() == 0 || group.fits(row.value.len() + 64) {
+        let full = if group.len() == 0 || group.fits(row.value.len() + row.key.len() + 64) {
             None
         } else {
             let next = Group::new(group.entity_id.clone());
@@ -197,7 +201,8 @@ mod tests {
     use crate::domain::Timestamp;
 
     fn row(entity_id: &str, value: &str) -> Row {
-        Row { entity_id: entity_id.into(), timestamp: Timestamp::from_nanos(7).unwrap(), value: value.into() }
+        let timestamp = Timestamp::from_nanos(7).unwrap();
+        Row { entity_id: entity_id.into(), timestamp, key: Vec::new(), value: value.into() }
     }
 
     fn origin(line: u64) -> RowOrigin {

@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
-use crate::domain::{FeatureId, Ttl, VersionLabel};
+use crate::domain::{FeatureId, IdentityKind, Ttl, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::Feature;
 use bad_rows::BadRows;
@@ -107,6 +107,15 @@ async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
     let label = options.version.as_str();
     let version = feature.versions.iter().find(|version| version.version == label);
     let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
+    let key = match (&options.columns.key, version.identity) {
+        (Some(_), IdentityKind::Item | IdentityKind::Value) => {
+            return Err(Failure::Usage(format!("the items of {id} have no keys: leave --key-column out")));
+        }
+        // As an export names it.
+        (None, IdentityKind::Key) => Some("key".to_owned()),
+        (given, _) => given.clone(),
+    };
     let ttl = Ttl::parse(&version.ttl).map_err(|e| Failure::failed(format!("cannot read the version's TTL: {e}")))?;
-    Shape::new(options.columns.clone(), options.timestamp_unit, feature.value_type, ttl)
+    let columns = Columns { key, ..options.columns.clone() };
+    Shape::new(columns, options.timestamp_unit, feature.value_type, ttl)
 }

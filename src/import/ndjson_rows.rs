@@ -9,14 +9,15 @@ use serde_json::value::RawValue;
 
 use super::input::Input;
 use super::row::{Row, Step};
-use super::shape::Shape;
+use super::shape::{Columns, Shape};
 
 pub struct NdjsonRows {
     input: Input,
     line: Vec<u8>,
     line_number: u64,
-    /// The entity ID's, the timestamp's, and those of the value.
+    /// The entity ID's, the timestamp's, and those of the value; at last the key's, if there is one.
     columns: Vec<String>,
+    has_key: bool,
 }
 
 const ENTITY_ID: usize = 0;
@@ -25,8 +26,10 @@ const VALUES: usize = 2;
 
 impl NdjsonRows {
     pub fn new(input: Input, shape: &Shape) -> Self {
-        let columns = [&shape.columns.entity_id, &shape.columns.timestamp].into_iter().chain(&shape.columns.values);
-        Self { input, line: Vec::new(), line_number: 0, columns: columns.cloned().collect() }
+        let Columns { entity_id, timestamp, key, values, .. } = &shape.columns;
+        let columns = [entity_id, timestamp].into_iter().chain(values).chain(key);
+        let (columns, has_key) = (columns.cloned().collect(), key.is_some());
+        Self { input, line: Vec::new(), line_number: 0, columns, has_key }
     }
 
     pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, String> {
@@ -60,6 +63,11 @@ impl NdjsonRows {
         row.timestamp = shape.timestamp_json(raw(TIMESTAMP)?).map_err(|e| named(TIMESTAMP, e))?;
         for column in VALUES..self.columns.len() {
             raw(column)?;
+        }
+        if self.has_key {
+            let (column, mut text) = (self.columns.len() - 1, String::new());
+            let key = entity_id(raw(column)?, &mut text).and_then(|()| shape.key_of_text(&text, &mut row.key));
+            key.map_err(|e| named(column, e))?;
         }
         let value = shape.value_of_json(|column| raw(VALUES + column), &mut row.value);
         value.map_err(|e| named(VALUES, e))

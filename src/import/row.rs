@@ -9,6 +9,8 @@ use crate::domain::Timestamp;
 pub struct Row {
     pub entity_id: String,
     pub timestamp: Timestamp,
+    /// JSON of the item's key; empty where items have none.
+    pub key: Vec<u8>,
     /// JSON of the feature's value type.
     pub value: Vec<u8>,
 }

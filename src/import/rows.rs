@@ -27,6 +27,7 @@ impl Rows {
     pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, String> {
         row.entity_id.clear();
         row.value.clear();
+        row.key.clear();
         match self {
             Self::Csv(rows) => rows.next(shape, row),
             Self::Ndjson(rows) => rows.next(shape, row),

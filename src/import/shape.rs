@@ -6,13 +6,15 @@ use serde_json::value::RawValue;
 
 use crate::client::Failure;
 use crate::client::{write_json, write_string};
-use crate::domain::{Clock, SystemClock, Timestamp, Ttl, ValueType};
+use crate::domain::{Clock, MemberKey, SystemClock, Timestamp, Ttl, ValueType};
 
 /// The columns that are looked at; all others are passed over.
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub entity_id: String,
     pub timestamp: String,
+    /// Where items have keys.
+    pub key: Option<String>,
     pub values: Vec<String>,
     /// Whether the values make an object, with the columns' names as keys.
     pub object: bool,
@@ -67,6 +69,12 @@ impl Shape {
         };
         let keys = columns.values.iter().map(key).collect::<Result<_, Failure>>()?;
         Ok(Self { columns, unit, value_type, ttl, keys })
+    }
+
+    /// Appends a key, which is to be one.
+    pub fn key_of_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+        MemberKey::new(text).map_err(|e| e.to_string())?;
+        write_string(text, out)
     }
 
     /// A timestamp that stands as text.
@@ -161,6 +169,7 @@ pub mod tests {
         let columns = Columns {
             entity_id: "user".into(),
             timestamp: "at".into(),
+            key: None,
             values: values.iter().map(|column| (*column).to_owned()).collect(),
             object,
         };
@@ -202,7 +211,8 @@ pub mod tests {
 
     #[test]
     fn objects_need_a_json_feature() {
-        let columns = Columns { entity_id: "u".into(), timestamp: "t".into(), values: vec!["v".into()], object: true };
+        let columns =
+            Columns { entity_id: "u".into(), timestamp: "t".into(), key: None, values: vec!["v".into()], object: true };
         assert!(matches!(
             Shape::new(columns, TimestampUnit::Ns, ValueType::String, Ttl::MAX),
             Err(Failure::Usage(text)) if text.contains("value_type is string")

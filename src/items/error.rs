@@ -24,6 +24,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What a store that keeps no sets says if it is asked for one all the same.
+    pub fn no_sets() -> Self {
+        Self::Internal { reason: "this item store keeps no sets".to_owned(), outcome_unknown: false }
+    }
+
     /// Whether the same request may succeed later, unchanged.
     pub fn is_retryable(&self) -> bool {
         match self {

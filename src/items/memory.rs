@@ -12,7 +12,9 @@ use super::{
     Bounds, Count, Done, EntityPage, EntityPlace, Erased, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
     StoreError, ToAwait,
 };
-use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
+use crate::domain::{
+    FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
+};
 
 #[derive(Debug, Clone)]
 struct Row {
@@ -34,13 +36,32 @@ impl MemoryStore {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn insert(&self, list: ListKey, items: Vec<NewItem>) {
+    fn insert(&self, op: &Operation, list: ListKey, items: Vec<NewItem>) {
+        let identity = list.identity();
         let mut lists = self.lists();
         let rows = lists.entry(list).or_default();
         for NewItem { timestamp, value, expires_at } in items {
-            rows.insert(ItemKey::new(timestamp, ValueDigest::of(&value)), Row { value, expires_at });
+            let key = ItemKey::new(timestamp, ValueDigest::of(&value));
+            if identity.keep().is_none_or(|keep| make_place(op, rows, identity, keep, &key, &value)) {
+                rows.insert(key, Row { value, expires_at });
+            }
         }
     }
+}
+
+/// Where the item of a member is, visible or not.
+fn place_of(rows: &List, identity: Identity, member: &[u8]) -> Option<ItemKey> {
+    rows.iter().find(|(_, row)| identity.member(&row.value) == member).map(|(key, _)| *key)
+}
+
+/// Whether a new item of a set is to be there: then that of its member which was there before is taken out.
+fn make_place(op: &Operation, rows: &mut List, identity: Identity, keep: Keep, new: &ItemKey, stored: &[u8]) -> bool {
+    let Some(present) = place_of(rows, identity, identity.member(stored)) else { return true };
+    let stays = !keep.replaces(new, &present) && is_unexpired(op, present.timestamp, &rows[&present]);
+    if !stays {
+        rows.remove(&present);
+    }
+    !stays
 }
 
 fn is_unexpired(op: &Operation, timestamp: Timestamp, row: &Row) -> bool {
@@ -82,6 +103,10 @@ impl ItemStore for MemoryStore {
         Ok(Rc::new(self.clone()))
     }
 
+    fn keeps_sets(&self) -> bool {
+        true
+    }
+
     fn erase_removed(&self) -> Result<Erased, StoreError> {
         Ok(Erased::Now)
     }
@@ -113,12 +138,24 @@ impl ItemSession for MemoryStore {
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         op.begin()?;
         let lists = self.lists();
+        let identity = list.identity();
         let newest = |value: &Bytes| {
             let mut rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
-            let found = rows.find(|(key, row)| row.value == value && within.contain(key.timestamp));
+            let found = rows.find(|(key, row)| identity.value(&row.value) == value && within.contain(key.timestamp));
             found.map(|(key, _)| key.timestamp)
         };
         Ok(values.iter().map(newest).collect())
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let item = |member: &Bytes| {
+            let (key, Row { value, .. }) =
+                visible(op, lists.get(list)?).find(|(_, row)| list.identity().member(&row.value) == member)?;
+            Some(Item { timestamp: key.timestamp, value: value.clone() })
+        };
+        Ok(members.iter().map(item).collect())
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
@@ -130,7 +167,7 @@ impl ItemSession for MemoryStore {
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
-        done(op.begin().map(|()| self.insert(list, items)));
+        done(op.begin().map(|()| self.insert(&op, list, items)));
         None
     }
 
@@ -138,7 +175,7 @@ impl ItemSession for MemoryStore {
         op.begin()?;
         let mut lists = self.lists();
         let Some(rows) = lists.get_mut(list) else { return Ok(0) };
-        let taken = |key: &ItemKey, row: &Row| removal.takes(key.timestamp, &row.value);
+        let taken = |key: &ItemKey, row: &Row| removal.takes(list.identity(), key.timestamp, &row.value);
         let removed = visible(op, rows).filter(|(key, row)| taken(key, row)).count() as u64;
         rows.retain(|key, row| !taken(key, row));
         Ok(removed)

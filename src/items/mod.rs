@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{FeatureKey, ListKey, MaxItems, NewItem, Retention, Timestamp, Ttl};
+use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Retention, Timestamp, Ttl};
 
 pub mod cql;
 pub mod embedded;
@@ -137,10 +137,27 @@ pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// An item that lies beyond `max_items`, by whatever operation or by what [`ItemStore::bound`] told, may be
 /// reclaimed from then on: as long as it is not, it is visible again when items before it are removed or
 /// expire, or when `max_items` is raised. An item that never lay beyond is never reclaimed for that.
+///
+/// # Sets
+/// A list whose identity ([`ListKey::identity`]) is not that of items is a set, if the store keeps sets
+/// ([`ItemStore::keeps_sets`]). Its items are members ([`Identity::member`](crate::domain::Identity::member)), and
+/// for whoever reads, at any moment, a member stands in it at most once. What an add leaves of a member is decided
+/// by [`Keep::replaces`](crate::domain::Keep::replaces) between the visible item that is there and each new one, in
+/// any order: the same is left in whatever order adds come. An item that is not visible by the add's `now` and
+/// `ttl` is as if it were not there, and never shown again once its member was added anew, whatever the TTL is
+/// later. After a removal a member is as if it had never been there.
+///
+/// Items of sets are stored and ordered by their stored bytes ([`Identity`](crate::domain::Identity)): everywhere
+/// here an item's `value`, and the digest in its item key, is of these.
 #[async_trait(?Send)]
 pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
+
+    /// Whether it keeps sets. A store that does not is never asked for one: their definitions are refused.
+    fn keeps_sets(&self) -> bool {
+        false
+    }
 
     /// Answers a get on the calling thread, without a session, if it can do so at once from memory
     /// and as rightly as a session would: all that was acknowledged before is in the answer, and
@@ -239,6 +256,8 @@ pub enum RemovalTurns {
 /// but for [`ItemSession::remove`], which takes turns as [`ItemSession::removal_turns`] says: the list actor
 /// sees to both.
 ///
+/// Of a set, adds and removals take turns, whatever the store says: each finds what the ones before have left.
+///
 /// Each operation is about one list, which is one partition. All that it writes there is atomic as its
 /// own description says; nothing is promised across lists.
 ///
@@ -249,7 +268,7 @@ pub trait ItemSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError>;
 
     /// The newest visible item of each of these values within the bounds, in the order of the values.
-    /// A value may be given several times.
+    /// A value may be given several times. The value of a keyed item is its payload.
     async fn contains(
         &self,
         op: &Operation,
@@ -258,14 +277,28 @@ pub trait ItemSession {
         values: &[Bytes],
     ) -> Result<Vec<Option<Timestamp>>, StoreError>;
 
+    /// The visible item of each of these members of a set, in the order of the members; none where there is none.
+    /// A member may be given several times. It takes as long in a long list as in a short one. Each answer is as of
+    /// a moment during the call, and not all as of one.
+    async fn lookup(
+        &self,
+        _op: &Operation,
+        _list: &ListKey,
+        _members: &[Bytes],
+    ) -> Result<Vec<Option<Item>>, StoreError> {
+        Err(StoreError::no_sets())
+    }
+
     /// How many visible items there are within the bounds; it counts no further than `max`, which is at
     /// least 1.
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError>;
 
     /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The
     /// same (timestamp, value) is one item, however often it is added; the last add's
-    /// `expires_at` holds. When `done` is called with `Ok`, the items survive a crash of the process (and
-    /// of the machine, as far as the store's settings promise that), and every later read sees them.
+    /// `expires_at` holds. In a set an item may take the place of another one of its member, or be left out for
+    /// it: for readers at the moment at which the whole add is there. When `done` is called with `Ok`, the items
+    /// survive a crash of the process (and of the machine, as far as the store's settings promise that), and every
+    /// later read sees them.
     ///
     /// Returns what has to be awaited before the add can begin, if anything: what returns nothing is in
     /// its place among the list's writes.
@@ -279,7 +312,8 @@ pub trait ItemSession {
     /// in between says that its outcome is unknown.
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
-    /// Remove All List Items: removes every item that was there when the operation began.
+    /// Remove All List Items: removes every item that was there when the operation began. That of a set empties
+    /// a list of items of the same key, too: of deleted generations nobody knows the identity any more.
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
 
     /// The entities that have lists of a feature version with visible items, from a place on: at most `limit`,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::domain::{EntityId, Item, ItemKey, MaxItems, Order, Timestamp};
+use crate::domain::{EntityId, Identity, Item, ItemKey, MaxItems, Order, Timestamp};
 
 /// Moments between which items are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,20 +103,25 @@ pub struct EntityPage {
 /// Which items are to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
-    /// Every item with this value.
+    /// Every item with this value; of a keyed item it is its payload.
     Value(Bytes),
-    /// These items, as far as they are there. At least one; one that is named twice goes once.
+    /// These items, by their timestamps and stored bytes, as far as they are there. At least one; one that is
+    /// named twice goes once.
     Items(Vec<(Timestamp, Bytes)>),
+    /// The items of these members, at whatever time. Of sets alone. At least one; one that is named twice goes
+    /// once.
+    Members(Vec<Bytes>),
     /// Every item between these moments.
     Between(Bounds),
 }
 
 impl Removal {
-    /// Whether it takes an item.
-    pub fn takes(&self, timestamp: Timestamp, value: &[u8]) -> bool {
+    /// Whether it takes an item of a list with this identity.
+    pub fn takes(&self, identity: Identity, timestamp: Timestamp, stored: &[u8]) -> bool {
         match self {
-            Self::Value(wanted) => wanted == value,
-            Self::Items(items) => items.iter().any(|(at, wanted)| *at == timestamp && wanted == value),
+            Self::Value(wanted) => wanted == identity.value(stored),
+            Self::Items(items) => items.iter().any(|(at, wanted)| *at == timestamp && wanted == stored),
+            Self::Members(members) => members.iter().any(|member| member == identity.member(stored)),
             Self::Between(bounds) => bounds.contain(timestamp),
         }
     }

@@ -151,6 +151,8 @@ impl ServerSide {
             value_type: ValueType::String,
             ttl,
             max_items: MaxItemsInput::Absent,
+            identity: None,
+            keep: None,
             description: Some(domain::Description::new("a data set of liststore bench").map_err(invalid)?),
             owner: None,
             labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),

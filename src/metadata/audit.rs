@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::domain::{Feature, FeatureVersion, MaxItems};
+use crate::domain::{Feature, FeatureVersion, Identity, MaxItems};
 
 /// The number of the form below.
 pub const FORMAT: u32 = 1;
@@ -38,7 +38,7 @@ pub fn feature(feature: &Feature) -> Json {
         ("created_at", feature.created_at.to_string().into()),
         ("updated_at", feature.updated_at.to_string().into()),
     ]);
-    with_max_items(form, feature.max_items)
+    with_identity(with_max_items(form, feature.max_items), feature.identity())
 }
 
 /// A version of a feature.
@@ -49,7 +49,20 @@ pub fn version(version: &FeatureVersion) -> Json {
         ("description", version.description.as_str().into()),
         ("created_at", version.created_at.to_string().into()),
     ]);
-    with_max_items(form, version.max_items)
+    with_identity(with_max_items(form, version.max_items), version.identity)
+}
+
+/// A definition with what tells its items from each other. That of items, which was there before any other,
+/// is not said.
+fn with_identity(definition: Json, identity: Identity) -> Json {
+    match (definition, identity.keep()) {
+        (Json::Object(mut fields), Some(keep)) => {
+            fields.insert("identity".to_owned(), identity.kind().as_str().into());
+            fields.insert("keep".to_owned(), keep.as_str().into());
+            Json::Object(fields)
+        }
+        (definition, _) => definition,
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +83,7 @@ mod tests {
             version: VersionLabel::default_version(),
             ttl,
             max_items: None,
+            identity: Identity::Item,
             description: crate::domain::Description::new("x").unwrap(),
             created_at,
             generation: Generation::new(7).unwrap(),

@@ -263,6 +263,7 @@ mod tests {
             value_type: ValueType::String,
             ttl: Ttl::from_secs(ttl_secs).unwrap(),
             max_items: None,
+            identity: Default::default(),
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

@@ -9,7 +9,7 @@ use super::{
     Action, Change, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
     VersionPatch, audit,
 };
-use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Revision, VersionLabel};
+use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Identity, Revision, VersionLabel};
 
 /// What is to be written for one change.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,12 +79,13 @@ fn create_feature(
     if present.is_some() {
         return Err(MetadataError::FeatureExists(new.id));
     }
-    let NewFeature { id, value_type, ttl, max_items, description, owner, labels } = new;
+    let NewFeature { id, value_type, ttl, max_items, identity, description, owner, labels } = new;
     let generation = following(last_generation);
     let default_version = FeatureVersion {
         version: VersionLabel::default_version(),
         ttl,
         max_items,
+        identity,
         description: Default::default(),
         created_at: context.at,
         generation,
@@ -183,10 +184,12 @@ fn create_version(
     }
     let generation = following(last_generation);
     let ttl = new.ttl.unwrap_or(before.ttl);
+    let identity = Identity::of(new.identity, new.keep, before.identity()).map_err(MetadataError::Identity)?;
     let version = FeatureVersion {
         version: new.version.clone(),
         ttl,
         max_items: new.max_items.over(before.max_items),
+        identity,
         description: new.description,
         created_at: context.at,
         generation,

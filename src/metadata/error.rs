@@ -1,7 +1,7 @@
 //! How a metadata store can refuse or fail, in words that do not depend on the store.
 
 use super::job_state::JobState;
-use crate::domain::{FeatureId, JobId, KeyId, KeyName, VersionLabel};
+use crate::domain::{FeatureId, Invalid, JobId, KeyId, KeyName, VersionLabel};
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MetadataError {
@@ -15,6 +15,9 @@ pub enum MetadataError {
     VersionNotFound(FeatureId, VersionLabel),
     #[error("the default version is created, changed and deleted with its feature only")]
     DefaultVersion,
+    /// What a version is created from does not go together with what it inherits.
+    #[error("{0}")]
+    Identity(Invalid),
     #[error("it was changed since the given entity tag was read")]
     EtagMismatch,
     #[error("there is no key {0}")]

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, Generation, Labels, Limit, MaxItems, MaxItemsInput, Owner,
-    Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind, Keep, Labels, Limit,
+    MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 
 mod applied;
@@ -44,6 +44,7 @@ pub struct NewFeature {
     pub value_type: ValueType,
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
+    pub identity: Identity,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
@@ -59,12 +60,15 @@ pub struct FeaturePatch {
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. Where `ttl` or `max_items` is absent, it copies the feature's.
+/// What a version is created from. What is not given of `ttl`, `max_items`, `identity` and `keep` it copies from the
+/// feature.
 #[derive(Debug, Clone)]
 pub struct NewVersion {
     pub version: VersionLabel,
     pub ttl: Option<Ttl>,
     pub max_items: MaxItemsInput,
+    pub identity: Option<IdentityKind>,
+    pub keep: Option<Keep>,
     pub description: Description,
 }
 
@@ -146,6 +150,15 @@ impl Change {
             Self::CreateFeature(_) | Self::UpdateFeature { .. } | Self::DeleteFeature { .. } => None,
             Self::CreateVersion { new, .. } => Some(&new.version),
             Self::UpdateVersion { version, .. } | Self::DeleteVersion { version, .. } => Some(version),
+        }
+    }
+
+    /// Whether what it creates is said to be sets.
+    pub fn asks_for_sets(&self) -> bool {
+        match self {
+            Self::CreateFeature(new) => new.identity.is_set(),
+            Self::CreateVersion { new, .. } => new.identity.is_some_and(|kind| kind != IdentityKind::Item),
+            _ => false,
         }
     }
 

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use super::catalog::{CatalogVersion, Snapshot};
 use super::keys::{Keys, record};
 use super::table::{Table, VersionParts};
-use crate::domain::{FeatureKey, MaxItems, Retention, Revision, Timestamp, Ttl, ValueType};
+use crate::domain::{
+    FeatureKey, Identity, IdentityKind, Keep, MaxItems, Retention, Revision, Timestamp, Ttl, ValueType,
+};
 
 const FILE_NAME: &str = "catalog.snapshot";
 const FORMAT: u64 = 3;
-/// The oldest format that is read: in it, no version bounds its items.
-const FORMAT_MIN: u64 = 2;
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
 
@@ -58,8 +58,9 @@ struct Head {
     keys: usize,
 }
 
-/// Feature key, value type, TTL in seconds, and the most items that are shown.
-type Line<'a> = (&'a str, &'a str, u64, Option<u64>);
+/// Feature key, value type, TTL in seconds, the most items that are shown, identity, and which item of a member is
+/// kept.
+type Line<'a> = (&'a str, &'a str, u64, Option<u64>, &'a str, Option<&'a str>);
 
 impl SnapshotFile {
     /// `source` tells one metadata store from another, and is written into the file: no secret.
@@ -97,8 +98,9 @@ impl SnapshotFile {
         let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(&head)?);
         for CatalogVersion { feature_key, value_type, retention } in snapshot.table().versions() {
             let Retention { ttl, max_items } = retention;
-            let max_items = max_items.map(MaxItems::as_u64);
-            let line: Line<'_> = (feature_key.as_str(), value_type.as_str(), ttl.as_secs(), max_items);
+            let (max_items, identity) = (max_items.map(MaxItems::as_u64), feature_key.identity());
+            let (kind, keep) = (identity.kind().as_str(), identity.keep().map(Keep::as_str));
+            let line: Line<'_> = (feature_key.as_str(), value_type.as_str(), ttl.as_secs(), max_items, kind, keep);
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
         }
@@ -125,7 +127,7 @@ impl SnapshotFile {
         use SnapshotError::Damaged;
         let format = text.strip_prefix(MAGIC).and_then(|rest| rest.split('\n').next());
         let format: u64 = format.and_then(|number| number.parse().ok()).ok_or(Damaged("it begins otherwise"))?;
-        if !(FORMAT_MIN..=FORMAT).contains(&format) {
+        if format != FORMAT {
             return Err(if format > FORMAT { SnapshotError::Newer(format) } else { Damaged("it has no such format") });
         }
         let (body, checksum) = text.rfind(CHECKSUM).map(|at| text.split_at(at)).ok_or(Damaged("its end is missing"))?;
@@ -152,12 +154,10 @@ impl SnapshotFile {
 
 /// Through the domain's constructors, as everything that comes from outside.
 fn parts_of(line: &str) -> Option<VersionParts> {
-    let parsed = serde_json::from_str(line).or_else(|_| {
-        let unbounded = serde_json::from_str::<(String, String, u64)>(line);
-        unbounded.map(|(key, value_type, ttl_secs)| (key, value_type, ttl_secs, None))
-    });
-    let (key, value_type, ttl_secs, max_items): (String, String, u64, Option<u64>) = parsed.ok()?;
+    type Owned = (String, String, u64, Option<u64>, String, Option<String>);
+    let (key, value_type, ttl_secs, max_items, kind, keep): Owned = serde_json::from_str(line).ok()?;
     let max_items = max_items.map(MaxItems::new).transpose().ok()?;
+    let keep = keep.as_deref().map(Keep::parse).transpose().ok()?;
     let (id, label, generation) = FeatureKey::parse(&key)?;
     Some(VersionParts {
         id,
@@ -165,6 +165,7 @@ fn parts_of(line: &str) -> Option<VersionParts> {
         generation,
         value_type: ValueType::parse(&value_type).ok()?,
         retention: Retention { ttl: Ttl::from_secs(ttl_secs).ok()?, max_items },
+        identity: Identity::of(Some(IdentityKind::parse(&kind).ok()?), keep, Identity::Item).ok()?,
     })
 }
 
@@ -175,7 +176,7 @@ mod tests {
     use crate::metadata::catalog::Missing;
 
     const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3,\"keys_revision\":6,\"keys\":1}\n\
-                        [\"user#seen|\",\"json\",60,null]\n[\"user#seen|v2~3\",\"json\",5,9]\n[\"post#likes|~2\",\"int64\",1,null]\n\
+                        [\"user#seen|\",\"json\",60,null,\"item\",null]\n[\"user#seen|v2~3\",\"json\",5,9,\"key\",\"oldest\"]\n[\"post#likes|~2\",\"int64\",1,null,\"item\",null]\n\
                         {\"id\":\"0123456789ab\",\"name\":\"feed\",\"roles\":[\"reader\"],\"scopes\":[\"*\"],\
                         \"hash\":\"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\",\"previous\":null,\
                         \"created_at_nanos\":1,\"created_by\":\"local\",\"expires_at_nanos\":null,\
@@ -212,18 +213,10 @@ mod tests {
         }
         assert_eq!(again.version("post", "likes", "").unwrap().retention.ttl.as_secs(), 1);
         assert_eq!(again.version("user", "seen", "v2").unwrap().retention.max_items.map(MaxItems::get), Some(9));
+        let identity = |label| again.version("user", "seen", label).unwrap().feature_key.identity();
+        assert_eq!((identity(""), identity("v2")), (Identity::Item, Identity::Key(Keep::Oldest)));
         assert_eq!(again.version("post", "seen", ""), Err(Missing::Feature));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
-    }
-
-    #[test]
-    fn a_file_of_before_items_were_bounded_is_read() {
-        let text = TEXT.replace(",null]", "]").replace(",5,9]", ",5]");
-        let text = format!("{MAGIC}2\n{text}");
-        let text = format!("{text}{CHECKSUM}{:08x}\n", crc32c::crc32c(text.as_bytes()));
-        let (snapshot, _) = read(&text).unwrap();
-        let found = snapshot.version("user", "seen", "v2").unwrap();
-        assert_eq!(found.retention, Retention { ttl: Ttl::from_secs(5).unwrap(), max_items: None });
     }
 
     #[test]
@@ -247,7 +240,9 @@ mod tests {
             ("v2~3", "v2~x"),
             ("\"int64\"", "\"blob\""),
             (",60,", ",0,"),
-            (",5,9]", ",5,0]"),
+            ("\"item\",null", "\"item\",\"newest\""),
+            (",5,9,", ",5,0,"),
+            ("\"oldest\"", "\"older\""),
             ("\"versions\":3", "\"versions\":4"),
             ("\"versions\":3", "\"versions\":2"),
             ("\"keys\":1", "\"keys\":2"),
@@ -262,8 +257,10 @@ mod tests {
         let other = read(&checked(&TEXT.replace("here", "there"))).unwrap_err().to_string();
         assert_eq!(other, "it is of there, and this server is set to here");
         assert!(matches!(read(&checked(TEXT).replacen(" 3\n", " 4\n", 1)), Err(SnapshotError::Newer(4))));
-        // One of before there were keys does not say who may.
-        assert!(matches!(read(&checked(TEXT).replacen(" 3\n", " 1\n", 1)), Err(SnapshotError::Damaged(_))));
+        // One of before there were keys does not say who may, and the next one not which lists are sets.
+        for older in [" 1\n", " 2\n"] {
+            assert!(matches!(read(&checked(TEXT).replacen(" 3\n", older, 1)), Err(SnapshotError::Damaged(_))));
+        }
     }
 
     #[test]

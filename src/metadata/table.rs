@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::domain::{Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Retention, ValueType, VersionLabel};
+use crate::domain::{
+    Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Retention, ValueType, VersionLabel,
+};
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
 const SHARDS: usize = 256;
@@ -37,6 +39,7 @@ pub(super) struct VersionParts {
     pub generation: Generation,
     pub value_type: ValueType,
     pub retention: Retention,
+    pub identity: Identity,
 }
 
 impl Entry {
@@ -94,9 +97,9 @@ impl Table {
 
     pub fn of_parts(parts: &[VersionParts]) -> Self {
         let mut table = Self::default();
-        for VersionParts { id, label, generation, value_type, retention } in parts {
+        for VersionParts { id, label, generation, value_type, retention, identity } in parts {
             let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str());
-            let feature_key = FeatureKey::new(id, label, *generation);
+            let feature_key = FeatureKey::new(id, label, *generation).with_identity(*identity);
             let version = CatalogVersion { feature_key, value_type: *value_type, retention: *retention };
             table.insert_entry(id, label, Entry { plain_len, version });
         }
@@ -164,6 +167,7 @@ mod tests {
             version: VersionLabel::new(label).unwrap(),
             ttl,
             max_items: None,
+            identity: Default::default(),
             description: Default::default(),
             created_at: Timestamp::MIN,
             generation: Generation::new(*generation).unwrap(),

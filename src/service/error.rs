@@ -12,12 +12,14 @@ pub enum ServiceError {
     /// A part of the request is not valid for what it is about.
     #[error("{field}: {invalid}")]
     Invalid { field: &'static str, invalid: Invalid },
-    /// The value of an item to add, or to remove, is not valid for its feature. Nothing was done.
-    #[error("item {index}: {invalid}")]
-    InvalidItem { index: usize, invalid: Invalid },
-    /// One of the values that are looked for is not valid for its feature.
-    #[error("value {index}: {invalid}")]
-    InvalidValue { index: usize, invalid: Invalid },
+    /// The value or key of an item to add, or to remove, is not valid for its feature. Nothing was done.
+    #[error("{member} of item {index}: {invalid}")]
+    InvalidItem { index: usize, member: &'static str, invalid: Invalid },
+    /// One of the values or keys that are looked for, or are to go, is not valid for its feature.
+    #[error("{field}, entry {index}: {invalid}")]
+    InvalidEntry { field: &'static str, index: usize, invalid: Invalid },
+    #[error("the item store of this server keeps no sets: only lists with the identity item")]
+    SetsUnsupported,
     #[error(transparent)]
     List(#[from] ListError),
     #[error(transparent)]

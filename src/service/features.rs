@@ -60,6 +60,9 @@ impl<R: PageRenderer> Service<R> {
 
     /// Makes a change of a definition.
     async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
+        if change.asks_for_sets() && !self.lists.keeps_sets() {
+            return Err(ServiceError::SetsUnsupported);
+        }
         within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await
     }
 

@@ -5,6 +5,7 @@
 
 use tokio::time::Instant;
 
+use super::members::{encode, looked_up, removal_of_key, removal_of_keys, removal_of_value};
 use super::operation::{AddItems, GetItems, ListName, Reply};
 use super::page_cache::RenderedPage;
 use super::{Caller, Service, ServiceError};
@@ -18,7 +19,10 @@ use crate::items::{Bounds, ItemPage, Range, Removal, Validity};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 use crate::wire::parameters::AS_OF;
-use crate::wire::{ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput};
+use crate::wire::{
+    LookupInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput,
+    RemoveValueInput,
+};
 
 /// A page that is to be read, of a feature version that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +173,7 @@ impl<R: PageRenderer> Service<R> {
         let AddItems { list, items } = request;
         caller.take_items(items.len())?;
         let found = self.resolve(&list, deadline).await?;
-        let items = encode(found.value_type, &items)?;
+        let items = encode(&found, &items)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
         Ok(Reply::Added(self.lists_of(caller).add(list, found.retention, items, deadline).await?))
     }
@@ -180,22 +184,25 @@ impl<R: PageRenderer> Service<R> {
         list: ListName<'_>,
         removal: RemoveItemsInput<'_>,
     ) -> Result<Reply, ServiceError> {
-        let named = if let RemoveItemsInput::Items(named) = &removal { named.items.len() } else { 1 };
+        let named = match &removal {
+            RemoveItemsInput::Items(named) => named.items.len(),
+            RemoveItemsInput::Keys(named) => named.keys.len(),
+            _ => 1,
+        };
         caller.take_items(named)?;
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
-        let encode = |value: &str| found.value_type.encode(value).map(Value::into_bytes);
+        let encode_value = |value: &str| found.value_type.encode(value).map(Value::into_bytes);
         let removal = match removal {
             RemoveItemsInput::Value(RemoveValueInput { value }) => {
-                Removal::Value(encode(value).map_err(ServiceError::invalid("value"))?)
+                removal_of_value(&found, encode_value(value).map_err(ServiceError::invalid("value"))?)
             }
             RemoveItemsInput::Items(RemoveNamedInput { items }) => {
-                let named = |(index, item): (usize, ItemInput<'_>)| {
-                    let value = encode(item.value).map_err(|invalid| ServiceError::InvalidItem { index, invalid })?;
-                    Ok::<_, ServiceError>((item.timestamp, value))
-                };
-                Removal::Items(items.into_iter().enumerate().map(named).collect::<Result<_, _>>()?)
+                let items = encode(&found, &items)?.into_iter();
+                Removal::Items(items.map(|(timestamp, value)| (timestamp, value.into_bytes())).collect())
             }
+            RemoveItemsInput::Key(RemoveKeyInput { key }) => removal_of_key(&found, key)?,
+            RemoveItemsInput::Keys(RemoveKeysInput { keys }) => removal_of_keys(&found, &keys)?,
             RemoveItemsInput::Between(RemoveBetweenInput { min_timestamp, max_timestamp }) => {
                 Removal::Between(Bounds::of(min_timestamp, max_timestamp))
             }
@@ -234,12 +241,27 @@ impl<R: PageRenderer> Service<R> {
         let found = self.resolve(&list, deadline).await?;
         let encode = |(index, value)| {
             let encoded = found.value_type.encode(value).map(Value::into_bytes);
-            encoded.map_err(|invalid| ServiceError::InvalidValue { index, invalid })
+            encoded.map_err(|invalid| ServiceError::InvalidEntry { field: "values", index, invalid })
         };
         let values: Vec<_> = values.into_iter().enumerate().map(encode).collect::<Result<_, _>>()?;
         let list = ListKey::new(found.feature_key, list.entity_id);
         let newest = self.lists_of(caller).contains(list, found.retention, within, values.clone(), deadline).await?;
         Ok(Reply::Contained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
+    }
+
+    pub(super) async fn lookup_items(
+        &self,
+        caller: &Caller,
+        list: ListName<'_>,
+        input: LookupInput<'_>,
+    ) -> Result<Reply, ServiceError> {
+        caller.take_items(input.len())?;
+        let deadline = self.deadline(caller);
+        let found = self.resolve(&list, deadline).await?;
+        let members = looked_up(&found, &input)?;
+        let list = ListKey::new(found.feature_key, list.entity_id);
+        let items = self.lists_of(caller).lookup(list.clone(), found.retention, members, deadline).await?;
+        Ok(Reply::Found { list, value_type: found.value_type, items })
     }
 
     pub(super) async fn remove_all_items(&self, caller: &Caller, list: ListName<'_>) -> Result<Reply, ServiceError> {
@@ -254,7 +276,12 @@ impl<R: PageRenderer> Service<R> {
     /// The feature version that a list belongs to, if the catalog has it already.
     fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
         let ListName { entity_type, feature, version, .. } = *list;
-        self.metadata.catalog().version(entity_type, feature, version).ok()
+        self.metadata.catalog().version(entity_type, feature, version).ok().filter(|found| self.keeps(found))
+    }
+
+    /// Whether the store keeps such lists. It may have been another one when the version was created.
+    fn keeps(&self, version: &CatalogVersion) -> bool {
+        !version.feature_key.identity().is_set() || self.lists.keeps_sets()
     }
 
     /// Finds the feature version that a list belongs to.
@@ -271,27 +298,19 @@ impl<R: PageRenderer> Service<R> {
         deadline: Instant,
     ) -> Result<CatalogVersion, ServiceError> {
         if let Ok(found) = self.metadata.catalog().version(entity_type, feature, version) {
-            return Ok(found);
+            return if self.keeps(&found) { Ok(found) } else { Err(ServiceError::SetsUnsupported) };
         }
         let id = FeatureId {
             entity_type: EntityType::new(entity_type).map_err(ServiceError::invalid("entity_type"))?,
             name: FeatureName::new(feature).map_err(ServiceError::invalid("feature"))?,
         };
         let label = VersionLabel::new(version).map_err(ServiceError::invalid("version"))?;
-        self.metadata.resolve(entity_type, feature, version, deadline).await.map_err(|error| match error {
+        let found = self.metadata.resolve(entity_type, feature, version, deadline).await;
+        let found = found.map_err(|error| match error {
             ResolveError::FeatureNotFound => MetadataError::FeatureNotFound(id).into(),
             ResolveError::VersionNotFound => MetadataError::VersionNotFound(id, label).into(),
             ResolveError::Unavailable { reason } => ServiceError::CatalogUnavailable { reason },
-        })
+        })?;
+        if self.keeps(&found) { Ok(found) } else { Err(ServiceError::SetsUnsupported) }
     }
-}
-
-/// Items with their values as they are stored.
-pub(super) fn encode(value_type: ValueType, items: &[ItemInput<'_>]) -> Result<Vec<(Timestamp, Value)>, ServiceError> {
-    let mut encoded = Vec::with_capacity(items.len());
-    for (index, item) in items.iter().enumerate() {
-        let value = value_type.encode(item.value).map_err(|invalid| ServiceError::InvalidItem { index, invalid })?;
-        encoded.push((item.timestamp, value));
-    }
-    Ok(encoded)
 }

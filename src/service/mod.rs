@@ -32,6 +32,7 @@ mod features;
 mod jobs;
 mod keys;
 mod lists;
+mod members;
 mod operation;
 mod operation_id;
 mod page_cache;
@@ -197,6 +198,7 @@ impl<R: PageRenderer> Service<R> {
             Operation::ContainsItems { list, within, values } => {
                 self.contains_items(caller, list, within, values).await
             }
+            Operation::LookupItems { list, input } => self.lookup_items(caller, list, input).await,
             Operation::RemoveAllItems { list } => self.remove_all_items(caller, list).await,
             Operation::ListEntities { id, version, page_size, page_token } => {
                 Box::pin(self.list_entities(caller, id, version, page_size, page_token)).await

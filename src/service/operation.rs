@@ -16,15 +16,15 @@ use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::background::Command;
 use crate::backup::Backup;
 use crate::domain::{
-    AccessLog, ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, JobId, KeyId, KeyName, Limit, Order,
-    PageToken, RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
+    AccessLog, ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, Item, JobId, KeyId, KeyName, Limit,
+    ListKey, Order, PageToken, RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::items::{Bounds, Count};
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::{AuditEntry, AuditFilter};
 use crate::metadata::{FeatureFilter, FeaturePatch, HistoryEntry, NewFeature, NewVersion, Precondition, VersionPatch};
 use crate::telemetry::LogState;
-use crate::wire::{ItemInput, RemoveItemsInput};
+use crate::wire::{ItemInput, LookupInput, RemoveItemsInput};
 
 /// A list, as callers name it.
 ///
@@ -111,6 +111,11 @@ pub enum Operation<'r> {
         within: Bounds,
         /// As JSON.
         values: Vec<&'r str>,
+    },
+    /// The reverse lookup in a set.
+    LookupItems {
+        list: ListName<'r>,
+        input: LookupInput<'r>,
     },
     ListEntities {
         id: FeatureId,
@@ -211,6 +216,7 @@ impl Operation<'_> {
             Self::RemoveItems { .. } => OperationId::RemoveItems,
             Self::CountItems { .. } => OperationId::CountItems,
             Self::ContainsItems { .. } => OperationId::ContainsItems,
+            Self::LookupItems { .. } => OperationId::LookupItems,
             Self::ListEntities { .. } => OperationId::ListEntities,
             Self::RemoveAllItems { .. } => OperationId::RemoveAllItems,
             Self::BatchGet(_) => OperationId::BatchGet,
@@ -261,6 +267,7 @@ impl Operation<'_> {
             | Self::RemoveItems { list, .. }
             | Self::CountItems { list, .. }
             | Self::ContainsItems { list, .. }
+            | Self::LookupItems { list, .. }
             | Self::RemoveAllItems { list } => {
                 Resource::Feature { entity_type: list.entity_type, feature: list.feature }
             }
@@ -314,6 +321,12 @@ pub enum Reply {
     Contained {
         value_type: ValueType,
         values: Vec<(Bytes, Option<Timestamp>)>,
+    },
+    /// The visible item of each member that was looked up.
+    Found {
+        list: ListKey,
+        value_type: ValueType,
+        items: Vec<Option<Item>>,
     },
     AllRemoved,
     Entities {

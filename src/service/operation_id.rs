@@ -9,6 +9,7 @@ pub enum OperationId {
     RemoveItems,
     CountItems,
     ContainsItems,
+    LookupItems,
     ListEntities,
     BatchGet,
     BatchAdd,

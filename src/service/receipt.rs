@@ -26,6 +26,6 @@ pub struct ErasedList {
 
 impl ErasedList {
     pub(super) fn key(&self) -> FeatureKey {
-        FeatureKey::new(&self.id, &self.version, self.generation)
+        FeatureKey::new(&self.id, &self.version, self.generation).of_any_identity()
     }
 }

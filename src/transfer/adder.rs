@@ -37,6 +37,8 @@ struct Add<'a> {
 #[derive(Serialize)]
 struct AddedItem<'a> {
     timestamp: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
     value: &'a RawValue,
 }
 
@@ -80,25 +82,27 @@ impl<'a> Adder<'a> {
     }
 }
 
+fn added(item: &Item) -> AddedItem<'_> {
+    AddedItem { timestamp: &item.timestamp, key: item.key.as_deref(), value: &item.value }
+}
+
 impl Sink for Adder<'_> {
     async fn take(&mut self, entity_id: &str, items: &[Item]) -> Result<(), Failure> {
         let mut left = items;
         while !left.is_empty() {
             let mut bytes = 0;
             let fits = left.iter().take(ADD_ITEMS_MAX).take_while(|item| {
-                bytes += item.value.get().len() + item.timestamp.len();
+                bytes += item.value.get().len() + item.timestamp.len() + item.key.as_ref().map_or(0, String::len);
                 bytes <= CALL_BYTES_MAX
             });
             let (some, rest) = left.split_at(fits.count().max(1));
             left = rest;
-            let item = |item: &'_ Item| (item.timestamp.clone(), item.value.clone());
-            let owned: Vec<_> = some.iter().map(item).collect();
             let add = Add {
                 entity_type: self.feature.entity_type.as_str(),
                 feature: self.feature.name.as_str(),
                 version: self.version.as_str(),
                 entity_id,
-                items: owned.iter().map(|(timestamp, value)| AddedItem { timestamp, value }).collect(),
+                items: some.iter().map(added).collect(),
             };
             let text = serde_json::to_string(&add).map_err(|e| Failure::failed(format!("cannot write an add: {e}")))?;
             let is_full = self.waiting.len() >= BATCH_LISTS_MAX

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Failure;
 use crate::domain::{
-    Description, EntityType, FeatureId, FeatureName, Invalid, Labels, MaxItems, Owner, Ttl, ValueType, VersionLabel,
+    Description, EntityType, FeatureId, FeatureName, Identity, IdentityKind, Invalid, Keep, Labels, MaxItems, Owner,
+    Ttl, ValueType, VersionLabel,
 };
 use crate::wire;
 
@@ -26,6 +27,9 @@ struct FeatureText {
     ttl: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_items: Option<u64>,
+    identity: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keep: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -44,6 +48,9 @@ struct VersionText {
     ttl: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_items: Option<u64>,
+    identity: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keep: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
 }
@@ -54,6 +61,7 @@ pub(super) struct Declared {
     pub value_type: ValueType,
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
+    pub identity: Identity,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
@@ -61,10 +69,13 @@ pub(super) struct Declared {
     pub versions: BTreeMap<VersionLabel, DeclaredVersion>,
 }
 
+/// A version other than the default one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeclaredVersion {
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
+    /// The feature's where the file does not say.
+    pub identity: Identity,
     pub description: Description,
 }
 
@@ -78,6 +89,9 @@ impl FeatureText {
             version: version.version.clone(),
             ttl: version.ttl.clone(),
             max_items: version.max_items,
+            // What a feature's versions have alike is said once.
+            identity: (version.identity != feature.identity).then(|| version.identity.to_string()),
+            keep: version.keep.filter(|_| version.keep != feature.keep).map(|keep| keep.to_string()),
             description: version.description.clone(),
         };
         Self {
@@ -86,6 +100,8 @@ impl FeatureText {
             value_type: feature.value_type.to_string(),
             ttl: feature.ttl.clone(),
             max_items: feature.max_items,
+            identity: feature.keep.map(|_| feature.identity.to_string()),
+            keep: feature.keep.map(|keep| keep.to_string()),
             description: feature.description.clone(),
             owner: feature.owner.clone(),
             labels: feature.labels.clone(),
@@ -95,12 +111,18 @@ impl FeatureText {
 
     fn parse(self) -> Result<(FeatureId, Declared), Invalid> {
         let id = FeatureId { entity_type: EntityType::new(&self.entity_type)?, name: FeatureName::new(&self.name)? };
+        let parse_identity = |identity: Option<String>, keep: Option<String>, inherited| {
+            let kind = identity.as_deref().map(IdentityKind::parse).transpose()?;
+            Identity::of(kind, keep.as_deref().map(Keep::parse).transpose()?, inherited)
+        };
+        let own_identity = parse_identity(self.identity, self.keep, Identity::Item)?;
         let mut versions = BTreeMap::new();
-        for VersionText { version, ttl, max_items, description } in self.versions {
+        for VersionText { version, ttl, max_items, identity, keep, description } in self.versions {
             let label = VersionLabel::new(&version)?;
             let declared = DeclaredVersion {
                 ttl: Ttl::parse(&ttl)?,
                 max_items: max_items.map(MaxItems::new).transpose()?,
+                identity: parse_identity(identity, keep, own_identity)?,
                 description: Description::new(description)?,
             };
             if label.is_default() || versions.insert(label, declared).is_some() {
@@ -113,6 +135,7 @@ impl FeatureText {
             value_type: ValueType::parse(&self.value_type)?,
             ttl: Ttl::parse(&self.ttl)?,
             max_items: self.max_items.map(MaxItems::new).transpose()?,
+            identity: own_identity,
             description: Description::new(self.description)?,
             owner: Owner::new(self.owner)?,
             labels: Labels::new(self.labels)?,

@@ -59,6 +59,8 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                 value_type: feature.value_type,
                 ttl: Ttl::parse(&feature.ttl).map_err(unreadable)?,
                 max_items: max_items_of(feature.max_items)?.into(),
+                identity: Some(feature.identity),
+                keep: feature.keep,
                 description: Some(Description::new(feature.description.clone()).map_err(unreadable)?),
                 owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
                 labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
@@ -94,6 +96,12 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                     shown(version.max_items)
                 )));
             }
+            Some(known) if (known.identity, known.keep) != (version.identity, version.keep) => {
+                return Err(Failure::failed(format!(
+                    "{id}, version {:?}, has another identity there than here: export it, and import it there",
+                    version.version
+                )));
+            }
             Some(_) => {}
             None => {
                 let description = Some(Description::new(version.description.clone()).map_err(unreadable)?);
@@ -101,6 +109,8 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                     version: label.clone(),
                     ttl: Some(ttl),
                     max_items: max_items_of(version.max_items)?.into(),
+                    identity: Some(version.identity),
+                    keep: version.keep,
                     description,
                 };
                 client.send(&Request::of_feature(OperationId::CreateVersion, &id).body(&input)?).await?;

@@ -30,8 +30,9 @@ impl Sink for Digesting {
         }
         self.digest.items += items.len() as u64;
         for item in items {
-            // No text has a zero byte: JSON writes it otherwise, and no entity ID may hold one.
-            let text = [entity_id, &item.timestamp, item.value.get()].join("\0");
+            // No text has a zero byte: JSON writes it otherwise, and no entity ID or key may hold one.
+            let mut text = [entity_id, &item.timestamp, item.value.get()].join("\0");
+            text.extend(item.key.iter().flat_map(|key| ["\0", key]));
             self.digest.checksum = self.digest.checksum.wrapping_add(XxHash3_64::oneshot(text.as_bytes()));
         }
         Ok(())

@@ -75,7 +75,10 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
         return Err(Failure::failed(format!("{name} is there already: remove it, or write another file")));
     }
     let kept_bytes = kept.as_ref().map(|state| state.bytes);
-    let file = ExportFile::open(&output, kept_bytes, format, &feature, &version, found.value_type)?;
+    let label = version.to_string();
+    let of_version = found.versions.iter().find(|known| known.version == label);
+    let identity = of_version.map(|known| known.identity).unwrap_or_default();
+    let file = ExportFile::open(&output, kept_bytes, format, &feature, &version, (found.value_type, identity))?;
     let (exported, mut page_token) = match kept {
         Some(state) => (Exported { resumed: true, ..state.exported }, Some(state.page_token)),
         None => (Exported::default(), None),

@@ -13,11 +13,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::client::Failure;
-use crate::domain::{FeatureId, ValueType, VersionLabel};
+use crate::domain::{FeatureId, IdentityKind, ValueType, VersionLabel};
 use crate::import::FileFormat;
 use crate::wire::Item;
 
-const COLUMNS: [&str; 6] = ["entity_type", "feature", "version", "entity_id", "timestamp", "value"];
+const COLUMNS: [&str; 7] = ["entity_type", "feature", "version", "entity_id", "timestamp", "value", KEY];
+/// The last column, where items have keys.
+const KEY: &str = "key";
 
 pub(super) struct ExportFile {
     name: String,
@@ -32,6 +34,14 @@ struct Form {
     feature: FeatureId,
     version: VersionLabel,
     value_type: ValueType,
+    identity: IdentityKind,
+}
+
+impl Form {
+    /// The cells of a row without those that these items do not have.
+    fn cells<'a>(&self, cells: &'a [&'a str; 7]) -> &'a [&'a str] {
+        if self.identity == IdentityKind::Key { cells } else { &cells[..6] }
+    }
 }
 
 enum Out {
@@ -50,6 +60,8 @@ struct Row<'a> {
     entity_id: &'a str,
     timestamp: &'a str,
     value: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
 }
 
 impl ExportFile {
@@ -60,10 +72,10 @@ impl ExportFile {
         format: FileFormat,
         feature: &FeatureId,
         version: &VersionLabel,
-        value_type: ValueType,
+        (value_type, identity): (ValueType, IdentityKind),
     ) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let form = Form { format, feature: feature.clone(), version: version.clone(), value_type };
+        let form = Form { format, feature: feature.clone(), version: version.clone(), value_type, identity };
         let out = if name == "-" {
             Out::Standard(BufWriter::new(io::stdout()))
         } else {
@@ -77,7 +89,7 @@ impl ExportFile {
         };
         let mut file = Self { name, form, out };
         if kept_bytes.is_none() && file.form.format == FileFormat::Csv {
-            csv(&mut file.out, &COLUMNS).map_err(|error| failed(&file.name, &error))?;
+            csv(&mut file.out, file.form.cells(&COLUMNS)).map_err(|error| failed(&file.name, &error))?;
         }
         Ok(file)
     }
@@ -93,6 +105,7 @@ impl ExportFile {
                         entity_id,
                         timestamp: &item.timestamp,
                         value: &item.value,
+                        key: item.key.as_deref(),
                     };
                     let mut line = serde_json::to_vec(&row).map_err(|error| failed(&self.name, &error))?;
                     line.push(b'\n');
@@ -103,8 +116,9 @@ impl ExportFile {
                         text_of(self.form.value_type, &item.value).map_err(|error| failed(&self.name, &error))?;
                     let Form { feature, version, .. } = &self.form;
                     let (entity_type, name) = (feature.entity_type.as_str(), feature.name.as_str());
-                    let cells = [entity_type, name, version.as_str(), entity_id, &item.timestamp, &value];
-                    csv(&mut self.out, &cells).map_err(|error| failed(&self.name, &error))?;
+                    let key = item.key.as_deref().unwrap_or_default();
+                    let cells = [entity_type, name, version.as_str(), entity_id, &item.timestamp, &value, key];
+                    csv(&mut self.out, self.form.cells(&cells)).map_err(|error| failed(&self.name, &error))?;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
-use crate::domain::{FeatureId, MaxItems, MaxItemsInput, VersionLabel};
+use crate::domain::{FeatureId, Identity, MaxItems, MaxItemsInput, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
@@ -83,19 +83,25 @@ impl Plan {
     }
 
     fn create(&mut self, id: &FeatureId, wanted: &Declared) -> Result<(), ClientError> {
-        let Declared { value_type, ttl, max_items, description, owner, labels, versions } = wanted;
+        let Declared { value_type, ttl, max_items, identity, description, owner, labels, versions } = wanted;
         let input = FeatureInput {
             entity_type: id.entity_type.clone(),
             name: id.name.clone(),
             value_type: *value_type,
             ttl: *ttl,
             max_items: (*max_items).into(),
+            identity: Some(identity.kind()),
+            keep: identity.keep(),
             description: Some(description.clone()),
             owner: Some(owner.clone()),
             labels: Some(labels.clone()),
         };
         let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
-        self.push(format!("+ {id}: {value_type}, ttl {ttl}{}", told_bound(*max_items)), request, None);
+        self.push(
+            format!("+ {id}: {value_type}, ttl {ttl}{}{}", told_bound(*max_items), told(*identity)),
+            request,
+            None,
+        );
         versions.iter().try_for_each(|(label, version)| self.create_version(id, label, version))
     }
 
@@ -103,16 +109,22 @@ impl Plan {
         &mut self,
         id: &FeatureId,
         label: &VersionLabel,
-        DeclaredVersion { ttl, max_items, description }: &DeclaredVersion,
+        DeclaredVersion { ttl, max_items, identity, description }: &DeclaredVersion,
     ) -> Result<(), ClientError> {
         let input = VersionInput {
             version: label.clone(),
             ttl: Some(*ttl),
             max_items: (*max_items).into(),
+            identity: Some(identity.kind()),
+            keep: identity.keep(),
             description: Some(description.clone()),
         };
         let request = Request::of_feature(OperationId::CreateVersion, id).body(&input)?;
-        self.push(format!("+ {id}, version {label}: ttl {ttl}{}", told_bound(*max_items)), request, None);
+        self.push(
+            format!("+ {id}, version {label}: ttl {ttl}{}{}", told_bound(*max_items), told(*identity)),
+            request,
+            None,
+        );
         Ok(())
     }
 
@@ -123,6 +135,7 @@ impl Plan {
                 present.value_type, wanted.value_type
             )));
         }
+        same_identity(&id.to_string(), wanted.identity, present.identity)?;
         let mut differences = Vec::new();
         let patch = FeaturePatch {
             ttl: differs("ttl", &wanted.ttl, &present.ttl, &mut differences),
@@ -143,6 +156,7 @@ impl Plan {
                 self.create_version(id, label, version)?;
                 continue;
             };
+            same_identity(&format!("{id}, version {label},"), version.identity, known.identity)?;
             let mut differences = Vec::new();
             let patch = VersionPatch {
                 ttl: differs("ttl", &version.ttl, &known.ttl, &mut differences),
@@ -178,9 +192,10 @@ impl Step {
                 let Response { body, etag } = client.send(&request).await?;
                 let present: FeatureVersion = read(&body)?;
                 let known = planned.get(id).and_then(|feature| feature.versions.get(label));
-                let is_known = |DeclaredVersion { ttl, max_items, description }: &DeclaredVersion| {
+                let is_known = |DeclaredVersion { ttl, max_items, identity, description }: &DeclaredVersion| {
                     ttl.to_string() == present.ttl
                         && max_items.map(MaxItems::as_u64) == present.max_items
+                        && (identity.kind(), identity.keep()) == (present.identity, present.keep)
                         && description.as_str() == present.description
                 };
                 (etag, known.is_some_and(is_known))
@@ -206,6 +221,21 @@ fn bound_differs(wanted: Option<MaxItems>, present: Option<MaxItems>, difference
     let shown = |items: Option<MaxItems>| items.map_or_else(|| "none".to_owned(), |items| items.to_string());
     differences.push(format!("max_items {} -> {}", shown(present), shown(wanted)));
     wanted.into()
+}
+
+/// What is told of an identity that is not that of items.
+fn told(identity: Identity) -> String {
+    if identity.is_set() { format!(", identity {identity}") } else { String::new() }
+}
+
+fn same_identity(what: &str, wanted: Identity, present: Identity) -> Result<(), Failure> {
+    if wanted == present {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "{what} has the identity {present}, which never changes, and not {wanted}: nothing was done; give another \
+         version the identity that you want, and bring the items there with liststore export and import"
+    )))
 }
 
 /// What is wanted, if it is not what is there; then it is told.

@@ -68,7 +68,9 @@ impl Trail {
             Position::Items => Problem::argument("items", "items must be an array"),
             Position::Item(index) => {
                 let field = format!("items[{index}]");
-                let detail = format!("{field} must be an object {{\"timestamp\", \"value\"}}");
+                let detail = format!(
+                    "{field} must be an object {{\"timestamp\", \"value\"}}, with a \"key\" where items have keys"
+                );
                 Problem::argument(field, detail)
             }
         })
@@ -168,14 +170,15 @@ impl<'de> Visitor<'de> for ItemSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let trail = self.trail;
-        let (mut timestamp, mut value) = (None, None);
+        let (mut timestamp, mut value, mut key) = (None, None, None);
         while let Some(Name(name)) = map.next_key()? {
             let place = match name {
                 Known::Timestamp => &mut timestamp,
                 Known::Value => &mut value,
+                Known::Key => &mut key,
                 other => {
                     let prefix = format!("items[{}].", self.index);
-                    return Err(trail.refuse(unknown_member(&prefix, other.as_str(), &["timestamp", "value"])));
+                    return Err(trail.refuse(unknown_member(&prefix, other.as_str(), &["timestamp", "value", "key"])));
                 }
             };
             if place.is_some() {
@@ -188,7 +191,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_> {
         let value = value.ok_or_else(|| missing("value"))?;
         let timestamp = Timestamp::from_json(timestamp)
             .map_err(|invalid| trail.refuse(Problem::from(invalid).at(self.field("timestamp"))))?;
-        Ok(ItemInput { timestamp, value })
+        Ok(ItemInput { timestamp, value, key })
     }
 }
 
@@ -199,6 +202,7 @@ enum Known {
     Items,
     Timestamp,
     Value,
+    Key,
     Other(String),
 }
 
@@ -208,6 +212,7 @@ impl Known {
             Self::Items => "items",
             Self::Timestamp => "timestamp",
             Self::Value => "value",
+            Self::Key => "key",
             Self::Other(name) => name,
         }
     }
@@ -229,6 +234,7 @@ impl<'de> Deserialize<'de> for Name {
                     "items" => Known::Items,
                     "timestamp" => Known::Timestamp,
                     "value" => Known::Value,
+                    "key" => Known::Key,
                     other => Known::Other(other.to_owned()),
                 }))
             }
@@ -249,13 +255,14 @@ mod tests {
 
     #[test]
     fn items_are_read_with_their_values_raw() {
-        let body = r#" {"items" : [{"timestamp":1,"value": {"a": [1, 2]} }, {"value":null,"timestamp":"2"}]} "#;
+        let body =
+            r#" {"items" : [{"timestamp":1,"value": {"a": [1, 2]} }, {"value":null,"key":"\u0061","timestamp":"2"}]} "#;
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         assert_eq!(
             parse(body.as_bytes()),
             Ok(vec![
-                ItemInput { timestamp: at(1), value: r#"{"a": [1, 2]}"# },
-                ItemInput { timestamp: at(2), value: "null" },
+                ItemInput { timestamp: at(1), value: r#"{"a": [1, 2]}"#, key: None },
+                ItemInput { timestamp: at(2), value: "null", key: Some(r#""\u0061""#) },
             ])
         );
     }
@@ -277,6 +284,7 @@ mod tests {
             (r#"{"items":[{"timestamp":1}]}"#, "items[0].value"),
             (r#"{"items":[{"value":1}]}"#, "items[0].timestamp"),
             (r#"{"items":[{"timestamp":1,"value":1,"vaule":1}]}"#, "items[0].vaule"),
+            (r#"{"items":[{"timestamp":1,"value":1,"key":"a","key":"a"}]}"#, "items[0].key"),
             (r#"{"items":[{"timestamp":1,"value":1},{"timestamp":1,"value":1,"value":2}]}"#, "items[1].value"),
             (r#"{"items":[{"timestamp":null,"value":1}]}"#, "items[0].timestamp"),
         ] {

@@ -20,6 +20,17 @@ pub struct ItemInput<'a> {
     #[serde(serialize_with = "raw_json")]
     #[schema(value_type = serde_json::Value)]
     pub value: &'a str,
+    // As JSON.
+    #[serde(serialize_with = "raw_json_of_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::MemberKey, inline, required = false)]
+    pub key: Option<&'a str>,
+}
+
+fn raw_json_of_some<S: Serializer>(json: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    match json {
+        Some(json) => raw_json(json, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// A value stands in a body as it is: JSON numbers keep their digits.

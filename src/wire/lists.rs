@@ -20,6 +20,8 @@ use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
 pub enum RemoveItemsInput<'a> {
     Value(RemoveValueInput<'a>),
     Items(RemoveNamedInput<'a>),
+    Key(RemoveKeyInput<'a>),
+    Keys(RemoveKeysInput<'a>),
     Between(RemoveBetweenInput),
 }
 
@@ -31,6 +33,28 @@ pub struct RemoveValueInput<'a> {
     #[serde(serialize_with = "raw_json")]
     #[schema(value_type = serde_json::Value)]
     pub value: &'a str,
+}
+
+/// The key of an item that is to go, at whatever time.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"key": "u-17"}))]
+#[serde(deny_unknown_fields)]
+pub struct RemoveKeyInput<'a> {
+    // As JSON.
+    #[serde(serialize_with = "raw_json")]
+    #[schema(value_type = texts::MemberKey, inline)]
+    pub key: &'a str,
+}
+
+/// The keys of items that are to go, at whatever times.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"keys": ["u-17", "u-18"]}))]
+#[serde(deny_unknown_fields)]
+pub struct RemoveKeysInput<'a> {
+    /// As JSON.
+    #[serde(serialize_with = "raw_jsons")]
+    #[schema(value_type = Vec<texts::MemberKey>, min_items = 1, max_items = 1000)]
+    pub keys: Vec<&'a str>,
 }
 
 /// Items that are to go.
@@ -65,7 +89,7 @@ pub struct ContainsInput<'a> {
     pub values: Vec<&'a str>,
 }
 
-fn raw_jsons<S: Serializer>(values: &[&str], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn raw_jsons<S: Serializer>(values: &[&str], serializer: S) -> Result<S::Ok, S::Error> {
     let mut seq = serializer.serialize_seq(Some(values.len()))?;
     for value in values {
         let raw: &RawValue = serde_json::from_str(value).map_err(serde::ser::Error::custom)?;
@@ -76,7 +100,7 @@ fn raw_jsons<S: Serializer>(values: &[&str], serializer: S) -> Result<S::Ok, S::
 
 impl<'a> RemoveItemsInput<'a> {
     pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
-        let known = ["value", "items", "min_timestamp", "max_timestamp"];
+        let known = ["value", "items", "key", "keys", "min_timestamp", "max_timestamp"];
         let object = Object::read(body, &known, &[])?;
         let given: Vec<_> = known.into_iter().filter(|name| object.raw(name).is_some()).collect();
         match given[..] {
@@ -86,6 +110,8 @@ impl<'a> RemoveItemsInput<'a> {
                 let AddItemsInput { items } = AddItemsInput::read(body)?;
                 Ok(Self::Items(RemoveNamedInput { items }))
             }
+            ["key"] => Ok(Self::Key(RemoveKeyInput { key: object.required_raw("key")? })),
+            ["keys"] => Ok(Self::Keys(RemoveKeysInput { keys: entries(&object, "keys")? })),
             ["min_timestamp" | "max_timestamp", ..] => {
                 let moment = |name: &'static str| {
                     let parsed = object.raw(name).map(Timestamp::from_json).transpose();
@@ -96,12 +122,12 @@ impl<'a> RemoveItemsInput<'a> {
                 Ok(Self::Between(RemoveBetweenInput { min_timestamp, max_timestamp }))
             }
             [] => {
-                let detail = "say what is to go: value, items, or min_timestamp and max_timestamp; to remove all items \
-                              of the list, send DELETE to its items";
+                let detail = "say what is to go: value, items, key, keys, or min_timestamp and max_timestamp; to remove all \
+                              items of the list, send DELETE to its items";
                 Err(Problem::argument("value", detail))
             }
             [_, second, ..] => {
-                let detail = "a removal takes one of value, items, and min_timestamp with max_timestamp";
+                let detail = "a removal takes one of value, items, key, keys, and min_timestamp with max_timestamp";
                 Err(Problem::argument(second, detail))
             }
             [_] => Err(Problem::argument("value", "a removal takes no such field")),
@@ -125,16 +151,20 @@ impl<'a> ContainsInput<'a> {
 
     pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
         let object = Object::read(body, &["values"], &[])?;
-        let raw = object.required_raw("values")?;
-        let Values { values, count } =
-            serde_json::from_str(raw).map_err(|_| Problem::argument("values", "values must be an array"))?;
-        if !(1..=Self::VALUES_MAX).contains(&count) {
-            let detail =
-                format!("values must have 1 to {} entries: ask for more in several requests", Self::VALUES_MAX);
-            return Err(Problem::argument("values", detail));
-        }
-        Ok(Self { values })
+        Ok(Self { values: entries(&object, "values")? })
     }
+}
+
+/// The entries of a member that is an array, as JSON.
+pub(super) fn entries<'a>(object: &Object<'a>, name: &'static str) -> Result<Vec<&'a str>, Problem> {
+    let raw = object.required_raw(name)?;
+    let Values { values, count } =
+        serde_json::from_str(raw).map_err(|_| Problem::argument(name, format!("{name} must be an array")))?;
+    if !(1..=NAMED_ITEMS_MAX).contains(&count) {
+        let detail = format!("{name} must have 1 to {NAMED_ITEMS_MAX} entries: send more in several requests");
+        return Err(Problem::argument(name, detail));
+    }
+    Ok(values)
 }
 
 /// The entries of an array, as far as there may be so many.
@@ -186,7 +216,11 @@ mod tests {
         let bounds = |min, max| RemoveBetweenInput { min_timestamp: min, max_timestamp: max };
         for removal in [
             RemoveItemsInput::Value(RemoveValueInput { value: "1.50" }),
-            RemoveItemsInput::Items(RemoveNamedInput { items: vec![ItemInput { timestamp: at(7), value: "null" }] }),
+            RemoveItemsInput::Items(RemoveNamedInput {
+                items: vec![ItemInput { timestamp: at(7), value: "null", key: None }],
+            }),
+            RemoveItemsInput::Key(RemoveKeyInput { key: "\"k\"" }),
+            RemoveItemsInput::Keys(RemoveKeysInput { keys: vec!["\"k\"", "\"l\""] }),
             RemoveItemsInput::Between(bounds(Some(at(7)), Some(at(7)))),
             RemoveItemsInput::Between(bounds(None, Some(at(7)))),
             RemoveItemsInput::Between(bounds(Some(at(7)), None)),
@@ -210,6 +244,9 @@ mod tests {
             (r#"{"value":1,"max_timestamp":1}"#, "invalid_argument", "max_timestamp"),
             (r#"{"items":[],"min_timestamp":1}"#, "invalid_argument", "min_timestamp"),
             (r#"{"items":[]}"#, "invalid_argument", "items"),
+            (r#"{"keys":[]}"#, "invalid_argument", "keys"),
+            (r#"{"keys":"k"}"#, "invalid_argument", "keys"),
+            (r#"{"value":1,"key":"k"}"#, "invalid_argument", "key"),
             (r#"{"items":[{"timestamp":1}]}"#, "invalid_argument", "items[0].value"),
             (r#"{"items":[{"timestamp":"x","value":1}]}"#, "invalid_timestamp", "items[0].timestamp"),
             (r#"{"min_timestamp":null}"#, "invalid_argument", "min_timestamp"),

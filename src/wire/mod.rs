@@ -16,6 +16,7 @@ mod jobs;
 mod keys;
 mod lists;
 mod log;
+mod lookup;
 mod object;
 pub mod parameters;
 mod plain_add;
@@ -44,14 +45,16 @@ pub use keys::{
     AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,
 };
 pub use lists::{
-    ContainsInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput, check_bounds,
+    ContainsInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput,
+    RemoveValueInput, check_bounds,
 };
 pub use log::{LogInput, LogState};
+pub use lookup::{LookupInput, LookupKeysInput, LookupValuesInput};
 pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
     Action, Added, Backup, Change, Check, Contained, ContainedValue, Counted, Deleted, EntityPage, Feature,
-    FeaturePage, FeatureVersion, Health, HealthRead, HistoryPage, Item, ItemPage, Removed,
+    FeaturePage, FeatureVersion, Found, Health, HealthRead, HistoryPage, Item, ItemPage, Removed,
 };
 pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, VersionInput, VersionPatch};
 

@@ -42,12 +42,13 @@ pub(super) fn items<'a>(scanner: &mut Scanner<'a>, expected: usize) -> Option<Ve
 }
 
 fn item<'a>(scanner: &mut Scanner<'a>) -> Option<ItemInput<'a>> {
-    let (mut timestamp, mut value) = (None, None);
+    let (mut timestamp, mut value, mut key) = (None, None, None);
     scanner.token(b'{')?;
     loop {
         let member = match scanner.string()? {
             r#""timestamp""# => &mut timestamp,
             r#""value""# => &mut value,
+            r#""key""# => &mut key,
             _ => return None,
         };
         scanner.token(b':')?;
@@ -59,7 +60,7 @@ fn item<'a>(scanner: &mut Scanner<'a>) -> Option<ItemInput<'a>> {
         }
     }
     scanner.token(b'}')?;
-    Some(ItemInput { timestamp: Timestamp::from_json(timestamp?).ok()?, value: value? })
+    Some(ItemInput { timestamp: Timestamp::from_json(timestamp?).ok()?, value: value?, key })
 }
 
 #[cfg(test)]
@@ -71,15 +72,15 @@ mod tests {
 
     #[test]
     fn plain_bodies_are_read() {
-        let body = r#" {"items" : [{"timestamp":1,"value":"é/u"},{"value" :-20, "timestamp":"2"} , {"timestamp":0,"value":""}]}
+        let body = r#" {"items" : [{"timestamp":1,"value":"é/u"},{"value" :-20, "timestamp":"2", "key":"k"} , {"timestamp":0,"value":""}]}
             "#;
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         assert_eq!(
             parse(body),
             Some(vec![
-                ItemInput { timestamp: at(1), value: "\"é/u\"" },
-                ItemInput { timestamp: at(2), value: "-20" },
-                ItemInput { timestamp: at(0), value: "\"\"" },
+                ItemInput { timestamp: at(1), value: "\"é/u\"", key: None },
+                ItemInput { timestamp: at(2), value: "-20", key: Some("\"k\"") },
+                ItemInput { timestamp: at(0), value: "\"\"", key: None },
             ])
         );
     }
@@ -88,7 +89,7 @@ mod tests {
         /// What is read here is what the general parser reads.
         #[test]
         fn a_body_means_the_same_to_both_parsers(
-            items in prop::collection::vec(("timestamp|value|x", "[0-9]{1,3}|\"[0-9]{1,3}\"|-1|1e3|1\\.5|\"a\\\\n\"|nul|\\{\\}", "timestamp|value", "-?[0-9]{0,3}|\"[a-z\u{1}]{0,2}\"|true"), 0..3),
+            items in prop::collection::vec(("timestamp|value|key|x", "[0-9]{1,3}|\"[0-9]{1,3}\"|-1|1e3|1\\.5|\"a\\\\n\"|nul|\\{\\}", "timestamp|value|key", "-?[0-9]{0,3}|\"[a-z\u{1}]{0,2}\"|true"), 0..3),
             cut in 0_usize..200,
             junk in "[\\]\\[{}:,\" \\\\a0]?",
         ) {

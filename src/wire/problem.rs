@@ -106,6 +106,7 @@ impl From<Invalid> for Problem {
             Code::InvalidTimestamp => ErrorCode::InvalidTimestamp,
             Code::InvalidPageToken => ErrorCode::InvalidPageToken,
             Code::ValueTypeMismatch => ErrorCode::ValueTypeMismatch,
+            Code::IdentityMismatch => ErrorCode::IdentityMismatch,
             Code::TtlTooLong => ErrorCode::TtlTooLong,
         };
         Self::new(code, detail)

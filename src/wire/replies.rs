@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{text, texts};
-use crate::domain::{self, TimestampUnit, ValueType};
+use crate::domain::{self, IdentityKind, Keep, TimestampUnit, ValueType};
 
 /// A page of items, in the order that was asked for.
 #[derive(ToSchema)]
@@ -26,9 +26,20 @@ pub struct ItemPage {
 pub struct Item {
     #[schema(value_type = texts::Timestamp, inline)]
     pub timestamp: String,
+    #[serde(default)]
+    #[schema(value_type = texts::MemberKey, inline, required = false)]
+    pub key: Option<String>,
     /// The JSON of the feature's value type.
     #[schema(value_type = serde_json::Value)]
     pub value: Box<RawValue>,
+}
+
+/// What was found of members: one answer for each that was asked for, in that order.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"results": [{"timestamp": "2024-08-29T16:44:05.430000000Z", "key": "u-17", "value": "spam"}, null]}))]
+pub struct Found {
+    /// `null` where there is no visible item.
+    pub results: Vec<Option<Item>>,
 }
 
 /// What became of an add: together as many items as were sent.
@@ -119,6 +130,19 @@ pub struct Feature {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
+    /// Not in histories where it is `item`, nor of servers that know no other.
+    #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
+    #[schema(value_type = texts::Identity, required = false)]
+    pub identity: IdentityKind,
+    /// Where the identity is `value` or `key`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "text::serialize_some",
+        deserialize_with = "text::keep"
+    )]
+    #[schema(value_type = texts::Keep, required = false)]
+    pub keep: Option<Keep>,
     pub description: String,
     pub owner: String,
     #[schema(value_type = texts::Labels, inline)]
@@ -139,6 +163,8 @@ impl From<&domain::Feature> for Feature {
             value_type: feature.value_type,
             ttl: feature.ttl.to_string(),
             max_items: feature.max_items.map(domain::MaxItems::as_u64),
+            identity: feature.identity().kind(),
+            keep: feature.identity().keep(),
             description: feature.description.as_str().to_owned(),
             owner: feature.owner.as_str().to_owned(),
             labels: feature.labels.as_map().clone(),
@@ -160,6 +186,19 @@ pub struct FeatureVersion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
+    /// As that of features.
+    #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
+    #[schema(value_type = texts::Identity, required = false)]
+    pub identity: IdentityKind,
+    /// Where the identity is `value` or `key`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "text::serialize_some",
+        deserialize_with = "text::keep"
+    )]
+    #[schema(value_type = texts::Keep, required = false)]
+    pub keep: Option<Keep>,
     pub description: String,
     #[schema(value_type = texts::Timestamp, inline)]
     pub created_at: String,
@@ -171,6 +210,8 @@ impl From<&domain::FeatureVersion> for FeatureVersion {
             version: version.version.to_string(),
             ttl: version.ttl.to_string(),
             max_items: version.max_items.map(domain::MaxItems::as_u64),
+            identity: version.identity.kind(),
+            keep: version.identity.keep(),
             description: version.description.as_str().to_owned(),
             created_at: version.created_at.to_string(),
         }

@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 use super::object::Object;
 use super::{ItemInput, Problem, add_body, text, texts};
 use crate::domain::{
-    Description, EntityType, FeatureName, Invalid, Labels, MaxItems, MaxItemsInput, Owner, Ttl, ValueType, VersionLabel,
+    Description, EntityType, FeatureName, IdentityKind, Invalid, Keep, Labels, MaxItems, MaxItemsInput, Owner, Ttl,
+    ValueType, VersionLabel,
 };
 
 /// Items to add, all or none.
@@ -41,6 +42,14 @@ pub struct FeatureInput {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
+    /// What tells its items from each other: `item` if it is not given.
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Identity, required = false)]
+    pub identity: Option<IdentityKind>,
+    /// Which item of a value or key stays: `newest` if it is not given.
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Keep, required = false)]
+    pub keep: Option<Keep>,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -75,7 +84,7 @@ pub struct FeaturePatch {
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. Without a `ttl` it copies the feature's present one.
+/// What a version is created from. What is not given of `ttl`, `identity` and `keep` it copies from the feature.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"version": "v2", "ttl": "7d"}))]
 #[serde(deny_unknown_fields)]
@@ -90,6 +99,12 @@ pub struct VersionInput {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Identity, required = false)]
+    pub identity: Option<IdentityKind>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Keep, required = false)]
+    pub keep: Option<Keep>,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -144,8 +159,10 @@ fn read_max_items(object: &Object<'_>) -> Result<MaxItemsInput, Problem> {
 }
 
 /// Why these cannot be changed.
-const FIXED_OF_FEATURE: [(&str, &str); 3] = [
+const FIXED_OF_FEATURE: [(&str, &str); 5] = [
     FIXED_VALUE_TYPE,
+    FIXED_IDENTITY,
+    FIXED_KEEP,
     ("entity_type", "the entity type of a feature never changes: create another feature"),
     ("name", "the name of a feature never changes: create another feature"),
 ];
@@ -153,10 +170,24 @@ const FIXED_VALUE_TYPE: (&str, &str) = (
     "value_type",
     "the value type of a feature never changes, as stored values are read by it: create another feature",
 );
+const FIXED_IDENTITY: (&str, &str) = (
+    "identity",
+    "the identity of a version never changes, as its lists are kept by it: create another version with the identity \
+     that you want, and bring the items there with liststore export and import",
+);
+const FIXED_KEEP: (&str, &str) = (
+    "keep",
+    "which item of a member a version keeps never changes: create another version with the keep that you want, and \
+     bring the items there with liststore export and import",
+);
 const VALUE_TYPE_OF_VERSION: (&str, &str) =
     ("value_type", "all versions have the value type of their feature, which never changes: create another feature");
-const FIXED_OF_VERSION: [(&str, &str); 2] =
-    [VALUE_TYPE_OF_VERSION, ("version", "the label of a version never changes: create another version")];
+const FIXED_OF_VERSION: [(&str, &str); 4] = [
+    VALUE_TYPE_OF_VERSION,
+    FIXED_IDENTITY,
+    FIXED_KEEP,
+    ("version", "the label of a version never changes: create another version"),
+];
 
 impl<'a> AddItemsInput<'a> {
     /// Items of one add.
@@ -169,9 +200,23 @@ impl<'a> AddItemsInput<'a> {
 
 impl FeatureInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let known = ["entity_type", "name", "value_type", "ttl", "max_items", "description", "owner", "labels"];
+        let known = [
+            "entity_type",
+            "name",
+            "value_type",
+            "ttl",
+            "max_items",
+            "identity",
+            "keep",
+            "description",
+            "owner",
+            "labels",
+        ];
         let object = Object::read(body, &known, &[])?;
+        let (identity, keep) = identity(&object)?;
         Ok(Self {
+            identity,
+            keep,
             entity_type: object.required("entity_type", EntityType::new)?,
             name: object.required("name", FeatureName::new)?,
             value_type: object.required("value_type", ValueType::parse)?,
@@ -204,8 +249,12 @@ impl FeaturePatch {
 
 impl VersionInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["version", "ttl", "max_items", "description"], &[VALUE_TYPE_OF_VERSION])?;
+        let known = ["version", "ttl", "max_items", "identity", "keep", "description"];
+        let object = Object::read(body, &known, &[VALUE_TYPE_OF_VERSION])?;
+        let (identity, keep) = identity(&object)?;
         Ok(Self {
+            identity,
+            keep,
             version: object.required("version", VersionLabel::new)?,
             ttl: object.optional("ttl", Ttl::parse)?,
             max_items: read_max_items(&object)?,
@@ -235,6 +284,11 @@ impl BackupInput {
         let object = Object::read(body, &["dir"], &[])?;
         Ok(Self { dir: object.required("dir", absolute)? })
     }
+}
+
+/// What is said of the identity of items.
+fn identity(object: &Object<'_>) -> Result<(Option<IdentityKind>, Option<Keep>), Problem> {
+    Ok((object.optional("identity", IdentityKind::parse)?, object.optional("keep", Keep::parse)?))
 }
 
 fn absolute(text: &str) -> Result<PathBuf, Invalid> {
@@ -269,6 +323,8 @@ mod tests {
             value_type: ValueType::Json,
             ttl: Ttl::parse("90m").unwrap(),
             max_items: MaxItemsInput::AtMost(MaxItems::MAX),
+            identity: Some(IdentityKind::Key),
+            keep: Some(Keep::Oldest),
             description: Some(Description::new("é\n").unwrap()),
             owner: None,
             labels: Some(labels),
@@ -276,6 +332,7 @@ mod tests {
         let read = FeatureInput::read(&sent(&input)).unwrap();
         assert_eq!((read.entity_type, read.name), (input.entity_type, input.name));
         assert_eq!((read.value_type, read.ttl, read.max_items), (input.value_type, input.ttl, input.max_items));
+        assert_eq!((read.identity, read.keep), (input.identity, input.keep));
         assert_eq!((read.description, read.owner, read.labels), (input.description, input.owner, input.labels));
 
         let patch = FeaturePatch { ttl: Ttl::parse("1d").ok(), ..FeaturePatch::default() };
@@ -288,11 +345,19 @@ mod tests {
         assert_eq!(FeaturePatch::read(&sent(&patch)).unwrap().max_items, patch.max_items);
 
         let version = VersionLabel::new("a/b").unwrap();
-        let version = VersionInput { version, ttl: None, max_items: MaxItemsInput::Absent, description: None };
+        let version = VersionInput {
+            version,
+            ttl: None,
+            max_items: MaxItemsInput::Absent,
+            identity: None,
+            keep: None,
+            description: None,
+        };
         assert_eq!(VersionInput::read(&sent(&version)).unwrap().version, version.version);
 
         let timestamp = Timestamp::from_nanos(9_999_999_999_999_999_999).unwrap();
-        let items = AddItemsInput { items: vec![ItemInput { timestamp, value: "12345678901234567890" }] };
+        let items =
+            AddItemsInput { items: vec![ItemInput { timestamp, value: "12345678901234567890", key: Some("\"k\"") }] };
         assert_eq!(AddItemsInput::read(&sent(&items)).unwrap(), items);
     }
 
@@ -321,6 +386,10 @@ mod tests {
             ("value_type", FeaturePatch::read(br#"{"value_type":"json"}"#).unwrap_err()),
             ("name", FeaturePatch::read(br#"{"name":"x"}"#).unwrap_err()),
             ("version", VersionPatch::read(br#"{"version":"x"}"#).unwrap_err()),
+            ("identity", FeaturePatch::read(br#"{"identity":"key"}"#).unwrap_err()),
+            ("keep", FeaturePatch::read(br#"{"keep":"oldest"}"#).unwrap_err()),
+            ("identity", VersionPatch::read(br#"{"identity":"value"}"#).unwrap_err()),
+            ("keep", VersionPatch::read(br#"{"keep":"newest"}"#).unwrap_err()),
             ("value_type", VersionInput::read(br#"{"version":"x","value_type":"json"}"#).unwrap_err()),
         ] {
             assert_eq!(refused.field.as_deref(), Some(field));

@@ -72,6 +72,38 @@ impl PartialSchema for AccessLog {
 }
 
 impl ToSchema for AccessLog {}
+/// What tells the items of a list from each other. It never changes.
+pub struct Identity;
+
+impl PartialSchema for Identity {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some(
+                "What tells items from each other: their timestamp and value (item), or a value (value) or a key (key) \
+                 that stands once in a list. It never changes.",
+            ))
+            .enum_values(Some(domain::IdentityKind::ALL.map(domain::IdentityKind::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for Identity {}
+
+/// Which item of a member stays.
+pub struct Keep;
+
+impl PartialSchema for Keep {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some("Which item of a value or key stays. It never changes."))
+            .enum_values(Some(domain::Keep::ALL.map(domain::Keep::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for Keep {}
 
 fn text(chars: (usize, usize), pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
@@ -107,6 +139,8 @@ texts! {
     Label => (0, 64), LABEL, "0 to 64 characters of A-Z a-z 0-9 _ . / : -, not \".\" or \"..\"; empty is the default version.", "v2";
     /// An entity.
     EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
+    /// What tells a keyed item from others.
+    MemberKey => (1, 512), r"^[^\x00]+$", "What tells an item from others, where the feature's identity is key, and only there: 1 to 512 bytes of UTF-8 without NUL.", "u-123";
     /// The public part of an API key.
     KeyIdText => (12, 12), "^[0-9a-z]{12}$", "12 characters of 0-9 a-z.", "4k7p2m9x0qzr";
     /// What names a job.

@@ -44,6 +44,7 @@ fn new_feature(name: &str) -> NewFeature {
         value_type: ValueType::String,
         ttl: Ttl::MIN,
         max_items: None,
+        identity: Default::default(),
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

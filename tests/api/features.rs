@@ -23,9 +23,9 @@ async fn a_feature_is_created_with_its_default_version() {
     let at = feature["created_at"].clone();
     assert!(at.as_str().is_some_and(|text| Timestamp::parse(text).is_ok()));
     let expected = json!({
-        "entity_type": "user", "name": "seen", "value_type": "json", "ttl": "1h30m",
+        "entity_type": "user", "name": "seen", "value_type": "json", "ttl": "1h30m", "identity": "item",
         "description": "what was seen", "owner": "feed", "labels": {"team": "feed", "tier": ""},
-        "versions": [{"version": "", "ttl": "1h30m", "description": "", "created_at": at}],
+        "versions": [{"version": "", "ttl": "1h30m", "identity": "item", "description": "", "created_at": at}],
         "created_at": at, "updated_at": at,
     });
     assert_eq!(feature, expected);

@@ -25,6 +25,7 @@ mod headers;
 mod health;
 mod history;
 mod looks;
+mod members;
 mod metrics;
 mod overload;
 mod pages;

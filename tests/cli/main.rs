@@ -20,6 +20,7 @@ mod postgres;
 mod program;
 mod readme;
 mod serve;
+mod sets;
 mod shared;
 mod stopping;
 mod transfer;

@@ -17,7 +17,7 @@ use prometheus::Registry;
 use tempfile::TempDir;
 
 use crate::cassandra;
-use crate::items::{Backend, item_store_suite};
+use crate::items::{Backend, item_store_suite, set_suite};
 use crate::metadata::{MetadataBackend, metadata_store_suite};
 use crate::postgres::Database;
 
@@ -122,6 +122,8 @@ impl Backend for Cassandra {
 item_store_suite! { items_memory: Memory }
 item_store_suite! { durable items_embedded: Embedded::new() }
 item_store_suite! { durable items_cassandra: Cassandra }
+set_suite! { sets_memory: Memory }
+set_suite! { durable sets_embedded: Embedded::new() }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }
 metadata_store_suite! { durable metadata_postgres: Postgres::new() }

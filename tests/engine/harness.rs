@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use liststore::actors::TurnTaking;
 use liststore::domain::{
-    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, ManualClock,
-    MaxItems, NewItem, Order, Timestamp, Ttl, ValueDigest, VersionLabel,
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Identity, Item, ItemKey, ListKey,
+    ManualClock, MaxItems, NewItem, Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
 use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait};
@@ -112,7 +112,7 @@ impl Change {
         match self {
             Self::Add(_) => false,
             Self::RemoveValue(value) => item.value == *value,
-            Self::Remove(removal) => removal.takes(item.timestamp, &item.value),
+            Self::Remove(removal) => removal.takes(Identity::Item, item.timestamp, &item.value),
             Self::RemoveAll => true,
         }
     }
@@ -128,7 +128,9 @@ impl Model {
                 }
             }
             Change::RemoveValue(value) => items.retain(|_, (stored, _)| stored != value),
-            Change::Remove(removal) => items.retain(|key, (stored, _)| !removal.takes(key.timestamp, stored)),
+            Change::Remove(removal) => {
+                items.retain(|key, (stored, _)| !removal.takes(Identity::Item, key.timestamp, stored))
+            }
             Change::RemoveAll => items.clear(),
         }
     }

@@ -92,6 +92,8 @@ impl Node {
             version: VersionLabel::new(label).unwrap(),
             ttl: None,
             max_items: Default::default(),
+            identity: None,
+            keep: None,
             description: Default::default(),
         };
         self.handle.apply(Change::CreateVersion { id: id(name), new }, Author::anonymous()).await.map(|_| ())
@@ -131,6 +133,7 @@ pub fn new_feature(name: &str, ttl_secs: u64) -> NewFeature {
         value_type: ValueType::String,
         ttl: ttl(ttl_secs),
         max_items: None,
+        identity: Default::default(),
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

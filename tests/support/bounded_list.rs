@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use liststore::domain::{Item, ItemKey, ListKey, MaxItems, NewItem, Order, Retention, Timestamp, Ttl, ValueDigest};
+use liststore::domain::{
+    Identity, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Retention, Timestamp, Ttl, ValueDigest,
+};
 use liststore::items::{Bounds, Count, ItemPage, ItemSession, Operation, Range, Removal};
 use tokio::time::Instant;
 
@@ -208,11 +210,12 @@ impl BoundedList {
         };
         let shown = self.read(session, list, now).await;
         let removed = session.remove(&self.operation(now), list, &removal).await.unwrap();
-        let taken: Vec<_> = shown.iter().filter(|item| removal.takes(item.timestamp, &item.value)).collect();
+        let taken: Vec<_> =
+            shown.iter().filter(|item| removal.takes(Identity::Item, item.timestamp, &item.value)).collect();
         let never_beyond = taken.iter().filter(|item| !self.items[&item.key()].was_beyond).count() as u64;
         let expected = never_beyond..=taken.len() as u64;
         assert!(expected.contains(&removed), "{removed} removed, not {expected:?}: {removal:?}");
-        self.items.retain(|key, stored| !removal.takes(key.timestamp, &stored.value));
+        self.items.retain(|key, stored| !removal.takes(Identity::Item, key.timestamp, &stored.value));
     }
 
     /// Nothing comes or goes during the walk but what is given back.

@@ -12,8 +12,11 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::Invalid { field, invalid } => Self::from(invalid).at(field),
-            ServiceError::InvalidItem { index, invalid } => Self::from(invalid).at(format!("items[{index}].value")),
-            ServiceError::InvalidValue { index, invalid } => Self::from(invalid).at(format!("values[{index}]")),
+            ServiceError::InvalidItem { index, member, invalid } => {
+                Self::from(invalid).at(format!("items[{index}].{member}"))
+            }
+            ServiceError::InvalidEntry { field, index, invalid } => Self::from(invalid).at(format!("{field}[{index}]")),
+            ServiceError::SetsUnsupported => Self::new(ErrorCode::SetsUnsupported, error.to_string()),
             ServiceError::List(error) => error.into(),
             ServiceError::Metadata(error) => error.into(),
             ServiceError::CatalogUnavailable { .. } => Self::new(ErrorCode::MetadataUnavailable, error.to_string()),
@@ -108,6 +111,7 @@ impl From<MetadataError> for Problem {
             MetadataError::FeatureNotFound(_) => Self::new(ErrorCode::FeatureNotFound, text),
             MetadataError::VersionNotFound(..) => Self::new(ErrorCode::VersionNotFound, text),
             MetadataError::DefaultVersion => Self::new(ErrorCode::DefaultVersion, text),
+            MetadataError::Identity(invalid) => Self::from(invalid).at("keep"),
             MetadataError::EtagMismatch => Self::new(ErrorCode::EtagMismatch, text),
             MetadataError::KeyNotFound(_) => Self::new(ErrorCode::KeyNotFound, text),
             MetadataError::KeyExists(_) => Self::new(ErrorCode::KeyExists, text),

@@ -18,6 +18,7 @@ use super::headers::{etag, has_already};
 use super::lines;
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
+use super::render::found;
 use crate::access::{Principal, Refusal};
 use crate::actors::AddOutcome;
 use crate::domain::{PageToken, Scope, Timestamp, ValueType};
@@ -62,6 +63,7 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             let results = values.iter().map(|(value, newest)| contained(value_type, value, *newest));
             json(response, &wire::Contained { results: results.collect::<Result<_, _>>()? })
         }
+        Reply::Found { list, value_type, items } => Ok(json_text(response, found(&list, value_type, &items)?)),
         Reply::Entities { entities, next_page_token } => {
             let entities = entities.iter().map(ToString::to_string).collect();
             json(response, &wire::EntityPage { entities, next_page_token: text(next_page_token) })

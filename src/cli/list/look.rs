@@ -1,14 +1,18 @@
-//! `liststore list contains` and `count`: what is in a list, without its items.
+//! `liststore list contains`, `lookup` and `count`: what is in a list.
 
 use clap::Args;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
 
-use super::{BoundsArguments, ListArguments, ServerOptions, Values, client, typed};
+use super::{BoundsArguments, ListArguments, ServerOptions, Values, client, row, typed, typed_value};
 use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
-use crate::domain::Limit;
+use crate::client::{Request, printable};
+use crate::domain::{IdentityKind, Limit};
 use crate::service::OperationId;
 use crate::wire::parameters::COUNT_MAX;
-use crate::wire::{Contained, ContainsInput, Counted};
+use crate::wire::{Contained, ContainsInput, Counted, Feature, LookupInput, LookupKeysInput, LookupValuesInput};
 
 /// Say when each of some values was added last
 #[derive(Debug, Args)]
@@ -26,6 +30,24 @@ pub(super) struct Contains {
     values: Values,
     #[command(flatten)]
     bounds: BoundsArguments,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Look members of a set up: by their keys, or by their values where these stand once
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore list lookup status suspended spam u-17 u-18
+  liststore list lookup user story_seen u-123 story-9
+
+A dash stands for a member that is not there.")]
+pub(super) struct Lookup {
+    #[command(flatten)]
+    list: ListArguments,
+    /// The keys; or the values, as text of the feature's type
+    #[arg(value_name = "MEMBER", required = true)]
+    members: Vec<String>,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -76,6 +98,53 @@ pub(super) async fn contains(arguments: Contains) -> Result<(), Failure> {
         Format::Ndjson => results.iter().try_for_each(|found| output.json(found))?,
     }
     output.flush()
+}
+
+pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
+    let client = client(&arguments.options)?;
+    let Lookup { list, members, options } = arguments;
+    let request = Request::of_feature(OperationId::GetFeature, &list.feature.id());
+    let feature: Feature = client.ask(&request).await?;
+    let label = list.version.version.to_string();
+    let version = feature.versions.iter().find(|version| version.version == label);
+    let has_keys = version.is_none_or(|version| version.identity == IdentityKind::Key);
+    let texts: Vec<String> = match has_keys {
+        true => members.iter().map(|key| json!(key).to_string()).collect(),
+        false => {
+            let typed = members.iter().map(|text| typed_value(feature.value_type, text));
+            typed.map(|typed| typed.map(|raw| raw.get().to_owned())).collect::<Result<_, _>>()?
+        }
+    };
+    let mut results = Vec::with_capacity(texts.len());
+    for part in texts.chunks(LookupInput::MEMBERS_MAX) {
+        let part = part.iter().map(String::as_str).collect();
+        let input = match has_keys {
+            true => LookupInput::Keys(LookupKeysInput { keys: part }),
+            false => LookupInput::Values(LookupValuesInput { values: part }),
+        };
+        let found: Results = client.ask(&list.request(OperationId::LookupItems).body(&input)?).await?;
+        results.extend(found.results);
+    }
+    let mut output = Output::open();
+    match options.output {
+        Format::Table => {
+            for (member, found) in members.iter().zip(&results) {
+                match serde_json::from_str(found.get()).ok().flatten() {
+                    Some(item) => output.line(&row(&item))?,
+                    None => output.line(&format!("{:30}  {}", "-", printable(member)))?,
+                }
+            }
+        }
+        Format::Json => output.json(&json!({ "results": results }))?,
+        Format::Ndjson => results.iter().try_for_each(|found| output.json(found))?,
+    }
+    output.flush()
+}
+
+/// As the server wrote them: members that this release does not know are printed too.
+#[derive(Deserialize)]
+struct Results {
+    results: Vec<Box<RawValue>>,
 }
 
 pub(super) async fn count(arguments: Count) -> Result<(), Failure> {

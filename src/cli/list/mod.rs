@@ -23,6 +23,7 @@ Examples:
   liststore list add user story_presented u-123 --value story-9
   liststore list get user story_presented u-123 --limit 50
   liststore list contains user story_presented u-123 story-9 story-10
+  liststore list lookup status suspended spam u-17 u-18
   liststore list count user story_presented u-123
   liststore list remove user story_presented u-123 --value story-9
   liststore list clear user story_presented u-123
@@ -43,6 +44,7 @@ enum Command {
     Get(Get),
     Add(Add),
     Contains(look::Contains),
+    Lookup(look::Lookup),
     Count(look::Count),
     Remove(remove::Remove),
     Clear(Clear),
@@ -137,7 +139,8 @@ struct Get {
 Examples:
   liststore list add user story_presented u-123 --value story-9
   liststore list add user story_presented u-123 story-9 story-10 \\
-    --timestamp 2024-08-29T16:44:05.43Z")]
+    --timestamp 2024-08-29T16:44:05.43Z
+  liststore list add status suspended spam --key u-17 'sent 400 mails'")]
 struct Add {
     #[command(flatten)]
     list: ListArguments,
@@ -146,6 +149,9 @@ struct Add {
     /// When it happened: RFC 3339, or nanoseconds since the Unix epoch [default: now]
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     timestamp: Option<Timestamp>,
+    /// The key of the value, where items have keys; of several values as many, in their order
+    #[arg(long = "key", value_name = "KEY", allow_hyphen_values = true)]
+    keys: Vec<String>,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -177,6 +183,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Get(arguments) => get(arguments).await,
             Command::Add(arguments) => add(arguments).await,
             Command::Contains(arguments) => look::contains(arguments).await,
+            Command::Lookup(arguments) => look::lookup(arguments).await,
             Command::Count(arguments) => look::count(arguments).await,
             Command::Remove(arguments) => remove::remove(arguments).await,
             Command::Clear(arguments) => clear(arguments).await,
@@ -243,8 +250,7 @@ impl Shown {
                 Format::Ndjson => self.output.line(raw.get())?,
                 Format::Table => {
                     let item: Item = read(raw.get().as_bytes())?;
-                    let row = format!("{:30}  {}", printable(&item.timestamp), printable(item.value.get()));
-                    self.output.line(&row)?;
+                    self.output.line(&row(&item))?;
                 }
             }
         }
@@ -267,6 +273,12 @@ impl Shown {
     }
 }
 
+/// An item as a line of a table: its key, where it has one, stands before its value.
+fn row(item: &Item) -> String {
+    let key = item.key.as_deref().map(|key| format!("{}  ", printable(key))).unwrap_or_default();
+    format!("{:30}  {key}{}", printable(&item.timestamp), printable(item.value.get()))
+}
+
 /// The values as JSON of the feature's type, which only the server knows.
 async fn typed(client: &Client, list: &ListArguments, values: &Values) -> Result<Vec<Box<RawValue>>, Failure> {
     let request = Request::of_feature(OperationId::GetFeature, &list.feature.id());
@@ -285,7 +297,16 @@ async fn add(arguments: Add) -> Result<(), Failure> {
     let client = client(&arguments.options)?;
     let values = typed(&client, &arguments.list, &arguments.values).await?;
     let timestamp = arguments.timestamp.unwrap_or_else(|| SystemClock.now());
-    let items = values.iter().map(|value| ItemInput { timestamp, value: value.get() }).collect();
+    let keys: Vec<_> = arguments.keys.iter().map(|key| json!(key).to_string()).collect();
+    if !keys.is_empty() && keys.len() != values.len() {
+        return Err(Failure::Usage(format!(
+            "there are {} keys for {} values: give each its own",
+            keys.len(),
+            values.len()
+        )));
+    }
+    let keys = keys.iter().map(|key| Some(key.as_str())).chain(std::iter::repeat(None));
+    let items = values.iter().zip(keys).map(|(value, key)| ItemInput { timestamp, value: value.get(), key }).collect();
     let request = arguments.list.request(OperationId::AddItems).body(&AddItemsInput { items })?;
     let added: Added = client.ask(&request).await?;
     let mut output = Output::open();

@@ -1,6 +1,7 @@
 //! `liststore list remove`: items with a value, some items, or what lies between two moments.
 
 use clap::Args;
+use serde_json::json;
 
 use super::{ListArguments, ServerOptions, Values, client, typed};
 use crate::cli::failure::Failure;
@@ -8,10 +9,11 @@ use crate::cli::output::{Format, Output};
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
 use crate::service::OperationId;
 use crate::wire::{
-    ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveNamedInput, RemoveValueInput, Removed, check_bounds,
+    ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput, RemoveValueInput, Removed,
+    check_bounds,
 };
 
-/// Remove items: those with a value, at one time or at any, or all between two moments
+/// Remove items: those with a value, at one time or at any, or with a key, or all between two moments
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,16 +21,25 @@ Examples:
   liststore list remove user story_presented u-123 story-9 \\
     --timestamp 2024-08-29T16:44:05.43Z
   liststore list remove user story_presented u-123 \\
-    --max-timestamp 2024-08-01T00:00:00Z")]
+    --max-timestamp 2024-08-01T00:00:00Z
+  liststore list remove status suspended spam --key u-17")]
 pub(super) struct Remove {
     #[command(flatten)]
     list: ListArguments,
     /// The values, as text of the feature's type: string as it is, bytes as Base64, json as JSON
-    #[arg(value_name = "VALUE", required_unless_present_any = ["values", "min_timestamp", "max_timestamp"])]
+    #[arg(value_name = "VALUE", required_unless_present_any = ["values", "keys", "min_timestamp", "max_timestamp"])]
     values_given: Vec<String>,
     /// The same as VALUE; may be given several times
     #[arg(long = "value", value_name = "VALUE", allow_hyphen_values = true)]
     values: Vec<String>,
+    /// The key of an item, where items have keys; may be given several times
+    #[arg(
+        long = "key",
+        value_name = "KEY",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["values_given", "values", "timestamp", "min_timestamp", "max_timestamp"]
+    )]
+    keys: Vec<String>,
     /// Only items of this very moment: RFC 3339, or nanoseconds since the Unix epoch
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     timestamp: Option<Timestamp>,
@@ -54,20 +65,28 @@ pub(super) struct Remove {
 
 pub(super) async fn remove(arguments: Remove) -> Result<(), Failure> {
     let client = client(&arguments.options)?;
-    let Remove { list, values_given, values, timestamp, min_timestamp, max_timestamp, options } = arguments;
+    let Remove { list, values_given, values, keys, timestamp, min_timestamp, max_timestamp, options } = arguments;
     check_bounds(min_timestamp, max_timestamp).map_err(|problem| Failure::Usage(problem.detail.into_owned()))?;
     let values = Values { values_given, values };
     let named = match min_timestamp.or(max_timestamp) {
         Some(_) => Vec::new(),
+        None if !keys.is_empty() => Vec::new(),
         None => typed(&client, &list, &values).await?,
     };
+    let keys: Vec<_> = keys.into_iter().map(|key| json!(key).to_string()).collect();
     let removals: Vec<_> = match timestamp {
+        _ if !keys.is_empty() => {
+            let texts: Vec<_> = keys.iter().map(String::as_str).collect();
+            let parts = texts.chunks(NAMED_ITEMS_MAX);
+            parts.map(|keys| RemoveItemsInput::Keys(RemoveKeysInput { keys: keys.to_vec() })).collect()
+        }
         _ if named.is_empty() => {
             vec![RemoveItemsInput::Between(RemoveBetweenInput { min_timestamp, max_timestamp })]
         }
         None => named.iter().map(|value| RemoveItemsInput::Value(RemoveValueInput { value: value.get() })).collect(),
         Some(timestamp) => {
-            let items: Vec<_> = named.iter().map(|value| ItemInput { timestamp, value: value.get() }).collect();
+            let items = named.iter().map(|value| ItemInput { timestamp, value: value.get(), key: None });
+            let items: Vec<_> = items.collect();
             let parts = items.chunks(NAMED_ITEMS_MAX);
             parts.map(|items| RemoveItemsInput::Items(RemoveNamedInput { items: items.to_vec() })).collect()
         }

@@ -163,6 +163,7 @@ impl ItemSession for CqlSession {
                     remove::items(&core, &op, &list, &keys.into_iter().collect::<Vec<_>>()).await
                 }
                 Removal::Between(within) => remove::between(&core, &op, &list, &within).await,
+                Removal::Members(_) => Err(StoreError::no_sets()),
             }
         });
         let removed = removed.await;

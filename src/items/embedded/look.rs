@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::page::{Collect, Next, is_visible};
 use super::row::{Entry, RowCursor};
-use crate::domain::Timestamp;
+use crate::domain::{Identity, Timestamp};
 use crate::items::{Bounds, Count, Operation};
 
 /// The items that an operation sees between two moments.
@@ -70,6 +70,7 @@ impl Collect for Counter {
 /// Finds the newest item of each of some values.
 pub struct Finder {
     within: Within,
+    identity: Identity,
     /// Values that were not met yet, and where their answer goes.
     missing: HashMap<Bytes, usize>,
     /// Of each value once.
@@ -79,7 +80,7 @@ pub struct Finder {
 }
 
 impl Finder {
-    pub fn new(op: &Operation, bounds: &Bounds, values: &[Bytes]) -> Self {
+    pub fn new(op: &Operation, bounds: &Bounds, identity: Identity, values: &[Bytes]) -> Self {
         let mut missing = HashMap::with_capacity(values.len());
         let place = |value: &Bytes| {
             let next = missing.len();
@@ -87,7 +88,7 @@ impl Finder {
         };
         let asked = values.iter().map(place).collect();
         let newest = vec![None; missing.len()];
-        Self { within: Within::new(op, bounds), missing, newest, asked }
+        Self { within: Within::new(op, bounds), identity, missing, newest, asked }
     }
 }
 
@@ -99,7 +100,7 @@ impl Collect for Finder {
             return Next::Done;
         }
         if self.within.has(entry)
-            && let Some(place) = self.missing.remove(row.value())
+            && let Some(place) = self.missing.remove(self.identity.value(row.value()))
         {
             self.newest[place] = Timestamp::from_nanos(entry.timestamp).ok();
         }

@@ -30,6 +30,7 @@ mod list_id;
 mod log;
 mod look;
 mod manifest;
+mod members;
 mod merge;
 mod metrics;
 mod oldest;

@@ -112,7 +112,7 @@ mod tests {
     use super::super::row;
     use super::super::tables::{Files, no_files};
     use super::*;
-    use crate::domain::{NewItem, Order, Timestamp, Ttl};
+    use crate::domain::{Identity, NewItem, Order, Timestamp, Ttl};
     use crate::items::{Bounds, Count, Removal};
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
@@ -161,7 +161,13 @@ mod tests {
                 PageRead::new(view.clone(), view.in_memory(&list, u64::MAX), list.clone(), operation(), range);
             let ((page, _), taken) = turns(|| read.turn());
             assert_eq!((page.items.len() as u64, taken), (items, expected));
-            let mut search = RemovalSearch::new(view.clone(), list.clone(), operation(), &Removal::Value(value.into()));
+            let mut search = RemovalSearch::new(
+                view.clone(),
+                list.clone(),
+                operation(),
+                Identity::Item,
+                &Removal::Value(value.into()),
+            );
             let (found, taken) = turns(|| search.turn());
             assert_eq!((found.deleted.count(), found.visible, found.oldest, taken), (items, items, 0, expected));
             let in_memory = view.in_memory(&list, u64::MAX);

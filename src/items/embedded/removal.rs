@@ -1,6 +1,6 @@
 //! Finds the items of a list that a removal takes, turn by turn, and writes the rows that delete them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use super::row::{Entry, RowBuilder};
 use super::seek::Start;
 use super::tables::View;
 use super::turn::Turn;
+use crate::domain::Identity;
 use crate::domain::MaxItems;
 use crate::items::{Operation, Removal};
 
@@ -34,7 +35,9 @@ pub struct Found {
 
 /// What a removal takes, for a quick look at each item.
 enum Wanted {
-    Value(Bytes),
+    Value(Identity, Bytes),
+    /// Members, each of which stands once.
+    Members(Identity, HashSet<Bytes>),
     /// By timestamp.
     Items(HashMap<u64, Vec<Bytes>>),
     Any,
@@ -43,10 +46,16 @@ enum Wanted {
 impl Wanted {
     fn takes(&self, timestamp: u64, value: &[u8]) -> bool {
         match self {
-            Self::Value(wanted) => wanted == value,
+            Self::Value(identity, wanted) => wanted == identity.value(value),
+            Self::Members(identity, members) => members.contains(identity.member(value)),
             Self::Items(items) => items.get(&timestamp).is_some_and(|values| values.iter().any(|one| one == value)),
             Self::Any => true,
         }
+    }
+
+    /// Whether no more can be wanted than so many items.
+    fn is_met_by(&self, items: u64) -> bool {
+        matches!(self, Self::Members(_, members) if members.len() as u64 <= items)
     }
 }
 
@@ -69,9 +78,9 @@ pub struct RemovalSearch {
 }
 
 impl RemovalSearch {
-    pub fn new(view: Arc<View>, list: ListId, op: Operation, removal: &Removal) -> Self {
+    pub fn new(view: Arc<View>, list: ListId, op: Operation, identity: Identity, removal: &Removal) -> Self {
         let (wanted, ceiling, floor, part_bytes) = match removal {
-            Removal::Value(value) => (Wanted::Value(value.clone()), u64::MAX, 0, usize::MAX),
+            Removal::Value(value) => (Wanted::Value(identity, value.clone()), u64::MAX, 0, usize::MAX),
             Removal::Items(items) => {
                 let times = || items.iter().map(|(timestamp, _)| timestamp.as_nanos());
                 let mut by_time: HashMap<u64, Vec<Bytes>> = HashMap::new();
@@ -79,6 +88,9 @@ impl RemovalSearch {
                     by_time.entry(timestamp.as_nanos()).or_default().push(value.clone());
                 }
                 (Wanted::Items(by_time), times().max().unwrap_or(0), times().min().unwrap_or(0), usize::MAX)
+            }
+            Removal::Members(members) => {
+                (Wanted::Members(identity, members.iter().cloned().collect()), u64::MAX, 0, usize::MAX)
             }
             Removal::Between(bounds) => {
                 (Wanted::Any, bounds.max_timestamp.as_nanos(), bounds.min_timestamp.as_nanos(), PART_BYTES)
@@ -100,7 +112,7 @@ impl RemovalSearch {
             None => merge.insert(view.merge(list, start, &view.in_memory(list, start.ceiling))?),
         };
         while let Some((entry, source)) = merge.current() {
-            if entry.timestamp < *floor {
+            if entry.timestamp < *floor || wanted.is_met_by(found.deleted.count()) {
                 break;
             }
             if found.deleted.body_len() >= *part_bytes {

@@ -1,5 +1,6 @@
 //! A session: the list operations of one arbiter, none of which holds it up.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,16 +14,17 @@ use super::error::ReadError;
 use super::heads;
 use super::list_id::{BorrowedListId, ListId};
 use super::look::{Counter, Finder};
+use super::members::{MemberFinder, Plan};
 use super::merge;
 use super::oldest::{OldestPage, OldestRead};
 use super::page::{self, Collect, Last, Newest, PageBuilder};
 use super::queue::Part;
 use super::read::{PageRead, Scan};
 use super::removal::{Found, RemovalSearch};
-use super::row;
+use super::row::{self, Entry};
 use super::seek::Start;
 use super::tables::{InMemory, View};
-use crate::domain::{FeatureKey, ListKey, NewItem, Order, Timestamp};
+use crate::domain::{FeatureKey, Item, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns,
     StateToken, StoreError, ToAwait,
@@ -189,6 +191,27 @@ impl EmbeddedSession {
         Ok((found, search.ok_or_else(merge::broken)?))
     }
 
+    /// Adds items to a set, which its list's actor keeps for this alone.
+    async fn add_members(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+        op.begin()?;
+        let identity = list.identity();
+        // What somebody wrote who has left may still be queued.
+        self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
+        let members: Vec<_> = items.iter().map(|item| item.value.slice_ref(identity.member(&item.value))).collect();
+        // Also those that lie beyond the newest ones that are shown.
+        let finder = MemberFinder::new(identity, members.iter().cloned());
+        let present = self.scan_from(op, list, Start::NEWEST, finder).await?;
+        let taken: HashSet<_> = members.iter().cloned().collect();
+        // A merge may have dropped what has expired, and the head may hold it still, for a clock that is stepped back.
+        let is_old = |entry: &Entry, value: &[u8]| {
+            entry.expires_at <= op.now.as_nanos() && taken.contains(identity.member(value))
+        };
+        self.engine.heads.forget_removed(&self.list_id(list), is_old);
+        let keep = identity.keep().unwrap_or_default();
+        let Some(Plan { row, oldest }) = Plan::of(op, identity, keep, items, present) else { return Ok(()) };
+        self.write(op, Part::Adds, self.list_id(list), Change::Row(row), oldest).await
+    }
+
     /// Commits the removal of items that were found. Returns how many visible ones there were.
     async fn delete(&self, op: &Operation, list: &ListId, found: Found) -> Result<u64, StoreError> {
         let Found { mut deleted, visible, oldest, .. } = found;
@@ -232,7 +255,13 @@ impl ItemSession for EmbeddedSession {
         within: &Bounds,
         values: &[Bytes],
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        self.scan(op, list, within.max_timestamp, Finder::new(op, within, values)).await
+        self.scan(op, list, within.max_timestamp, Finder::new(op, within, list.identity(), values)).await
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        let finder = MemberFinder::new(list.identity(), members.iter().cloned());
+        let present = self.scan(op, list, Timestamp::MAX, finder).await?;
+        Ok(present.into_iter().map(|present| present.and_then(|present| present.seen_by(op))).collect())
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
@@ -240,6 +269,9 @@ impl ItemSession for EmbeddedSession {
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        if list.identity().is_set() {
+            return Some(Box::pin(async move { done(self.add_members(&op, &list, items).await) }));
+        }
         let list = self.list_id(&list);
         let oldest = oldest_of(&items);
         let change = Change::Row(row::pack(items));
@@ -253,10 +285,11 @@ impl ItemSession for EmbeddedSession {
 
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
+        let identity = list.identity();
         let list = self.list_id(list);
         // What was written before may still be queued.
         self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
-        let mut search = RemovalSearch::new(self.engine.tables.view(), list.clone(), *op, removal);
+        let mut search = RemovalSearch::new(self.engine.tables.view(), list.clone(), *op, identity, removal);
         let (mut removed, mut begun) = (0, false);
         // What a failure means once a part has gone.
         let after = |begun: bool, error: StoreError| if begun { error.with_outcome_unknown() } else { error };

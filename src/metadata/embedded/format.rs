@@ -14,10 +14,15 @@ pub(super) const WITH_KEYS: u64 = 2;
 /// A feature bounds the items of its lists: a server that did not know it would show all, and forget the
 /// bound with the feature's next change.
 pub(super) const WITH_MAX_ITEMS: u64 = 3;
-pub(super) const NEWEST: u64 = WITH_MAX_ITEMS;
+/// The lists of a feature are sets: a server that did not know them would add to them as to lists of items.
+pub(super) const WITH_SETS: u64 = 4;
+pub(super) const NEWEST: u64 = WITH_SETS;
 
 /// What a server must know for the sake of a feature.
 pub(super) fn of_feature(feature: &Feature) -> u64 {
+    if feature.versions.iter().any(|version| version.identity.is_set()) {
+        return WITH_SETS;
+    }
     let is_bounded = feature.max_items.is_some() || feature.versions.iter().any(|version| version.max_items.is_some());
     if is_bounded { WITH_MAX_ITEMS } else { FIRST }
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, MaxItems,
-    Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity, IdentityKind,
+    Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::keys::record::{Broken, author};
 use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
@@ -67,6 +67,11 @@ struct VersionRecord {
     generation: u64,
     ttl_max_secs: u64,
     revision: u64,
+    /// That of items where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identity: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keep: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,6 +100,8 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
         generation: version.generation.as_u64(),
         ttl_max_secs: version.ttl_max.as_secs(),
         revision: version.revision.0,
+        identity: version.identity.is_set().then(|| version.identity.kind().to_string()),
+        keep: version.identity.keep().map(|keep| keep.to_string()),
     };
     write(&FeatureRecord {
         value_type: feature.value_type.as_str().to_owned(),
@@ -143,8 +150,12 @@ pub fn read_feature(key: &str, record: &[u8]) -> Result<Feature, MetadataError> 
 }
 
 fn read_version(source: Source<'_>, record: VersionRecord) -> Result<FeatureVersion, MetadataError> {
+    let kind = record.identity.as_deref().map(IdentityKind::parse).transpose();
+    let keep = source.parsed("versions.keep", record.keep.as_deref().map(Keep::parse).transpose())?;
+    let identity = kind.and_then(|kind| Identity::of(kind, keep, Identity::Item));
     Ok(FeatureVersion {
         version: source.parsed("versions.version", VersionLabel::new(&record.version))?,
+        identity: source.parsed("versions.identity", identity)?,
         ttl: source.parsed("versions.ttl_secs", Ttl::from_secs(record.ttl_secs))?,
         max_items: source.parsed("versions.max_items", record.max_items.map(MaxItems::new).transpose())?,
         description: source.parsed("versions.description", Description::new(record.description))?,
@@ -222,7 +233,7 @@ mod tests {
     const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"max_items":9,"description":"d","owner":"o","labels":{"k":"v"},
         "versions":[{"version":"","ttl_secs":60,"max_items":9,"description":"","created_at_nanos":1,"generation":2,"ttl_max_secs":70,
         "revision":3},{"version":"v","ttl_secs":5,"description":"x","created_at_nanos":2,"generation":1,
-        "ttl_max_secs":6,"revision":4}],"created_at_nanos":1,"updated_at_nanos":2,"ttl_max_secs":90,"revision":4}"#;
+        "ttl_max_secs":6,"revision":4,"identity":"key","keep":"oldest"}],"created_at_nanos":1,"updated_at_nanos":2,"ttl_max_secs":90,"revision":4}"#;
 
     fn column_of(outcome: Result<Feature, MetadataError>) -> &'static str {
         match outcome {
@@ -254,6 +265,9 @@ mod tests {
             ("versions.version", "\"version\":\"v\"", "\"version\":\"#\""),
             ("versions.generation", "\"generation\":1", "\"generation\":0"),
             ("versions.ttl_secs", "\"ttl_secs\":5", "\"ttl_secs\":630720001"),
+            ("versions.identity", "\"identity\":\"key\"", "\"identity\":\"keys\""),
+            ("versions.identity", "\"identity\":\"key\"", "\"identity\":\"item\""),
+            ("versions.keep", "\"oldest\"", "\"older\""),
             ("ttl_max_secs", "\"ttl_max_secs\":90", "\"ttl_max_secs\":0"),
             ("updated_at_nanos", "\"updated_at_nanos\":2", "\"updated_at_nanos\":10000000000000000000"),
             ("record", "{\"value_type\"", "{\"value_typ\""),

@@ -34,6 +34,7 @@ fn new_feature() -> NewFeature {
         value_type: ValueType::String,
         ttl: ttl(1),
         max_items: None,
+        identity: Default::default(),
         description: Description::default(),
         owner: Owner::default(),
         labels: Labels::new(BTreeMap::new()).unwrap(),
@@ -86,10 +87,14 @@ fn foreign_and_newer_files_are_refused_and_left_alone() {
     drop(open(dir.path()).unwrap());
     let ours = Database::create(&file).unwrap();
     let transaction = ours.begin_write().unwrap();
-    transaction.open_table(TableDefinition::<&str, u64>::new("meta")).unwrap().insert("format", 4).unwrap();
+    transaction
+        .open_table(TableDefinition::<&str, u64>::new("meta"))
+        .unwrap()
+        .insert("format", format::NEWEST + 1)
+        .unwrap();
     transaction.commit().unwrap();
     drop(ours);
-    assert!(refusal(dir.path()).contains("newer liststore (format 4, this one knows 3)"), "{}", refusal(dir.path()));
+    assert!(refusal(dir.path()).contains("newer liststore (format 5, this one knows 4)"), "{}", refusal(dir.path()));
 }
 
 #[tokio::test]

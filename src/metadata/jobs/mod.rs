@@ -34,7 +34,7 @@ pub struct Purge {
 
 impl Purge {
     pub fn key(&self, target: &Target) -> FeatureKey {
-        FeatureKey::new(&self.feature, &target.version, target.generation)
+        FeatureKey::new(&self.feature, &target.version, target.generation).of_any_identity()
     }
 }
 

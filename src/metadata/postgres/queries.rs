@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use super::error::Failure;
 use super::rows::{self, FeatureRow, HistoryRow};
 use super::unnamed::Unnamed;
-use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, Limit, Revision, VersionLabel};
+use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, Keep, Limit, Revision, VersionLabel};
 use crate::metadata::{FeatureFilter, HistoryEntry, LastGeneration, MetadataError, Page};
 
 type Connection = PgConnection;
@@ -168,9 +168,17 @@ pub(super) async fn put_version(
         rows::nanos(version.created_at)?,
         rows::number(version.revision.0),
         version.max_items.map(rows::items),
+        version.identity.kind().as_str(),
+        version.identity.keep().map(Keep::as_str),
     )
     .execute(Unnamed(connection))
     .await?;
+    Ok(())
+}
+
+/// Turns servers away that do not know what a version's identity is.
+pub(super) async fn require_identity(connection: &mut Connection) -> Result<(), Failure> {
+    sqlx::query_file!("metadata_sql/queries/require_identity.sql").execute(Unnamed(connection)).await?;
     Ok(())
 }
 

@@ -5,8 +5,8 @@
 use serde_json::Value as Json;
 
 use crate::domain::{
-    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Invalid, Labels, MaxItems,
-    Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity, IdentityKind,
+    Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::keys::record::author;
 use crate::metadata::{Action, HistoryEntry, LastGeneration, MetadataError};
@@ -39,6 +39,9 @@ pub(super) struct FeatureRow {
     pub version_generation: Option<i64>,
     pub version_created_at_ns: Option<i64>,
     pub version_revision: Option<i64>,
+    pub version_identity: Option<String>,
+    /// Null where the identity is that of items.
+    pub version_keep: Option<String>,
 }
 
 #[derive(Debug)]
@@ -141,10 +144,14 @@ fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
     let key = || format!("{}.{} \"{}\"", row.entity_type, row.name, label.unwrap_or_default());
     let at = RowName { table: VERSION, key: &key };
     let description = at.present("description", row.version_description.as_ref())?;
+    let kind = at.present("identity", row.version_identity.as_deref())?;
+    let kind = at.valid("identity", IdentityKind::parse(kind))?;
+    let keep = at.valid("keep", row.version_keep.as_deref().map(Keep::parse).transpose())?;
     Ok(FeatureVersion {
         version: at.valid("version", VersionLabel::new(at.present("version", label)?))?,
         ttl: at.ttl("ttl_secs", at.present("ttl_secs", row.version_ttl_secs)?)?,
         max_items: at.max_items("max_items", row.version_max_items)?,
+        identity: at.valid("keep", Identity::of(Some(kind), keep, Identity::Item))?,
         description: at.valid("description", Description::new(description.as_str()))?,
         created_at: at.timestamp("created_at_ns", at.present("created_at_ns", row.version_created_at_ns)?)?,
         generation: generation(&at, "generation", at.present("generation", row.version_generation)?)?,

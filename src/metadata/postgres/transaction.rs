@@ -181,6 +181,9 @@ async fn write(
             for version in &feature.versions {
                 if before.and_then(|before| before.version(&version.version)) != Some(version) {
                     queries::put_version(connection, id, version).await?;
+                    if version.identity.is_set() {
+                        queries::require_identity(connection).await?;
+                    }
                 }
             }
             for gone in before.into_iter().flat_map(|before| &before.versions) {

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use tokio::time::Instant;
 
-use super::super::lists::encode;
+use super::super::members::encode;
 use super::super::operation::{AddItems, Reply};
 use super::super::{Caller, PageRenderer, Service, ServiceError};
 use super::{Turn, in_time};
@@ -45,7 +45,7 @@ impl<R: PageRenderer> Service<R> {
         let mut turn = Turn::default();
         for (index, AddItems { list, items }) in requests.iter().enumerate() {
             turn.count(items.iter().map(|item| item.value.len()).sum()).await;
-            let encoded = versions.of(index).clone().and_then(|found| Ok((encode(found.value_type, items)?, found)));
+            let encoded = versions.of(index).clone().and_then(|found| Ok((encode(&found, items)?, found)));
             let (items, CatalogVersion { feature_key, retention, .. }) = match encoded {
                 Ok(encoded) => encoded,
                 Err(refused) => {

@@ -6,8 +6,8 @@ use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm};
 use crate::wire::{
-    AddItemsInput, Added, Contained, ContainsInput, Counted, EntityPage, ErrorCode, ItemPage, RemoveItemsInput,
-    Removed, Type,
+    AddItemsInput, Added, Contained, ContainsInput, Counted, EntityPage, ErrorCode, Found, ItemPage, LookupInput,
+    RemoveItemsInput, Removed, Type,
 };
 
 const ETAG: (&str, &str) = ("ETag", "The page's entity tag.");
@@ -20,7 +20,7 @@ const PAGE: ReplyForm = ReplyForm {
 const UNCHANGED: ReplyForm =
     ReplyForm { status: 304, description: "The page is one that the caller has.", content: None, headers: &[ETAG] };
 
-pub const ROWS: [Descriptor; 7] = [
+pub const ROWS: [Descriptor; 8] = [
     Descriptor {
         id: OperationId::GetItems,
         name: "get_items",
@@ -45,8 +45,8 @@ pub const ROWS: [Descriptor; 7] = [
         name: "add_items",
         summary: "Add List Items",
         description: "All of them or none. The same (timestamp, value) added twice is one item, so that adding again \
-                      is safe whenever an outcome is unknown. An item that has expired already is counted, not \
-                      stored.",
+                      is safe whenever an outcome is unknown; in a set a value or key stands once. An item that has \
+                      expired already is counted, not stored.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::RepeatableWrite,
@@ -61,7 +61,12 @@ pub const ROWS: [Descriptor; 7] = [
             WRITE,
             LIST,
             BODY,
-            &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp, ErrorCode::TtlTooLong],
+            &[
+                ErrorCode::ValueTypeMismatch,
+                ErrorCode::IdentityMismatch,
+                ErrorCode::InvalidTimestamp,
+                ErrorCode::TtlTooLong,
+            ],
         ],
     },
     Descriptor {
@@ -85,7 +90,8 @@ pub const ROWS: [Descriptor; 7] = [
         name: "remove_items",
         summary: "Remove List Items",
         description: "Removes every item with a value, at whatever time; or up to 1,000 items by timestamp and value; \
-                      or every item between two moments, both inclusive, of which one may be left out.",
+                      or every item between two moments, both inclusive, of which one may be left out; or, of a set \
+                      with keys, up to 1,000 items by key.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -95,7 +101,13 @@ pub const ROWS: [Descriptor; 7] = [
         headers: REQUEST,
         request: Some(Type::of::<RemoveItemsInput<'static>>()),
         replies: &[json(200, "Removed.", Type::of::<Removed>())],
-        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
+        errors: &[
+            ANY,
+            WRITE,
+            LIST,
+            BODY,
+            &[ErrorCode::ValueTypeMismatch, ErrorCode::IdentityMismatch, ErrorCode::InvalidTimestamp],
+        ],
     },
     Descriptor {
         id: OperationId::CountItems,
@@ -131,6 +143,24 @@ pub const ROWS: [Descriptor; 7] = [
         replies: &[json(200, "An answer for each value.", Type::of::<Contained>())],
         // A browser's page of another site is not told from one that writes.
         errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
+    },
+    Descriptor {
+        id: OperationId::LookupItems,
+        name: "lookup_items",
+        summary: "Look up members of a set",
+        description: "For each of 1 to 1,000 keys, or values where the feature's identity is value, in the order of the \
+                      request, its visible item, or null. It takes as long in a long list as in a short one. What is \
+                      asked for twice is answered twice.",
+        group: Group::Lists,
+        permission: Permission::ListsRead,
+        effect: Effect::Read,
+        method: Method::Post,
+        path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items:lookup",
+        query: &queries::VERSION_ONLY,
+        headers: REQUEST,
+        request: Some(Type::of::<LookupInput<'static>>()),
+        replies: &[json(200, "An item or null for each.", Type::of::<Found>())],
+        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::IdentityMismatch]],
     },
     Descriptor {
         id: OperationId::ListEntities,

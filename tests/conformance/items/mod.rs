@@ -12,6 +12,7 @@ pub mod entities;
 pub mod expiry;
 pub mod lists;
 pub mod looking;
+pub mod members;
 pub mod order;
 pub mod pages;
 pub mod probe;
@@ -177,3 +178,48 @@ macro_rules! item_store_suite {
     };
 }
 pub(crate) use item_store_suite;
+
+/// The cases for stores that keep sets, as [`item_store_suite`].
+macro_rules! set_suite {
+    ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
+        mod $store {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $crate::items::set_suite!(@every [$(#[$attribute])*] $backend);
+        }
+    };
+    ($(#[$attribute:meta])* durable $store:ident: $backend:expr) => {
+        mod $store {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $crate::items::set_suite!(@every [$(#[$attribute])*] $backend);
+            #[test]
+            $(#[$attribute])*
+            fn what_a_set_holds_is_there_after_a_reopening() {
+                let backend = $backend;
+                $crate::run($crate::items::members::what_a_set_holds_is_there_after_a_reopening(&backend));
+            }
+        }
+    };
+    (@every $attributes:tt $backend:expr) => {
+        $crate::items::item_store_suite!(@cases $attributes $backend;
+            members {
+                a_value_stands_once_at_its_newest_time,
+                a_value_stands_once_at_its_oldest_time,
+                a_key_stands_once_whatever_its_value,
+                of_equal_timestamps_the_order_of_pages_decides,
+                a_member_twice_in_one_add_stands_once,
+                a_member_that_has_expired_is_as_if_it_were_not_there,
+                a_member_hidden_by_a_shorter_ttl_never_stands_twice,
+                the_last_add_of_the_same_item_sets_its_expiry,
+                members_are_removed_without_knowing_when,
+                every_removal_leaves_rows_and_lookups_alike,
+                contains_and_counts_look_at_values,
+                a_walk_towards_which_members_move_meets_none_twice,
+                removing_all_of_any_identity_empties_sets_and_lists,
+                random_operations_on_sets_agree_with_the_model,
+            }
+        );
+    };
+}
+pub(crate) use set_suite;

@@ -58,6 +58,7 @@ pub fn new_feature(id: &FeatureId) -> NewFeature {
         value_type: ValueType::String,
         ttl: ttl(3_600),
         max_items: None,
+        identity: Default::default(),
         description: Description::default(),
         owner: Owner::default(),
         labels: Labels::default(),
@@ -69,6 +70,8 @@ pub fn new_version(version: &str) -> NewVersion {
         version: label(version),
         ttl: None,
         max_items: MaxItemsInput::Absent,
+        identity: None,
+        keep: None,
         description: Description::default(),
     }
 }

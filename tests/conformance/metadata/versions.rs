@@ -14,6 +14,8 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
         version: label("2024/08:rc-1"),
         ttl: Some(ttl(77)),
         max_items: MaxItemsInput::AtMost(MaxItems::MAX),
+        identity: None,
+        keep: None,
         description: description("why"),
     };
     let context = by("creator");

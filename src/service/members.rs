@@ -1,0 +1,112 @@
+//! Items and members as they are stored, from what was sent: by a version's value type and identity. And the
+//! reverse lookup in sets.
+
+use bytes::Bytes;
+
+use super::ServiceError;
+use crate::domain::{IdentityKind, Invalid, MemberKey, Timestamp, Value, json};
+use crate::items::Removal;
+use crate::metadata::catalog::CatalogVersion;
+use crate::wire::{ItemInput, LookupInput};
+
+/// Items as they are stored.
+pub(super) fn encode(
+    version: &CatalogVersion,
+    items: &[ItemInput<'_>],
+) -> Result<Vec<(Timestamp, Value)>, ServiceError> {
+    let mut encoded = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let stored = stored(version, item);
+        let stored = stored.map_err(|(member, invalid)| ServiceError::InvalidItem { index, member, invalid })?;
+        encoded.push((item.timestamp, stored));
+    }
+    Ok(encoded)
+}
+
+/// The stored bytes of an item; or which part of it is refused, and why.
+fn stored(version: &CatalogVersion, item: &ItemInput<'_>) -> Result<Value, (&'static str, Invalid)> {
+    let value = version.value_type.encode(item.value).map_err(|invalid| ("value", invalid))?;
+    match (version.feature_key.identity().kind(), item.key) {
+        (IdentityKind::Key, Some(raw)) => with_key(raw, &value).map_err(|invalid| ("key", invalid)),
+        (IdentityKind::Key, None) => Err((
+            "key",
+            Invalid::identity("key is missing: the items of this feature are told apart by keys (identity key)"),
+        )),
+        (kind, Some(_)) => Err((
+            "key",
+            Invalid::identity(format!("the items of this feature have no keys (identity {kind}): leave key out")),
+        )),
+        (_, None) => Ok(value),
+    }
+}
+
+fn with_key(raw: &str, value: &Value) -> Result<Value, Invalid> {
+    let text = key_text(raw)?;
+    Ok(value.with_key(&MemberKey::new(&text)?))
+}
+
+fn key_text(raw: &str) -> Result<std::borrow::Cow<'_, str>, Invalid> {
+    json::string(raw).ok_or_else(|| Invalid::argument("key must be a JSON string"))
+}
+
+/// Members of a set that are named by their keys.
+fn members_of_keys(version: &CatalogVersion, keys: &[&str], field: &'static str) -> Result<Vec<Bytes>, ServiceError> {
+    let kind = version.feature_key.identity().kind();
+    if kind != IdentityKind::Key {
+        let refused = Invalid::identity(format!("the items of this feature have no keys: its identity is {kind}"));
+        return Err(ServiceError::Invalid { field, invalid: refused });
+    }
+    let member = |(index, raw): (usize, &&str)| {
+        let member =
+            key_text(raw).and_then(|text| MemberKey::new(&text).map(|key| Bytes::copy_from_slice(key.as_bytes())));
+        member.map_err(|invalid| ServiceError::InvalidEntry { field, index, invalid })
+    };
+    keys.iter().enumerate().map(member).collect()
+}
+
+/// What removes members by their keys.
+pub(super) fn removal_of_keys(version: &CatalogVersion, keys: &[&str]) -> Result<Removal, ServiceError> {
+    Ok(Removal::Members(members_of_keys(version, keys, "keys")?))
+}
+
+/// What removes a member by its key.
+pub(super) fn removal_of_key(version: &CatalogVersion, key: &str) -> Result<Removal, ServiceError> {
+    let member = members_of_keys(version, &[key], "key").map_err(|error| match error {
+        ServiceError::InvalidEntry { field, invalid, .. } => ServiceError::Invalid { field, invalid },
+        other => other,
+    })?;
+    Ok(Removal::Members(member))
+}
+
+/// What removes all items with a value: in a set of values that is one member.
+pub(super) fn removal_of_value(version: &CatalogVersion, value: Bytes) -> Removal {
+    match version.feature_key.identity().kind() {
+        IdentityKind::Value => Removal::Members(vec![value]),
+        IdentityKind::Item | IdentityKind::Key => Removal::Value(value),
+    }
+}
+
+/// The members that a look-up is about, in its order.
+pub(super) fn looked_up(version: &CatalogVersion, input: &LookupInput<'_>) -> Result<Vec<Bytes>, ServiceError> {
+    match input {
+        LookupInput::Keys(keys) => members_of_keys(version, &keys.keys, "keys"),
+        LookupInput::Values(values) => members_of_values(version, &values.values),
+    }
+}
+
+/// Members of a set of values.
+fn members_of_values(version: &CatalogVersion, values: &[&str]) -> Result<Vec<Bytes>, ServiceError> {
+    let kind = version.feature_key.identity().kind();
+    if kind != IdentityKind::Value {
+        let refused = Invalid::identity(match kind {
+            IdentityKind::Key => "the items of this feature are looked up by their keys: send keys",
+            _ => "items of this feature are not told apart by their values alone (identity item): ask items:contains",
+        });
+        return Err(ServiceError::Invalid { field: "values", invalid: refused });
+    }
+    let member = |(index, raw): (usize, &&str)| {
+        let member = version.value_type.encode(raw).map(Value::into_bytes);
+        member.map_err(|invalid| ServiceError::InvalidEntry { field: "values", index, invalid })
+    };
+    values.iter().enumerate().map(member).collect()
+}

@@ -1,0 +1,93 @@
+//! The body of a reverse lookup in a set.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Problem;
+use super::lists::{entries, raw_jsons};
+use super::object::Object;
+use super::texts;
+
+/// Members that are looked up: by their keys, or by their values where the feature's identity is `value`.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"keys": ["u-17", "u-18"]}))]
+#[serde(untagged)]
+pub enum LookupInput<'a> {
+    Keys(LookupKeysInput<'a>),
+    Values(LookupValuesInput<'a>),
+}
+
+/// Keys that are looked up.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"keys": ["u-17", "u-18"]}))]
+#[serde(deny_unknown_fields)]
+pub struct LookupKeysInput<'a> {
+    /// As JSON.
+    #[serde(serialize_with = "raw_jsons")]
+    #[schema(value_type = Vec<texts::MemberKey>, min_items = 1, max_items = 1000)]
+    pub keys: Vec<&'a str>,
+}
+
+/// Values that are looked up.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"values": ["story-17", "story-18"]}))]
+#[serde(deny_unknown_fields)]
+pub struct LookupValuesInput<'a> {
+    /// As JSON.
+    #[serde(serialize_with = "raw_jsons")]
+    #[schema(value_type = Vec<serde_json::Value>, min_items = 1, max_items = 1000)]
+    pub values: Vec<&'a str>,
+}
+
+impl<'a> LookupInput<'a> {
+    /// Members of one question.
+    pub const MEMBERS_MAX: usize = crate::domain::NAMED_ITEMS_MAX;
+
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["keys", "values"], &[])?;
+        match (object.raw("keys"), object.raw("values")) {
+            (Some(_), None) => Ok(Self::Keys(LookupKeysInput { keys: entries(&object, "keys")? })),
+            (None, Some(_)) => Ok(Self::Values(LookupValuesInput { values: entries(&object, "values")? })),
+            (Some(_), Some(_)) => Err(Problem::argument("values", "a lookup takes keys or values, and not both")),
+            (None, None) => Err(Problem::argument("keys", "say what is looked up: keys, or values")),
+        }
+    }
+
+    /// How many members are looked up.
+    #[expect(clippy::len_without_is_empty, reason = "none has no entry")]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Keys(LookupKeysInput { keys }) => keys.len(),
+            Self::Values(LookupValuesInput { values }) => values.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_writes_the_server_reads_as_the_same() {
+        for lookup in [
+            LookupInput::Keys(LookupKeysInput { keys: vec![r#""u-\u0031""#, "\"\""] }),
+            LookupInput::Values(LookupValuesInput { values: vec!["1.50", "null"] }),
+        ] {
+            assert_eq!(LookupInput::read(&serde_json::to_vec(&lookup).unwrap()).unwrap(), lookup);
+        }
+    }
+
+    #[test]
+    fn every_refusal_names_what_is_to_blame() {
+        for (body, field) in [
+            ("{}", "keys"),
+            (r#"{"keys":["a"],"values":["a"]}"#, "values"),
+            (r#"{"keys":[]}"#, "keys"),
+            (r#"{"values":7}"#, "values"),
+            (r#"{"key":"a"}"#, "key"),
+        ] {
+            let problem = LookupInput::read(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some(field), "{body}");
+        }
+    }
+}
