@@ -30,12 +30,7 @@ impl LogInput {
             1..=Self::FILTER_CHARS_MAX => Ok(text.to_owned()),
             _ => Err(Invalid::argument(format!("filter must have 1 to {} characters", Self::FILTER_CHARS_MAX))),
         };
-        let input =
-            Self { filter: object.optional("filter", filter)?, access: object.optional("access", AccessLog::parse)? };
-        if input.filter.is_none() && input.access.is_none() {
-            return Err(Problem::argument("filter", "say what is to change: filter, access, or both"));
-        }
-        Ok(input)
+        Ok(Self { filter: object.optional("filter", filter)?, access: object.optional("access", AccessLog::parse)? })
     }
 }
 

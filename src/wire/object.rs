@@ -117,7 +117,8 @@ impl<'a> Object<'a> {
         bounds: std::ops::RangeInclusive<usize>,
     ) -> Result<Option<usize>, Problem> {
         let Some(raw) = self.raw(name) else { return Ok(None) };
-        let number = serde_json::from_str(raw).ok().filter(|number| bounds.contains(number));
+        let number = whole_number(raw).and_then(|number| usize::try_from(number).ok());
+        let number = number.filter(|number| bounds.contains(number));
         let refused = || {
             let detail = format!("{name} must be a whole number from {} to {}", bounds.start(), bounds.end());
             Problem::argument(name, detail)
@@ -193,6 +194,18 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
+/// A number without a fraction, however it is written: `5.0` is an integer to JSON Schema (section 6.1.1 of its
+/// validation vocabulary) and to many writers of JSON.
+pub(super) fn whole_number(raw: &str) -> Option<u64> {
+    /// Beyond it, a double does not tell neighbours from each other.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let of_double = || {
+        let number: f64 = serde_json::from_str(raw).ok()?;
+        ((0.0..=EXACT_MAX).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+    };
+    serde_json::from_str(raw).ok().or_else(of_double)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +217,15 @@ mod tests {
         });
         let problem = read.unwrap_err();
         (problem.code.name(), problem.field.unwrap_or_default().into_owned())
+    }
+
+    #[test]
+    fn whole_numbers_may_have_a_point_and_no_fraction() {
+        let read = ["5", "5.0", "5e2", "18446744073709551615", "0.0"].map(|raw| whole_number(raw).unwrap());
+        assert_eq!(read, [5, 5, 500, u64::MAX, 0]);
+        for raw in ["5.5", "-1", "-1.0", "1e300", "\"5\"", "null", "true", ""] {
+            assert_eq!(whole_number(raw), None, "{raw}");
+        }
     }
 
     #[test]

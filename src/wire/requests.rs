@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use super::object::Object;
+use super::object::{Object, whole_number};
 use super::{ItemInput, Problem, add_body, text, texts};
 use crate::domain::{
     Description, EntityType, FeatureName, IdentityKind, Invalid, Keep, Labels, MaxItems, MaxItemsInput, Owner, Ttl,
@@ -150,12 +150,14 @@ fn max_items<S: Serializer>(input: &MaxItemsInput, serializer: S) -> Result<S::O
 fn read_max_items(object: &Object<'_>) -> Result<MaxItemsInput, Problem> {
     const NAME: &str = "max_items";
     let Some(raw) = object.raw(NAME) else { return Ok(MaxItemsInput::Absent) };
-    let items: Option<u64> = serde_json::from_str(raw).map_err(|_| {
+    if raw == "null" {
+        return Ok(MaxItemsInput::Unbounded);
+    }
+    let items = whole_number(raw).ok_or_else(|| {
         let detail = format!("{NAME} must be a whole number from {} to {}, or null", MaxItems::MIN, MaxItems::MAX);
         Problem::argument(NAME, detail)
     })?;
-    let items = items.map(MaxItems::new).transpose().map_err(|invalid| Problem::from(invalid).at(NAME))?;
-    Ok(items.into())
+    MaxItems::new(items).map(MaxItemsInput::AtMost).map_err(|invalid| Problem::from(invalid).at(NAME))
 }
 
 /// Why these cannot be changed.

@@ -69,6 +69,7 @@ async fn a_bound_is_set_changed_and_lifted_at_once() {
         assert_eq!(feature.get("max_items").cloned().unwrap_or_default(), max_items);
         assert_eq!(api.values(&list).await.len(), expected, "{max_items}");
     }
+    assert_eq!(api.patch(SEEN, json!({"max_items": 4.0})).await.expect(200)["max_items"], 4);
     api.patch(SEEN, json!({"max_items": 7})).await.expect(200);
     let versions = format!("{SEEN}/versions");
     let version = async |body: Value| api.post(&versions, body).await.expect(201).get("max_items").cloned();
