@@ -4,10 +4,10 @@
 use bytes::Bytes;
 
 use super::ServiceError;
-use crate::domain::{IdentityKind, Invalid, MemberKey, Timestamp, Value, json};
+use crate::domain::{IdentityKind, Invalid, MemberKey, Timestamp, Value};
 use crate::items::Removal;
 use crate::metadata::catalog::CatalogVersion;
-use crate::wire::{ItemInput, LookupInput};
+use crate::wire::{ItemInput, LookupInput, member_key};
 
 /// Items as they are stored.
 pub(super) fn encode(
@@ -41,12 +41,7 @@ fn stored(version: &CatalogVersion, item: &ItemInput<'_>) -> Result<Value, (&'st
 }
 
 fn with_key(raw: &str, value: &Value) -> Result<Value, Invalid> {
-    let text = key_text(raw)?;
-    Ok(value.with_key(&MemberKey::new(&text)?))
-}
-
-fn key_text(raw: &str) -> Result<std::borrow::Cow<'_, str>, Invalid> {
-    json::string(raw).ok_or_else(|| Invalid::argument("key must be a JSON string"))
+    Ok(value.with_key(&MemberKey::new(&member_key(raw)?)?))
 }
 
 /// Members of a set that are named by their keys.
@@ -57,8 +52,7 @@ fn members_of_keys(version: &CatalogVersion, keys: &[&str], field: &'static str)
         return Err(ServiceError::Invalid { field, invalid: refused });
     }
     let member = |(index, raw): (usize, &&str)| {
-        let member =
-            key_text(raw).and_then(|text| MemberKey::new(&text).map(|key| Bytes::copy_from_slice(key.as_bytes())));
+        let member = member_key(raw).map(|key| Bytes::copy_from_slice(key.as_bytes()));
         member.map_err(|invalid| ServiceError::InvalidEntry { field, index, invalid })
     };
     keys.iter().enumerate().map(member).collect()

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::object::{check_syntax, missing_member, repeated_member, text_of, unknown_member};
 use super::plain_add;
-use super::{ErrorCode, ItemInput, Problem};
+use super::{ErrorCode, ItemInput, Problem, member_key};
 use crate::domain::{ADD_ITEMS_MAX, Timestamp};
 
 pub(super) fn parse(body: &[u8]) -> Result<Vec<ItemInput<'_>>, Problem> {
@@ -191,6 +191,9 @@ impl<'de> Visitor<'de> for ItemSeed<'_> {
         let value = value.ok_or_else(|| missing("value"))?;
         let timestamp = Timestamp::from_json(timestamp)
             .map_err(|invalid| trail.refuse(Problem::from(invalid).at(self.field("timestamp"))))?;
+        key.map(member_key)
+            .transpose()
+            .map_err(|invalid| trail.refuse(Problem::from(invalid).at(self.field("key"))))?;
         Ok(ItemInput { timestamp, value, key })
     }
 }
@@ -287,6 +290,8 @@ mod tests {
             (r#"{"items":[{"timestamp":1,"value":1,"key":"a","key":"a"}]}"#, "items[0].key"),
             (r#"{"items":[{"timestamp":1,"value":1},{"timestamp":1,"value":1,"value":2}]}"#, "items[1].value"),
             (r#"{"items":[{"timestamp":null,"value":1}]}"#, "items[0].timestamp"),
+            (r#"{"items":[{"timestamp":1,"value":1,"key":7}]}"#, "items[0].key"),
+            (r#"{"items":[{"timestamp":1,"value":1,"key":""}]}"#, "items[0].key"),
         ] {
             assert_eq!(refusal(body), ("invalid_argument", field.to_owned()), "{body}");
         }

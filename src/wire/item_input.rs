@@ -1,12 +1,14 @@
 //! One item to add, alone or among many.
 
+use std::borrow::Cow;
+
 use serde::ser::Error;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{text, texts};
-use crate::domain::Timestamp;
+use crate::domain::{Invalid, MemberKey, Timestamp, json};
 
 /// An item to add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -24,6 +26,13 @@ pub struct ItemInput<'a> {
     #[serde(serialize_with = "raw_json_of_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::MemberKey, inline, required = false)]
     pub key: Option<&'a str>,
+}
+
+/// The text of an item's key, from its JSON.
+pub fn member_key(raw: &str) -> Result<Cow<'_, str>, Invalid> {
+    let text = json::string(raw).ok_or_else(|| Invalid::argument("key must be a JSON string"))?;
+    MemberKey::new(&text)?;
+    Ok(text)
 }
 
 fn raw_json_of_some<S: Serializer>(json: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {

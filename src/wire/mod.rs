@@ -39,7 +39,7 @@ pub use batch::{
 };
 pub use erasure::{EntityErased, ErasedList};
 pub use error_code::{ErrorCode, Row};
-pub use item_input::ItemInput;
+pub use item_input::{ItemInput, member_key};
 pub use jobs::{Job, JobList, PurgeInput};
 pub use keys::{
     AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,

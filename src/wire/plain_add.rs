@@ -4,8 +4,8 @@
 //! Whatever has another form, or anything wrong with it, is left to [`super::add_body`], which reads
 //! all JSON, and says what is wrong.
 
-use super::ItemInput;
 use super::scanner::Scanner;
+use super::{ItemInput, member_key};
 use crate::domain::{ADD_ITEMS_MAX, Timestamp};
 
 /// Bytes of an item, about: for as many as that, room is made at once.
@@ -60,6 +60,7 @@ fn item<'a>(scanner: &mut Scanner<'a>) -> Option<ItemInput<'a>> {
         }
     }
     scanner.token(b'}')?;
+    key.map(member_key).transpose().ok()?;
     Some(ItemInput { timestamp: Timestamp::from_json(timestamp?).ok()?, value: value?, key })
 }
 

@@ -141,6 +141,10 @@ async fn whatever_does_not_fit_the_identity_is_named() {
         (json!(7), "items[1].key"),
         (json!(null), "items[1].key"),
     ] {
+        let one = json!({"entity_type": "user", "feature": "kept", "entity_id": "u",
+            "items": [{"timestamp": at, "key": key, "value": "v"}]});
+        let all = json!({"requests": [one]});
+        api.post("/v1/lists:batchAdd", all).await.refused("invalid_argument", "requests[0].items[0].key");
         let body = with(json!({"timestamp": at, "key": key, "value": "v"}));
         api.post(&kept, body).await.refused("invalid_argument", field);
     }
