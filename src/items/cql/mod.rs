@@ -8,6 +8,7 @@
 //! | `store`, `shared`, `options` | the store, what its sessions share, and what it is opened with |
 //! | `session`, `core` | one session, and what its operations share |
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
+//! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
 //! | `statements`, `dialect`, `query` | the texts; how the databases differ; queries outside of operations |
 //! | `coalesce` | gets of one query that share requests |
 //! | `retry`, `under_way`, `budget`, `route` | attempts, those that callers left, how many, on which nodes |

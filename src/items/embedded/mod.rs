@@ -5,7 +5,8 @@
 //! `pending` in memory and to the list's head in `heads`. `flush` writes what is pending to data files
 //! (`file`), which follow each other in a `run`; `compaction` merges those that it `pick`s, `step` by
 //! step; and the `manifest` says which of them count. `tables` is what readers see of all this. `room`
-//! watches the disk, and `health` says which writes are taken. `backup` copies a running store, and
+//! watches the disk, and `health` says which writes are taken. `surplus` is what lists do not show, and
+//! `members` what an add leaves of a set. `backup` copies a running store, and
 //! `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
