@@ -11,10 +11,12 @@ use actix::{Actor, Context, Handler, ResponseFuture};
 use tokio::time::Instant;
 
 use super::list_error::ListError;
-use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll};
+use super::messages::{
+    Add, AddOutcome, Contains, Count, Entities, Envelope, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
+};
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Value};
-use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation};
+use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation, Swapped};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -157,6 +159,22 @@ impl Handler<RemoveAll> for ListActor {
 
     fn handle(&mut self, RemoveAll { envelope }: RemoveAll, _: &mut Self::Context) -> Self::Result {
         self.run(envelope, async move |session, op, list| Ok(session.remove_all(&op, list).await?))
+    }
+}
+
+impl Handler<GetBag> for ListActor {
+    type Result = ResponseFuture<Result<Option<Item>, ListError>>;
+
+    fn handle(&mut self, GetBag { envelope }: GetBag, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.bag(&op, list).await?))
+    }
+}
+
+impl Handler<SwapBag> for ListActor {
+    type Result = ResponseFuture<Result<Swapped, ListError>>;
+
+    fn handle(&mut self, SwapBag { envelope, swap }: SwapBag, _: &mut Self::Context) -> Self::Result {
+        self.run(envelope, async move |session, op, list| Ok(session.swap_bag(&op, list, swap).await?))
     }
 }
 

@@ -18,7 +18,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::list_error::ListError;
-use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll};
+use super::messages::{
+    Add, AddOutcome, Contains, Count, Entities, Envelope, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
+};
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
 use super::pool_size::{PoolView, Resize, Resizing};
@@ -28,10 +30,10 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Value};
+use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
 use crate::items::{
-    self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
-    Removal, StateToken, StoreError, Validity,
+    self, BagSwap, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts,
+    Range, Removal, StateToken, StoreError, Swapped, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -286,6 +288,30 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<(), ListError> {
         self.send(list, retention.into(), deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
+    }
+
+    /// The visible bag, if there is one: from memory if the store can, else through the bag's actor.
+    pub async fn bag(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<Option<Item>, ListError> {
+        if let Some((page, _)) = self.get_from_memory(&list, ttl, &Range::NEWEST, deadline) {
+            return Ok(page.items.into_iter().next());
+        }
+        self.send(list, ttl.into(), deadline, Effect::Read, |envelope| GetBag { envelope }).await
+    }
+
+    /// Puts a bag in the place of another, if that is the one that is there.
+    pub async fn swap_bag(
+        &self,
+        list: ListKey,
+        ttl: Ttl,
+        swap: BagSwap,
+        deadline: Instant,
+    ) -> Result<Swapped, ListError> {
+        self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
+    }
+
+    /// Whether the store keeps bags.
+    pub fn keeps_bags(&self) -> bool {
+        self.inner.store.keeps_bags()
     }
 
     /// The entities that have lists of a feature version with visible items, from a place on.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::list_error::ListError;
 use super::permit::Permit;
 use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Value};
-use crate::items::{self, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal};
+use crate::items::{self, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, Swapped};
 
 /// What every list operation carries.
 #[derive(Debug)]
@@ -71,6 +71,19 @@ pub(super) struct Remove {
 #[rtype(result = "Result<(), ListError>")]
 pub(super) struct RemoveAll {
     pub envelope: Envelope,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Option<Item>, ListError>")]
+pub(super) struct GetBag {
+    pub envelope: Envelope,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Swapped, ListError>")]
+pub(super) struct SwapBag {
+    pub envelope: Envelope,
+    pub swap: BagSwap,
 }
 
 /// About a feature version, and no list of it: any actor will do.

@@ -6,6 +6,8 @@
 //! until it is through. Other writes go on beside each other. A list has one actor that writes it, hence
 //! this once for each actor is enough. Reads do not pass here.
 //!
+//! A swap of a bag compares it with what was read, and has it to itself against all else that writes it.
+//!
 //! Adds to sets look for the members that are there first, and so take turns as removals do, with all else that
 //! writes the set.
 //!
@@ -24,8 +26,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use crate::items::{
-    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns,
-    StoreError, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
+    RemovalTurns, StoreError, Swapped, ToAwait,
 };
 
 /// A session whose removals take turns.
@@ -188,7 +190,7 @@ impl ItemSession for TurnTaking {
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-        if list.identity().is_set() {
+        if list.identity().is_set() || list.feature_key.is_of_bags() {
             let _turn = self.alone(list, op.deadline).await?;
             return self.session.remove_all(op, list).await;
         }
@@ -197,6 +199,15 @@ impl ItemSession for TurnTaking {
             RemovalTurns::BetweenWrites => Some(self.shared(list, op.deadline).await?),
         };
         self.session.remove_all(op, list).await
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        self.session.bag(op, list).await
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        let _turn = self.alone(list, op.deadline).await?;
+        self.session.swap_bag(op, list, swap).await
     }
 
     async fn entities(

@@ -7,13 +7,23 @@ use std::sync::Arc;
 use super::entity::parse_name;
 use super::{EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
 
-/// The name of a list feature, such as `story_presented`: same rule as [`EntityType`].
+/// The name of a list feature, such as `story_presented`: same rule as [`EntityType`]. An empty one, which no
+/// feature can be given, is that of an entity type's [bags](FeatureId::of_bags).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeatureName(Arc<str>);
 
 impl FeatureName {
     pub fn new(text: &str) -> Result<Self, Invalid> {
         parse_name("name", text).map(Self)
+    }
+
+    /// Reads a name from where it was stored: of a feature, or of bags.
+    pub fn stored(text: &str) -> Result<Self, Invalid> {
+        if text.is_empty() { Ok(Self::of_bags()) } else { Self::new(text) }
+    }
+
+    fn of_bags() -> Self {
+        Self("".into())
     }
 
     pub fn as_str(&self) -> &str {
@@ -76,8 +86,24 @@ pub struct FeatureId {
     pub name: FeatureName,
 }
 
+impl FeatureId {
+    /// The bags of an entity type: they are defined, counted in generations and kept as a feature is whose name is
+    /// empty, and a bag is its list of an entity. What is found through them, their indexes, are its versions.
+    pub fn of_bags(entity_type: EntityType) -> Self {
+        Self { entity_type, name: FeatureName::of_bags() }
+    }
+
+    pub fn is_of_bags(&self) -> bool {
+        self.name.as_str().is_empty()
+    }
+}
+
 impl fmt::Display for FeatureId {
+    /// `user.story_presented`; of bags, the entity type.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_of_bags() {
+            return self.entity_type.fmt(f);
+        }
         write!(f, "{}.{}", self.entity_type, self.name)
     }
 }

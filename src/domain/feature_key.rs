@@ -42,6 +42,11 @@ impl FeatureKey {
         self.with_identity(Identity::Value(Keep::Newest))
     }
 
+    /// Whether its lists are bags, or what is found through them: those of a feature without a name.
+    pub fn is_of_bags(&self) -> bool {
+        self.text.contains("#|")
+    }
+
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -54,7 +59,7 @@ impl FeatureKey {
             Some((label, generation)) => (label, generation.parse().ok().filter(|number| *number > 1)?),
             None => (rest, 1),
         };
-        let id = FeatureId { entity_type: EntityType::new(entity_type).ok()?, name: FeatureName::new(name).ok()? };
+        let id = FeatureId { entity_type: EntityType::new(entity_type).ok()?, name: FeatureName::stored(name).ok()? };
         Some((id, VersionLabel::new(label).ok()?, Generation::new(generation).ok()?))
     }
 
@@ -128,6 +133,27 @@ mod tests {
     }
 
     #[test]
+    fn the_key_of_bags_has_no_name_and_is_that_of_no_feature() {
+        let id = FeatureId::of_bags(EntityType::new("user").unwrap());
+        let key = |label: &str, number| {
+            FeatureKey::new(&id, &VersionLabel::new(label).unwrap(), Generation::new(number).unwrap())
+        };
+        for (bags, text) in [(key("", 1), "user#|"), (key("", 3), "user#|~3"), (key("by_city", 2), "user#|by_city~2")] {
+            assert_eq!((bags.as_str(), bags.is_of_bags()), (text, true));
+            assert_eq!(FeatureKey::parse(text).map(|(id, _, _)| id), Some(id.clone()));
+        }
+        assert!(
+            !FeatureKey::new(
+                &FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() },
+                &VersionLabel::default_version(),
+                Generation::FIRST
+            )
+            .is_of_bags()
+        );
+        assert_eq!((id.to_string().as_str(), id.is_of_bags()), ("user", true));
+    }
+
+    #[test]
     fn a_key_is_taken_apart_as_it_was_made() {
         for (version, generation) in [("", 1), ("v2", 1), ("", 2), ("a/b:c.d-e", 12)] {
             let text = key(version, generation);
@@ -135,7 +161,8 @@ mod tests {
             assert_eq!((label.as_str(), found.as_u64()), (version, generation));
             assert_eq!(FeatureKey::new(&id, &label, found).as_str(), text);
         }
-        for other in ["", "user", "user#seen", "user#seen|~1", "user#seen|~0", "user#seen|~x", "us er#seen|", "#seen|"]
+        for other in
+            ["", "user", "user#seen", "user#seen|~1", "user#seen|~0", "user#seen|~x", "us er#seen|", "#seen|", "#|"]
         {
             assert_eq!(FeatureKey::parse(other), None, "{other}");
         }

@@ -27,6 +27,10 @@ impl Ttl {
     pub const MIN: Self = Self(1);
     pub const DAY: Self = Self(86_400);
     pub const MAX: Self = Self(630_720_000);
+    /// Of lists whose items end by the expiry that they were stored with, and by nothing else: their timestamps are
+    /// places in an order rather than moments. It is longer than all time since 1970, up to the year 2106, and is
+    /// never that of a definition.
+    pub const ENDLESS: Self = Self(u32::MAX);
 
     pub fn from_secs(secs: u64) -> Result<Self, Invalid> {
         match u32::try_from(secs) {

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Bounds, Count, Done, EntityPage, EntityPlace, Erased, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
-    StoreError, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore,
+    Operation, Range, Removal, StoreError, Swapped, ToAwait,
 };
 use crate::domain::{
     FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
@@ -47,6 +47,10 @@ impl MemoryStore {
             }
         }
     }
+}
+
+fn put(rows: &mut List, NewItem { timestamp, value, expires_at }: NewItem) {
+    rows.insert(ItemKey::new(timestamp, ValueDigest::of(&value)), Row { value, expires_at });
 }
 
 /// Where the item of a member is, visible or not.
@@ -104,6 +108,10 @@ impl ItemStore for MemoryStore {
     }
 
     fn keeps_sets(&self) -> bool {
+        true
+    }
+
+    fn keeps_bags(&self) -> bool {
         true
     }
 
@@ -185,6 +193,35 @@ impl ItemSession for MemoryStore {
         op.begin()?;
         self.lists().remove(list);
         Ok(())
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let newest = lists.get(list).and_then(|rows| visible(op, rows).next());
+        Ok(newest.map(|(key, row)| Item { timestamp: key.timestamp, value: row.value.clone() }))
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        op.begin()?;
+        let BagSwap { before, after, entries } = swap;
+        let mut lists = self.lists();
+        let present = lists.get(list).and_then(|rows| visible(op, rows).next()).map(|(key, _)| key.timestamp);
+        if present != before {
+            return Ok(Swapped::Lost);
+        }
+        lists.remove(list);
+        if let Some(after) = after {
+            put(lists.entry(list.clone()).or_default(), after);
+        }
+        for EntryChange { list, removed, added } in entries {
+            let rows = lists.entry(list).or_default();
+            for (timestamp, value) in removed {
+                rows.remove(&ItemKey::new(timestamp, ValueDigest::of(&value)));
+            }
+            added.into_iter().for_each(|entry| put(rows, entry));
+        }
+        Ok(Swapped::Done)
     }
 
     async fn entities(

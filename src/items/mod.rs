@@ -17,12 +17,14 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Retention, Timestamp, Ttl};
 
+pub mod bags;
 pub mod cql;
 pub mod embedded;
 pub mod error;
 pub mod memory;
 mod request;
 
+pub use bags::{BagSwap, EntryChange, Swapped};
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
@@ -149,6 +151,9 @@ pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 ///
 /// Items of sets are stored and ordered by their stored bytes ([`Identity`](crate::domain::Identity)): everywhere
 /// here an item's `value`, and the digest in its item key, is of these.
+///
+/// # Bags
+/// A list that can hold one item, which a [swap](BagSwap) puts there: see [`bags`].
 #[async_trait(?Send)]
 pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
@@ -156,6 +161,11 @@ pub trait ItemStore: Send + Sync + 'static {
 
     /// Whether it keeps sets. A store that does not is never asked for one: their definitions are refused.
     fn keeps_sets(&self) -> bool {
+        false
+    }
+
+    /// Whether it keeps bags. A store that does not is never asked for one: their definitions are refused.
+    fn keeps_bags(&self) -> bool {
         false
     }
 
@@ -256,7 +266,8 @@ pub enum RemovalTurns {
 /// but for [`ItemSession::remove`], which takes turns as [`ItemSession::removal_turns`] says: the list actor
 /// sees to both.
 ///
-/// Of a set, adds and removals take turns, whatever the store says: each finds what the ones before have left.
+/// Of a set, adds and removals take turns, whatever the store says: each finds what the ones before have left. So do
+/// all writes of a bag.
 ///
 /// Each operation is about one list, which is one partition. All that it writes there is atomic as its
 /// own description says; nothing is promised across lists.
@@ -315,6 +326,16 @@ pub trait ItemSession {
     /// Remove All List Items: removes every item that was there when the operation began. That of a set empties
     /// a list of items of the same key, too: of deleted generations nobody knows the identity any more.
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
+
+    /// The visible bag of a list of bags, if there is one: all that was acknowledged before is seen.
+    async fn bag(&self, _op: &Operation, _list: &ListKey) -> Result<Option<Item>, StoreError> {
+        Err(StoreError::no_bags())
+    }
+
+    /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`].
+    async fn swap_bag(&self, _op: &Operation, _list: &ListKey, _swap: BagSwap) -> Result<Swapped, StoreError> {
+        Err(StoreError::no_bags())
+    }
 
     /// The entities that have lists of a feature version with visible items, from a place on: at most `limit`,
     /// which is at least 1, each once, in an order that stays. What one call does and holds in memory is

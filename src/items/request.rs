@@ -44,6 +44,16 @@ pub struct Range {
 }
 
 impl Range {
+    /// The newest item alone.
+    pub const NEWEST: Self = Self {
+        min_timestamp: Timestamp::MIN,
+        max_timestamp: Timestamp::MAX,
+        after: None,
+        limit: 1,
+        value_bytes_max: usize::MAX,
+        order: Order::Newest,
+    };
+
     pub fn bounds(&self) -> Bounds {
         Bounds { min_timestamp: self.min_timestamp, max_timestamp: self.max_timestamp }
     }

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_although_its_checksum_holds() {
         for (good, bad) in [
-            ("user#seen|\"", "user#|\""),
+            ("user#seen|\"", "user#se en|\""),
             ("v2~3", "v2~1"),
             ("v2~3", "v2~x"),
             ("\"int64\"", "\"blob\""),

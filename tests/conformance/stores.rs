@@ -17,7 +17,7 @@ use prometheus::Registry;
 use tempfile::TempDir;
 
 use crate::cassandra;
-use crate::items::{Backend, item_store_suite, set_suite};
+use crate::items::{Backend, bag_suite, item_store_suite, set_suite};
 use crate::metadata::{MetadataBackend, metadata_store_suite};
 use crate::postgres::Database;
 
@@ -27,6 +27,10 @@ struct Memory;
 impl Backend for Memory {
     async fn open(&self) -> Arc<dyn ItemStore> {
         Arc::new(MemoryStore::default())
+    }
+
+    fn keeps(&self) -> bool {
+        false
     }
 }
 
@@ -124,6 +128,7 @@ item_store_suite! { durable items_embedded: Embedded::new() }
 item_store_suite! { durable items_cassandra: Cassandra }
 set_suite! { sets_memory: Memory }
 set_suite! { durable sets_embedded: Embedded::new() }
+bag_suite! { bags_memory: Memory }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }
 metadata_store_suite! { durable metadata_postgres: Postgres::new() }

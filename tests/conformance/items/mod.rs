@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use liststore::items::ItemStore;
 
 pub mod adds;
+pub mod bags;
 pub mod bounded;
 pub mod durability;
 pub mod entities;
@@ -30,6 +31,11 @@ pub trait Backend {
     /// whose database expires rows by a clock of its own, in whole seconds, says `false`; its
     /// cases run at the real time, where visibility under the present TTL is as exact.
     fn steps_clock(&self) -> bool {
+        true
+    }
+
+    /// Whether what it holds is there after a `close`.
+    fn keeps(&self) -> bool {
         true
     }
 
@@ -223,3 +229,35 @@ macro_rules! set_suite {
     };
 }
 pub(crate) use set_suite;
+
+/// The cases for stores that keep bags, as [`item_store_suite`].
+macro_rules! bag_suite {
+    ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
+        mod $store {
+            #[allow(unused_imports, reason = "what the backend's expression names")]
+            use super::*;
+            $crate::items::bag_suite!(@every [$(#[$attribute])*] $backend);
+        }
+    };
+    (@every $attributes:tt $backend:expr) => {
+        $crate::items::item_store_suite!(@cases $attributes $backend;
+            bags {
+                a_bag_is_what_was_swapped_in_last,
+                a_swap_for_another_bag_than_is_there_is_lost,
+                a_bag_that_was_taken_out_is_gone,
+                a_bag_that_is_hidden_is_as_if_it_were_not_there,
+                a_bag_ends_by_the_expiry_that_it_was_stored_with,
+                a_bag_may_have_256_kib,
+                entries_come_and_go_with_their_bag,
+                an_entry_ends_by_its_own_expiry_the_last_one_given,
+                of_many_swaps_at_once_one_is_done,
+                a_walk_meets_every_bag_once,
+                bags_are_apart_from_other_generations_and_lists,
+                remove_all_empties_a_bag,
+                what_was_swapped_is_there_after_a_reopening,
+                random_swaps_agree_with_the_model,
+            }
+        );
+    };
+}
+pub(crate) use bag_suite;

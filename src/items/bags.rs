@@ -1,0 +1,72 @@
+//! Bags: lists of one item, and the entries by which they are found.
+//!
+//! A *bag* is the list of an entity under the feature key of its type's bags ([`FeatureKey::is_of_bags`], the default
+//! version). Its one item is the bag as it is now: the document in its value, its stamp in its timestamp. TTL, expiry
+//! and visibility are those of lists; [`ItemSession::entities`] of the key walks over all bags of the type, and
+//! [`ItemSession::remove_all`] empties a bag, with none of its entries. No items are added to it otherwise.
+//!
+//! A store that answers gets from memory ([`ItemStore::get_from_memory`](super::ItemStore::get_from_memory)) shows a
+//! bag so, too: as the one item of its list.
+//!
+//! A stamp tells a state of a bag from every other: whoever writes takes one that is greater than that of the bag
+//! before. So a bag is replaced by *swaps*, which name the stamp that was read and are lost if it is not there any
+//! more.
+//!
+//! An *entry* is an item in a list of entries, under the key of another version of the bags. Those lists are ordinary
+//! lists of items, read by [`ItemSession::get`] with [`Ttl::ENDLESS`]: an entry is seen until the `expires_at` that it
+//! was stored with. An entry is a hint: whoever reads it looks at the bag.
+//!
+//! [`FeatureKey::is_of_bags`]: crate::domain::FeatureKey::is_of_bags
+//! [`ItemSession::entities`]: super::ItemSession::entities
+//! [`ItemSession::get`]: super::ItemSession::get
+//! [`ItemSession::remove_all`]: super::ItemSession::remove_all
+//! [`Ttl::ENDLESS`]: crate::domain::Ttl::ENDLESS
+
+use bytes::Bytes;
+
+use crate::domain::{ListKey, NewItem, Timestamp};
+
+/// The most bytes of a bag as it is stored.
+pub const BAG_BYTES_MAX: usize = 256 * 1024;
+
+/// The most entries that one swap changes, those that go and those that come, in all lists.
+pub const ENTRIES_MAX: usize = 2_000;
+
+/// One bag in the place of another, with the entries of both.
+///
+/// It is made if the visible bag is the one that was read, and else [`Swapped::Lost`], with nothing done. When it was
+/// made, the bag that was there is gone for ever, whatever the TTL is later; so is one that was there and is not
+/// visible.
+///
+/// A store whose writes of several lists are one makes the swap and all changes of entries so: they are seen at one
+/// moment, and after a crash all are there or none. Another store swaps the bag first, as one change, and then makes
+/// the changes of entries, in any order, before it answers. If some of these fail, it answers an error whose outcome is
+/// unknown: the bag may stand, and its entries be mended by whoever compares them with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagSwap {
+    /// The stamp of the bag that was read; `None` if there was none to be seen.
+    pub before: Option<Timestamp>,
+    /// The bag as it is to be, with a greater stamp than `before`; `None` takes it out.
+    pub after: Option<NewItem>,
+    /// Each list once, [`ENTRIES_MAX`] entries in all at most.
+    pub entries: Vec<EntryChange>,
+}
+
+/// What a swap changes of one list of entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryChange {
+    pub list: ListKey,
+    /// Entries that are to go, by their places and values: one that is not there is passed over. None of them is
+    /// among `added`.
+    pub removed: Vec<(Timestamp, Bytes)>,
+    /// Entries that are to be there. The same place and value is one entry, and its last expiry holds.
+    pub added: Vec<NewItem>,
+}
+
+/// What became of a swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swapped {
+    Done,
+    /// Another bag is there than was read, or one where none was, or none any more: nothing was done.
+    Lost,
+}
