@@ -46,10 +46,27 @@ pub const ENTRIES_MAX: usize = 2_000;
 pub struct BagSwap {
     /// The stamp of the bag that was read; `None` if there was none to be seen.
     pub before: Option<Timestamp>,
-    /// The bag as it is to be, with a greater stamp than `before`; `None` takes it out.
-    pub after: Option<NewItem>,
+    pub after: BagAfter,
     /// Each list once, [`ENTRIES_MAX`] entries in all at most.
     pub entries: Vec<EntryChange>,
+}
+
+/// What is to become of a bag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BagAfter {
+    /// Another one takes its place, with a greater stamp.
+    Put(NewItem),
+    /// There is none any more.
+    Gone,
+    /// It stays as it is, and with the expiry that it has: only entries change, for as long as it is the one that
+    /// was read.
+    Same,
+}
+
+impl From<Option<NewItem>> for BagAfter {
+    fn from(bag: Option<NewItem>) -> Self {
+        bag.map_or(Self::Gone, Self::Put)
+    }
 }
 
 /// What a swap changes of one list of entries.

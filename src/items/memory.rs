@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore,
-    Operation, Range, Removal, StoreError, Swapped, ToAwait,
+    BagAfter, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession,
+    ItemStore, Operation, Range, Removal, StoreError, Swapped, ToAwait,
 };
 use crate::domain::{
     FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
@@ -210,8 +210,10 @@ impl ItemSession for MemoryStore {
         if present != before {
             return Ok(Swapped::Lost);
         }
-        lists.remove(list);
-        if let Some(after) = after {
+        if after != BagAfter::Same {
+            lists.remove(list);
+        }
+        if let BagAfter::Put(after) = after {
             put(lists.entry(list.clone()).or_default(), after);
         }
         for EntryChange { list, removed, added } in entries {

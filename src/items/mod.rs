@@ -24,7 +24,7 @@ pub mod error;
 pub mod memory;
 mod request;
 
-pub use bags::{BagSwap, EntryChange, Swapped};
+pub use bags::{BagAfter, BagSwap, EntryChange, Swapped};
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
 

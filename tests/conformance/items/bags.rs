@@ -8,7 +8,7 @@ use liststore::domain::{
     EntityType, FeatureId, FeatureKey, Generation, Item, ListKey, NewItem, Timestamp, Ttl, VersionLabel,
 };
 use liststore::items::bags::BAG_BYTES_MAX;
-use liststore::items::{BagSwap, EntryChange, Operation, Range, Swapped};
+use liststore::items::{BagAfter, BagSwap, EntryChange, Operation, Range, Swapped};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -64,7 +64,8 @@ impl Bag {
     async fn swap(&self, before: Option<i64>, after: Option<(i64, &str)>, entries: Vec<EntryChange>) -> Swapped {
         let op = self.probe.op();
         let after = after.map(|(stamp, document)| self.item(&op, stamp, document));
-        self.swap_at(&op, BagSwap { before: before.map(|stamp| self.probe.at(stamp)), after, entries }).await
+        self.swap_at(&op, BagSwap { before: before.map(|stamp| self.probe.at(stamp)), after: after.into(), entries })
+            .await
     }
 
     async fn put(&self, before: Option<i64>, stamp: i64, document: &str) {
@@ -164,15 +165,21 @@ pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backe
     let bag = Bag::open(backend).await;
     let (long, short) = (bag.probe.op_at(0, ttl(3_600)), bag.probe.op_at(0, ttl(10)));
     let old = bag.item(&long, -20 * SECOND, "old");
-    assert_eq!(bag.swap_at(&long, BagSwap { before: None, after: Some(old), entries: vec![] }).await, Swapped::Done);
+    assert_eq!(
+        bag.swap_at(&long, BagSwap { before: None, after: BagAfter::Put(old), entries: vec![] }).await,
+        Swapped::Done
+    );
     assert_eq!((bag.at(&short).await, bag.at(&long).await), (None, some(-20 * SECOND, "old")));
-    let hidden = BagSwap { before: Some(bag.probe.at(-20 * SECOND)), after: None, entries: vec![] };
+    let hidden = BagSwap { before: Some(bag.probe.at(-20 * SECOND)), after: BagAfter::Gone, entries: vec![] };
     assert_eq!(bag.swap_at(&short, hidden).await, Swapped::Lost);
     let new = bag.item(&short, -5 * SECOND, "new");
-    assert_eq!(bag.swap_at(&short, BagSwap { before: None, after: Some(new), entries: vec![] }).await, Swapped::Done);
+    assert_eq!(
+        bag.swap_at(&short, BagSwap { before: None, after: BagAfter::Put(new), entries: vec![] }).await,
+        Swapped::Done
+    );
     // What it took the place of is gone, and not hidden behind it.
     let stamp = Some(bag.probe.at(-5 * SECOND));
-    let gone = BagSwap { before: stamp, after: None, entries: vec![] };
+    let gone = BagSwap { before: stamp, after: BagAfter::Gone, entries: vec![] };
     assert_eq!((bag.at(&long).await, bag.swap_at(&long, gone).await), (some(-5 * SECOND, "new"), Swapped::Done));
     assert_eq!(bag.at(&long).await, None);
 }
@@ -183,12 +190,12 @@ pub async fn a_bag_ends_by_the_expiry_that_it_was_stored_with(backend: &dyn Back
     }
     let bag = Bag::open(backend).await;
     let op = bag.probe.op_at(0, ttl(60));
-    let after = Some(bag.item(&op, -5, "{}"));
+    let after = BagAfter::Put(bag.item(&op, -5, "{}"));
     assert_eq!(bag.swap_at(&op, BagSwap { before: None, after, entries: vec![] }).await, Swapped::Done);
     assert_eq!(bag.at(&bag.probe.op_at(60 * SECOND - 6, ttl(3_600))).await, some(-5, "{}"));
     let later = bag.probe.op_at(60 * SECOND - 5, ttl(3_600));
     assert_eq!(bag.at(&later).await, None);
-    let again = Some(bag.item(&later, 60 * SECOND - 5, "again"));
+    let again = BagAfter::Put(bag.item(&later, 60 * SECOND - 5, "again"));
     assert_eq!(bag.swap_at(&later, BagSwap { before: None, after: again, entries: vec![] }).await, Swapped::Done);
     assert_eq!(bag.at(&later).await, some(60 * SECOND - 5, "again"));
 }
@@ -230,11 +237,14 @@ pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
     // Entries may change without their bag: what is wrong is mended so.
     bag.put(None, -7, "{}").await;
     let op = bag.probe.op();
-    let same = Some(bag.item(&op, -6, "{}"));
-    let mended =
-        BagSwap { before: Some(bag.probe.at(-7)), after: same, entries: vec![change("oslo", &[], &[(1, "u-1")])] };
-    assert_eq!(bag.swap_at(&op, mended).await, Swapped::Done);
-    assert_eq!(bag.entries_now("oslo").await, shown(&[(1, "u-1")]));
+    let mended = |before| {
+        let entries = vec![change("oslo", &[], &[(1, "u-1")])];
+        BagSwap { before: Some(bag.probe.at(before)), after: BagAfter::Same, entries }
+    };
+    assert_eq!(bag.swap_at(&op, mended(-6)).await, Swapped::Lost);
+    assert_eq!(bag.entries_now("oslo").await, []);
+    assert_eq!(bag.swap_at(&op, mended(-7)).await, Swapped::Done);
+    assert_eq!((bag.now().await, bag.entries_now("oslo").await), (some(-7, "{}"), shown(&[(1, "u-1")])));
 }
 
 pub async fn an_entry_ends_by_its_own_expiry_the_last_one_given(backend: &dyn Backend) {
@@ -427,7 +437,8 @@ async fn agree(backend: &dyn Backend, steps: &[Step]) {
                         .collect(),
                 };
                 let changes = entries.iter().map(change).collect();
-                let swap = BagSwap { before: before.map(|stamp| bag.probe.at(stamp)), after, entries: changes };
+                let swap =
+                    BagSwap { before: before.map(|stamp| bag.probe.at(stamp)), after: after.into(), entries: changes };
                 let expected = if *wrong { Swapped::Lost } else { Swapped::Done };
                 assert_eq!(of.swap_at(&op, swap).await, expected, "step {number} of {steps:?}");
                 if *wrong {
