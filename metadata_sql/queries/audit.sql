@@ -1,5 +1,5 @@
 -- A page of the audit trail of definitions, API keys and erasures, newest first, before the revision $1: of changes
--- by or on behalf of $2, of what $3 names (entity_type.name, key: and a name, or what was erased), of the action $4, from
+-- by or on behalf of $2, of what $3 names (entity_type.name, an entity type, key: and a name, or what was erased), of the action $4, from
 -- $5 to $6, each of these or null; at most $7 entries.
 SELECT
     revision AS "revision!",
@@ -37,6 +37,7 @@ WHERE revision < $1
         OR $3 = CASE
             WHEN erasure IS NOT NULL THEN name
             WHEN key_id IS NOT NULL THEN 'key:' || name
+            WHEN name = '' THEN entity_type
             ELSE entity_type || '.' || name
         END
     )

@@ -70,10 +70,15 @@ impl<'c> Call<'c> {
         ListName { entity_type, feature, version: version.unwrap_or_default(), entity_id }
     }
 
+    /// The entity type with which the variable segments of the path begin.
+    pub fn entity_type(&self) -> Result<EntityType, Problem> {
+        EntityType::new(&self.segments[0]).map_err(|invalid| Problem::from(invalid).at("entity_type"))
+    }
+
     /// The feature that the path of a control-plane call names.
     pub fn feature_id(&self) -> Result<FeatureId, Problem> {
-        let [entity_type, name, _] = &self.segments;
-        let entity_type = EntityType::new(entity_type).map_err(|invalid| Problem::from(invalid).at("entity_type"))?;
+        let [_, name, _] = &self.segments;
+        let entity_type = self.entity_type()?;
         let name = FeatureName::new(name).map_err(|invalid| Problem::from(invalid).at("name"))?;
         Ok(FeatureId { entity_type, name })
     }

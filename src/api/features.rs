@@ -36,7 +36,7 @@ pub(super) async fn list_features(call: Call<'_>) -> HandlerResult {
         .map(|text| EntityType::new(&text))
         .transpose()
         .map_err(|invalid| Problem::from(invalid).at(ENTITY_TYPE.name))?;
-    let filter = FeatureFilter { entity_type, text: text.map(Into::into) };
+    let filter = FeatureFilter { of_bags: false, entity_type, text: text.map(Into::into) };
     call.execute(&caller, Operation::ListFeatures { filter, page_size, page_token }).await
 }
 

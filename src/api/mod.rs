@@ -39,6 +39,7 @@ mod call;
 mod certificate;
 mod compression;
 mod console;
+mod entity_types;
 mod erasure;
 mod features;
 mod headers;

@@ -15,8 +15,8 @@ use super::request::{Peer, Request};
 use super::request_log::Accessed;
 use super::routes::{Found, find};
 use super::{
-    ApiState, admission, backups, batch, compression, console, erasure, features, health, jobs, keys, lists, log,
-    openapi, origin, pool, versions,
+    ApiState, admission, backups, batch, compression, console, entity_types, erasure, features, health, jobs, keys,
+    lists, log, openapi, origin, pool, versions,
 };
 use crate::access::Principal;
 use crate::background::Command;
@@ -173,6 +173,13 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::GetVersion => versions::get_version(call).await,
         OperationId::UpdateVersion => versions::update_version(call).await,
         OperationId::DeleteVersion => versions::delete_version(call).await,
+        OperationId::ListEntityTypes => entity_types::list_entity_types(call).await,
+        OperationId::CreateEntityType => entity_types::create_entity_type(call).await,
+        OperationId::GetEntityType => entity_types::get_entity_type(call).await,
+        OperationId::UpdateEntityType => entity_types::update_entity_type(call).await,
+        OperationId::DeleteEntityType => entity_types::delete_entity_type(call).await,
+        OperationId::GetEntityTypeHistory => entity_types::get_entity_type_history(call).await,
+        OperationId::PurgeEntityType => entity_types::purge_entity_type(call).await,
         OperationId::GetMe => keys::get_me(call).await,
         OperationId::GetSignIn => keys::get_sign_in(call),
         OperationId::CreateKey => keys::create_key(call).await,

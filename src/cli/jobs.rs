@@ -157,8 +157,16 @@ async fn list(options: ServerOptions) -> Result<(), Failure> {
     output.flush()
 }
 
+/// The feature that a job is about, or the entity type whose bags it is about.
+fn target(job: &Job) -> String {
+    match &job.feature {
+        Some(feature) => format!("{}.{feature}", job.entity_type),
+        None => job.entity_type.clone(),
+    }
+}
+
 fn row(job: &Job) -> Vec<String> {
-    let feature = format!("{}.{}", job.entity_type, job.feature);
+    let feature = target(job);
     let cleared = job.lists_cleared.to_string();
     vec![job.id.clone(), job.state.clone(), feature, cleared, job.created_at.clone(), job.created_by.clone()]
 }
@@ -168,10 +176,11 @@ pub(super) fn show(body: &[u8], format: Format) -> Result<(), Failure> {
     let mut output = Output::open();
     if format == Format::Table {
         let job: Job = read(body)?;
+        let target = target(&job);
         let rows = [
             ("id", job.id),
             ("state", job.state),
-            ("feature", format!("{}.{}", job.entity_type, job.feature)),
+            ("feature", target),
             ("versions cleared", format!("{} of {}", job.generations_cleared, job.generations)),
             ("lists cleared", job.lists_cleared.to_string()),
             ("lists per second", job.lists_per_second.map_or("no limit".to_owned(), |limit| limit.to_string())),

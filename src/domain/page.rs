@@ -190,9 +190,11 @@ fn damaged_token() -> Invalid {
     Invalid::page_token("not a page token of this listing")
 }
 
-/// A walk over the features that match a filter.
+/// A walk over the features, or the entity types with bags, that match a filter.
 #[derive(Debug, Clone, Copy)]
 pub struct FeatureWalk<'a> {
+    /// Whether it is one over entity types.
+    pub of_bags: bool,
     pub entity_type: Option<&'a EntityType>,
     pub text: Option<&'a str>,
 }
@@ -211,13 +213,14 @@ impl FeatureWalk<'_> {
         let text = String::from_utf8(payload).map_err(|_| damaged_token())?;
         let (entity_type, name) = text.split_once('\0').ok_or_else(damaged_token)?;
         let entity_type = EntityType::new(entity_type).map_err(|_| damaged_token())?;
-        let name = FeatureName::new(name).map_err(|_| damaged_token())?;
+        let name = FeatureName::stored(name).map_err(|_| damaged_token())?;
         Ok(FeatureId { entity_type, name })
     }
 
     fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
         let entity_type = self.entity_type.map_or("", EntityType::as_str);
-        with(&[b"features", entity_type.as_bytes(), self.text.unwrap_or_default().as_bytes()])
+        let walk: &[u8] = if self.of_bags { b"entity types" } else { b"features" };
+        with(&[walk, entity_type.as_bytes(), self.text.unwrap_or_default().as_bytes()])
     }
 }
 

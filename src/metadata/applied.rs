@@ -61,14 +61,14 @@ impl Applied {
 
     /// The feature that was created or changed.
     pub fn into_feature(self) -> Result<Feature, MetadataError> {
-        self.after.ok_or(MetadataError::FeatureNotFound(self.id))
+        self.after.ok_or(MetadataError::not_found(self.id))
     }
 
     /// The version that was created or changed.
     pub fn into_version(self) -> Result<VersionChanged, MetadataError> {
         let Self { id, version, after, .. } = self;
         let label = version.unwrap_or_else(VersionLabel::default_version);
-        let feature = after.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+        let feature = after.ok_or_else(|| MetadataError::not_found(id.clone()))?;
         let version = feature.version(&label).cloned().ok_or(MetadataError::VersionNotFound(id, label))?;
         Ok(VersionChanged { version, feature })
     }
@@ -76,7 +76,7 @@ impl Applied {
     /// What was deleted: the feature, or the version.
     pub fn into_deleted(self) -> Result<Deleted, MetadataError> {
         let Self { revision, id, version, before, after: remaining } = self;
-        let before = before.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+        let before = before.ok_or_else(|| MetadataError::not_found(id.clone()))?;
         let ttl_max = match version {
             None => before.ttl_max,
             Some(label) => before

@@ -22,10 +22,30 @@ fn with_max_items(mut form: Json, max_items: Option<MaxItems>) -> Json {
     form
 }
 
-/// A feature with its versions. Generations, the longest TTLs and revisions are no part of it, and `max_items`
-/// is only where there is such a bound.
-pub fn feature(feature: &Feature) -> Json {
+/// An entity type with bags.
+fn entity_type(bags: &Feature) -> Json {
+    object([
+        ("entity_type", bags.id.entity_type.as_str().into()),
+        ("ttl", bags.ttl.to_string().into()),
+        ("description", bags.description.as_str().into()),
+        ("owner", bags.owner.as_str().into()),
+        ("labels", labels(bags)),
+        ("created_at", bags.created_at.to_string().into()),
+        ("updated_at", bags.updated_at.to_string().into()),
+    ])
+}
+
+fn labels(feature: &Feature) -> Json {
     let labels = feature.labels.as_map().iter().map(|(key, text)| (key.clone(), Json::from(text.as_str())));
+    Json::Object(labels.collect())
+}
+
+/// A feature with its versions, or an entity type. Generations, the longest TTLs and revisions are no part of it, and
+/// `max_items` is only where there is such a bound.
+pub fn feature(feature: &Feature) -> Json {
+    if feature.id.is_of_bags() {
+        return entity_type(feature);
+    }
     let form = object([
         ("entity_type", feature.id.entity_type.as_str().into()),
         ("name", feature.id.name.as_str().into()),
@@ -33,7 +53,7 @@ pub fn feature(feature: &Feature) -> Json {
         ("ttl", feature.ttl.to_string().into()),
         ("description", feature.description.as_str().into()),
         ("owner", feature.owner.as_str().into()),
-        ("labels", Json::Object(labels.collect())),
+        ("labels", labels(feature)),
         ("versions", feature.versions.iter().map(version).collect()),
         ("created_at", feature.created_at.to_string().into()),
         ("updated_at", feature.updated_at.to_string().into()),
@@ -75,6 +95,8 @@ mod tests {
     /// Databases hold this: it must never change. A change of it is another format.
     const FIRST: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"name":"seen","owner":"o","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z","value_type":"json","versions":[{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","ttl":"3d","version":""}]}"#;
 
+    const OF_BAGS: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"owner":"o","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z"}"#;
+
     #[test]
     fn the_first_format_never_changes() {
         let ttl = Ttl::parse("3d").unwrap();
@@ -110,5 +132,7 @@ mod tests {
         let bounded = FIRST.replace(r#""name":"seen""#, r#""max_items":7,"name":"seen""#);
         let bounded = bounded.replace(r#""description":"x""#, r#""description":"x","max_items":8"#);
         assert_eq!(feature(&whole).to_string(), bounded);
+        whole.id = FeatureId::of_bags(EntityType::new("user").unwrap());
+        assert_eq!(feature(&whole).to_string(), OF_BAGS);
     }
 }

@@ -77,7 +77,7 @@ fn create_feature(
     context: ChangeContext,
 ) -> Result<Transition, MetadataError> {
     if present.is_some() {
-        return Err(MetadataError::FeatureExists(new.id));
+        return Err(MetadataError::exists(new.id));
     }
     let NewFeature { id, value_type, ttl, max_items, identity, description, owner, labels } = new;
     let generation = following(last_generation);
@@ -106,7 +106,7 @@ fn create_feature(
         ttl_max: ttl,
         revision,
     };
-    let entry = entry(revision, context, Action::CreateFeature, None, None, Some(audit::feature(&feature)));
+    let entry = entry(revision, context, Action::CreateFeature.of(&id), None, None, Some(audit::feature(&feature)));
     Ok(Transition { id, after: Some(feature), began: Some((VersionLabel::default_version(), generation)), entry })
 }
 
@@ -149,7 +149,7 @@ fn update_feature(
     let entry = entry(
         revision,
         context,
-        Action::UpdateFeature,
+        Action::UpdateFeature.of(id),
         None,
         Some(audit::feature(before)),
         Some(audit::feature(&after)),
@@ -165,7 +165,7 @@ fn delete_feature(
     context: ChangeContext,
 ) -> Result<Transition, MetadataError> {
     let before = admitted(present, id, condition)?;
-    let entry = entry(revision, context, Action::DeleteFeature, None, Some(audit::feature(before)), None);
+    let entry = entry(revision, context, Action::DeleteFeature.of(id), None, Some(audit::feature(before)), None);
     Ok(Transition { id: id.clone(), after: None, began: None, entry })
 }
 
@@ -178,7 +178,7 @@ fn create_version(
     revision: Revision,
     context: ChangeContext,
 ) -> Result<Transition, MetadataError> {
-    let before = present.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+    let before = present.ok_or_else(|| MetadataError::not_found(id.clone()))?;
     if before.version(&new.version).is_some() {
         return Err(MetadataError::VersionExists(id.clone(), new.version));
     }
@@ -270,7 +270,7 @@ fn admitted<'a>(
     id: &FeatureId,
     condition: &Precondition,
 ) -> Result<&'a Feature, MetadataError> {
-    let feature = present.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+    let feature = present.ok_or_else(|| MetadataError::not_found(id.clone()))?;
     if condition.admits(feature.revision) { Ok(feature) } else { Err(MetadataError::EtagMismatch) }
 }
 
@@ -282,7 +282,7 @@ fn admitted_version<'a>(
     label: &VersionLabel,
     condition: &Precondition,
 ) -> Result<(&'a Feature, usize), MetadataError> {
-    let feature = present.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+    let feature = present.ok_or_else(|| MetadataError::not_found(id.clone()))?;
     let place = feature
         .versions
         .iter()

@@ -1,7 +1,7 @@
 //! How a metadata store can refuse or fail, in words that do not depend on the store.
 
 use super::job_state::JobState;
-use crate::domain::{FeatureId, Invalid, JobId, KeyId, KeyName, VersionLabel};
+use crate::domain::{EntityType, FeatureId, Invalid, JobId, KeyId, KeyName, VersionLabel};
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MetadataError {
@@ -18,6 +18,10 @@ pub enum MetadataError {
     /// What a version is created from does not go together with what it inherits.
     #[error("{0}")]
     Identity(Invalid),
+    #[error("the entity type {0} exists already")]
+    EntityTypeExists(EntityType),
+    #[error("there is no entity type {0}: bags are kept of those that were created")]
+    EntityTypeNotFound(EntityType),
     #[error("it was changed since the given entity tag was read")]
     EtagMismatch,
     #[error("there is no key {0}")]
@@ -47,6 +51,16 @@ pub enum MetadataError {
 }
 
 impl MetadataError {
+    /// What is to be created is there already.
+    pub fn exists(id: FeatureId) -> Self {
+        if id.is_of_bags() { Self::EntityTypeExists(id.entity_type) } else { Self::FeatureExists(id) }
+    }
+
+    /// What is asked for is not there.
+    pub fn not_found(id: FeatureId) -> Self {
+        if id.is_of_bags() { Self::EntityTypeNotFound(id.entity_type) } else { Self::FeatureNotFound(id) }
+    }
+
     /// Whether the same request may succeed later, unchanged.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })

@@ -37,7 +37,7 @@ pub use error::MetadataError;
 pub use jobs::JobStore;
 pub use keys::AccessStore;
 
-/// What a feature is created from.
+/// What a feature is created from, or an entity type with bags, which is [a feature](FeatureId::of_bags) to all here.
 #[derive(Debug, Clone)]
 pub struct NewFeature {
     pub id: FeatureId,
@@ -48,6 +48,22 @@ pub struct NewFeature {
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
+}
+
+impl NewFeature {
+    /// The bags of an entity type. Without a `ttl` they live as long as anything may.
+    pub fn of_bags(entity_type: EntityType, ttl: Option<Ttl>) -> Self {
+        Self {
+            id: FeatureId::of_bags(entity_type),
+            value_type: ValueType::Json,
+            ttl: ttl.unwrap_or(Ttl::MAX),
+            max_items: None,
+            identity: Identity::Item,
+            description: Description::default(),
+            owner: Owner::default(),
+            labels: Labels::default(),
+        }
+    }
 }
 
 /// What is to change of a feature; absent fields stay. `ttl` and `max_items` are the default version's.
@@ -162,6 +178,11 @@ impl Change {
         }
     }
 
+    /// Whether it creates bags.
+    pub fn asks_for_bags(&self) -> bool {
+        matches!(self, Self::CreateFeature(new) if new.id.is_of_bags())
+    }
+
     /// The version that it creates, and with it a generation.
     pub fn created(&self) -> Option<VersionLabel> {
         match self {
@@ -179,21 +200,26 @@ pub struct ChangeContext {
     pub at: Timestamp,
 }
 
-/// Which features a listing is about.
+/// Which features a listing is about, or which entity types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeatureFilter {
+    /// Whether entity types with bags are wanted, and no features.
+    pub of_bags: bool,
     pub entity_type: Option<EntityType>,
-    /// Part of the name, description or owner; ASCII case ignored; no wildcards.
+    /// Part of the name (of an entity type, of that), description or owner; ASCII case ignored; no wildcards.
     pub text: Option<String>,
 }
 
 impl FeatureFilter {
     pub fn matches(&self, feature: &Feature) -> bool {
         let contains = |text: &str, part: &str| text.to_ascii_lowercase().contains(part);
-        self.entity_type.as_ref().is_none_or(|entity_type| feature.id.entity_type == *entity_type)
+        let FeatureId { entity_type, name } = &feature.id;
+        let name = if feature.id.is_of_bags() { entity_type.as_str() } else { name.as_str() };
+        feature.id.is_of_bags() == self.of_bags
+            && self.entity_type.as_ref().is_none_or(|wanted| entity_type == wanted)
             && self.text.as_ref().is_none_or(|part| {
                 let part = part.to_ascii_lowercase();
-                contains(feature.id.name.as_str(), &part)
+                contains(name, &part)
                     || contains(feature.description.as_str(), &part)
                     || contains(feature.owner.as_str(), &part)
             })
@@ -210,9 +236,22 @@ pub enum Action {
     CreateVersion,
     UpdateVersion,
     DeleteVersion,
+    CreateEntityType,
+    UpdateEntityType,
+    DeleteEntityType,
 }
 
 impl Action {
+    /// What a change is called, by what it is about: that of bags is one of their entity type.
+    fn of(self, id: &FeatureId) -> Self {
+        match self {
+            Self::CreateFeature if id.is_of_bags() => Self::CreateEntityType,
+            Self::UpdateFeature if id.is_of_bags() => Self::UpdateEntityType,
+            Self::DeleteFeature if id.is_of_bags() => Self::DeleteEntityType,
+            other => other,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CreateFeature => "create_feature",
@@ -221,6 +260,9 @@ impl Action {
             Self::CreateVersion => "create_version",
             Self::UpdateVersion => "update_version",
             Self::DeleteVersion => "delete_version",
+            Self::CreateEntityType => "create_entity_type",
+            Self::UpdateEntityType => "update_entity_type",
+            Self::DeleteEntityType => "delete_entity_type",
         }
     }
 }
@@ -235,7 +277,7 @@ pub struct HistoryEntry {
     pub action: Action,
     /// The version that was created, changed or deleted; none for changes of the feature.
     pub version: Option<VersionLabel>,
-    /// What the feature (or version) looked like before, as the API shows it.
+    /// What the feature (or version, or entity type) looked like before, as the API shows it.
     pub before: Option<serde_json::Value>,
     /// What it looks like since, as the API shows it.
     pub after: Option<serde_json::Value>,

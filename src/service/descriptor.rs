@@ -38,6 +38,7 @@ pub enum Group {
     Lists,
     Features,
     Versions,
+    Entities,
     Access,
     Operations,
     Health,
@@ -80,14 +81,15 @@ pub enum Content {
 }
 
 impl Group {
-    pub const ALL: [Self; 6] =
-        [Self::Lists, Self::Features, Self::Versions, Self::Access, Self::Operations, Self::Health];
+    pub const ALL: [Self; 7] =
+        [Self::Lists, Self::Features, Self::Versions, Self::Entities, Self::Access, Self::Operations, Self::Health];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Lists => "lists",
             Self::Features => "features",
             Self::Versions => "versions",
+            Self::Entities => "entities",
             Self::Access => "access",
             Self::Operations => "operations",
             Self::Health => "health",
@@ -99,6 +101,7 @@ impl Group {
             Self::Lists => "The data plane: items of lists.",
             Self::Features => "The control plane: list features and their history.",
             Self::Versions => "The control plane: versions of list features.",
+            Self::Entities => "Bags of properties of entities, and the entity types that have them.",
             Self::Access => "API keys, and the audit trail of everything.",
             Self::Operations => "For operators: the pool of list actors and, on the server's own machine, backups.",
             Self::Health => "For probes and scrapers.",

@@ -1,4 +1,4 @@
-//! Erases an entity: all of its lists, over all features, versions and generations that ever were.
+//! Erases an entity: all of its lists and its bag, over all features, versions and generations that ever were.
 //!
 //! Which there are is asked of the metadata store itself, and not of the catalog: neither a feature that
 //! another server has just created may be passed over, nor one that was deleted and whose items have not
@@ -36,7 +36,9 @@ impl<R: PageRenderer> Service<R> {
         let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
         let found = self.metadata.generations(entity_type.clone());
         let found = within(caller, Changes::Nothing, found).await?;
-        let lists: Vec<_> = found.into_iter().flat_map(|last| self.lists_up_to(last)).collect();
+        // What the other versions of bags have are lists of values, and none of an entity.
+        let of_entities = |last: &LastGeneration| !last.id.is_of_bags() || last.version.is_default();
+        let lists: Vec<_> = found.into_iter().filter(of_entities).flat_map(|last| self.lists_up_to(last)).collect();
         caller.take_items(lists.len())?;
         let (pool, timeout) = (self.lists_of(caller).into_owned(), self.options.operation_timeout);
         let (metadata, by) = (self.metadata.clone(), caller.author());

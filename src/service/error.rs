@@ -20,6 +20,8 @@ pub enum ServiceError {
     InvalidEntry { field: &'static str, index: usize, invalid: Invalid },
     #[error("the item store of this server keeps no sets: only lists with the identity item")]
     SetsUnsupported,
+    #[error("the item store of this server keeps no bags of properties")]
+    BagsUnsupported,
     #[error(transparent)]
     List(#[from] ListError),
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! The control plane: list features, their versions and their history.
+//! The control plane: list features, their versions and their history, and entity types, which are kept as features.
 
 use super::operation::Reply;
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
@@ -17,7 +17,8 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<Reply, ServiceError> {
         let entity_type = filter.entity_type.clone();
         let text = filter.text.clone();
-        let walk = FeatureWalk { entity_type: entity_type.as_ref(), text: text.as_deref() };
+        let of_bags = filter.of_bags;
+        let walk = FeatureWalk { of_bags, entity_type: entity_type.as_ref(), text: text.as_deref() };
         let after = page_token
             .map(|token| walk.resume(token.as_ref()))
             .transpose()
@@ -25,7 +26,7 @@ impl<R: PageRenderer> Service<R> {
         let page = within(caller, Changes::Nothing, self.visible_features(caller, filter, after, page_size)).await?;
         let last = page.entries.last().filter(|_| page.more);
         let next_page_token = last.map(|feature| walk.token_after(&feature.id));
-        Ok(Reply::Features { features: page.entries, next_page_token })
+        Ok(Reply::Features { of_bags, features: page.entries, next_page_token })
     }
 
     /// A page of the features that the caller may see. Where that is not all of them, those in between are
@@ -62,6 +63,9 @@ impl<R: PageRenderer> Service<R> {
     async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
         if change.asks_for_sets() && !self.lists.keeps_sets() {
             return Err(ServiceError::SetsUnsupported);
+        }
+        if change.asks_for_bags() && !self.lists.keeps_bags() {
+            return Err(ServiceError::BagsUnsupported);
         }
         within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await
     }
@@ -102,7 +106,7 @@ impl<R: PageRenderer> Service<R> {
             .transpose()
             .map_err(ServiceError::invalid("page_token"))?;
         let page = within(caller, Changes::Nothing, self.metadata.history(id.clone(), before, page_size)).await?;
-        let page = page.ok_or_else(|| MetadataError::FeatureNotFound(id.clone()))?;
+        let page = page.ok_or_else(|| MetadataError::not_found(id.clone()))?;
         let last = page.entries.last().filter(|_| page.more);
         let next_page_token = last.map(|entry| walk.token_after(entry.revision));
         Ok(Reply::History { entries: page.entries, next_page_token })
@@ -122,6 +126,6 @@ impl<R: PageRenderer> Service<R> {
 
     async fn feature(&self, caller: &Caller, id: FeatureId) -> Result<Feature, ServiceError> {
         let feature = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
-        Ok(feature.ok_or(MetadataError::FeatureNotFound(id))?)
+        Ok(feature.ok_or(MetadataError::not_found(id))?)
     }
 }

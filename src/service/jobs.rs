@@ -18,7 +18,7 @@ impl<R: PageRenderer> Service<R> {
         let mut found = within(caller, Changes::Nothing, found).await?;
         found.retain(|last| last.id == id);
         if found.is_empty() {
-            return Err(MetadataError::FeatureNotFound(id).into());
+            return Err(MetadataError::not_found(id).into());
         }
         if let Some(version) = version {
             found.retain(|last| last.version == version);

@@ -276,7 +276,8 @@ impl<R: PageRenderer> Service<R> {
     /// The feature version that a list belongs to, if the catalog has it already.
     fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
         let ListName { entity_type, feature, version, .. } = *list;
-        self.metadata.catalog().version(entity_type, feature, version).ok().filter(|found| self.keeps(found))
+        let found = self.metadata.catalog().version(entity_type, feature, version).ok()?;
+        (is_list(&found) && self.keeps(&found)).then_some(found)
     }
 
     /// Whether the store keeps such lists. It may have been another one when the version was created.
@@ -297,7 +298,9 @@ impl<R: PageRenderer> Service<R> {
         version: &str,
         deadline: Instant,
     ) -> Result<CatalogVersion, ServiceError> {
-        if let Ok(found) = self.metadata.catalog().version(entity_type, feature, version) {
+        if let Ok(found) = self.metadata.catalog().version(entity_type, feature, version)
+            && is_list(&found)
+        {
             return if self.keeps(&found) { Ok(found) } else { Err(ServiceError::SetsUnsupported) };
         }
         let id = FeatureId {
@@ -313,4 +316,10 @@ impl<R: PageRenderer> Service<R> {
         })?;
         if self.keeps(&found) { Ok(found) } else { Err(ServiceError::SetsUnsupported) }
     }
+}
+
+/// Whether a list operation may be about it. Bags are found under an empty name, which is refused like any other that
+/// is not well-formed.
+fn is_list(version: &CatalogVersion) -> bool {
+    !version.feature_key.is_of_bags()
 }

@@ -51,7 +51,7 @@ use crate::access::{Principal, Refusals, decide};
 use crate::actors::{ListPool, MetadataHandle, Resize};
 use crate::background::Jobs;
 use crate::backup::{Backup, Backups};
-use crate::domain::{AccessLog, Author, Clock, Invalid};
+use crate::domain::{AccessLog, Author, Clock, FeatureId, Invalid};
 use crate::metadata::{Change, MetadataError};
 use crate::telemetry::{Log, LogState};
 
@@ -209,14 +209,19 @@ impl<R: PageRenderer> Service<R> {
             Operation::EraseEntity { entity_type, entity_id } => {
                 Box::pin(self.erase_entity(caller, entity_type, entity_id)).await
             }
-            Operation::PurgeFeature(request) => Box::pin(self.purge_feature(caller, request)).await,
+            Operation::PurgeFeature(request) | Operation::PurgeEntityType(request) => {
+                Box::pin(self.purge_feature(caller, request)).await
+            }
             Operation::ListJobs => self.list_jobs(caller).await,
             Operation::GetJob(id) => self.get_job(caller, id).await,
             Operation::CommandJob { id, command } => self.command_job(caller, id, command).await,
-            Operation::ListFeatures { filter, page_size, page_token } => {
+            Operation::ListFeatures { filter, page_size, page_token }
+            | Operation::ListEntityTypes { filter, page_size, page_token } => {
                 self.list_features(caller, filter, page_size, page_token).await
             }
-            Operation::CreateFeature(new) => self.change_feature(caller, Change::CreateFeature(new)).await,
+            Operation::CreateFeature(new) | Operation::CreateEntityType(new) => {
+                self.change_feature(caller, Change::CreateFeature(new)).await
+            }
             Operation::GetFeature(id) => self.get_feature(caller, id).await,
             Operation::UpdateFeature { id, patch, condition } => {
                 self.change_feature(caller, Change::UpdateFeature { id, patch, condition }).await
@@ -236,6 +241,18 @@ impl<R: PageRenderer> Service<R> {
             }
             Operation::DeleteVersion { id, version, condition } => {
                 self.delete(caller, Change::DeleteVersion { id, version, condition }).await
+            }
+            Operation::GetEntityType(entity_type) => self.get_feature(caller, FeatureId::of_bags(entity_type)).await,
+            Operation::UpdateEntityType { entity_type, patch, condition } => {
+                let id = FeatureId::of_bags(entity_type);
+                self.change_feature(caller, Change::UpdateFeature { id, patch, condition }).await
+            }
+            Operation::DeleteEntityType { entity_type, condition } => {
+                let id = FeatureId::of_bags(entity_type);
+                self.delete(caller, Change::DeleteFeature { id, condition }).await
+            }
+            Operation::GetEntityTypeHistory { entity_type, page_size, page_token } => {
+                self.get_history(caller, FeatureId::of_bags(entity_type), page_size, page_token).await
             }
             Operation::GetMe => Ok(Reply::Me(caller.principal.clone())),
             Operation::CreateKey(new) => self.create_key(caller, new).await,

@@ -182,6 +182,29 @@ pub enum Operation<'r> {
         version: VersionLabel,
         condition: Precondition,
     },
+    ListEntityTypes {
+        filter: FeatureFilter,
+        page_size: Limit,
+        page_token: Option<Cow<'r, str>>,
+    },
+    CreateEntityType(NewFeature),
+    GetEntityType(EntityType),
+    UpdateEntityType {
+        entity_type: EntityType,
+        patch: FeaturePatch,
+        condition: Precondition,
+    },
+    DeleteEntityType {
+        entity_type: EntityType,
+        condition: Precondition,
+    },
+    GetEntityTypeHistory {
+        entity_type: EntityType,
+        page_size: Limit,
+        page_token: Option<Cow<'r, str>>,
+    },
+    /// Of its bags.
+    PurgeEntityType(PurgeFeature),
     GetMe,
     CreateKey(CreateKey),
     ListKeys {
@@ -240,6 +263,13 @@ impl Operation<'_> {
             Self::GetVersion { .. } => OperationId::GetVersion,
             Self::UpdateVersion { .. } => OperationId::UpdateVersion,
             Self::DeleteVersion { .. } => OperationId::DeleteVersion,
+            Self::ListEntityTypes { .. } => OperationId::ListEntityTypes,
+            Self::CreateEntityType(_) => OperationId::CreateEntityType,
+            Self::GetEntityType(_) => OperationId::GetEntityType,
+            Self::UpdateEntityType { .. } => OperationId::UpdateEntityType,
+            Self::DeleteEntityType { .. } => OperationId::DeleteEntityType,
+            Self::GetEntityTypeHistory { .. } => OperationId::GetEntityTypeHistory,
+            Self::PurgeEntityType(_) => OperationId::PurgeEntityType,
             Self::GetMe => OperationId::GetMe,
             Self::CreateKey(_) => OperationId::CreateKey,
             Self::ListKeys { .. } => OperationId::ListKeys,
@@ -281,11 +311,20 @@ impl Operation<'_> {
             | Self::GetVersion { id, .. }
             | Self::UpdateVersion { id, .. }
             | Self::DeleteVersion { id, .. } => of(id),
-            Self::EraseEntity { entity_type, .. } => Resource::EntityType(entity_type.as_str()),
+            Self::EraseEntity { entity_type, .. }
+            | Self::GetEntityType(entity_type)
+            | Self::UpdateEntityType { entity_type, .. }
+            | Self::DeleteEntityType { entity_type, .. }
+            | Self::GetEntityTypeHistory { entity_type, .. } => Resource::EntityType(entity_type.as_str()),
+            Self::CreateEntityType(NewFeature { id, .. }) | Self::PurgeEntityType(PurgeFeature { id, .. }) => {
+                Resource::EntityType(id.entity_type.as_str())
+            }
             Self::PurgeFeature(PurgeFeature { id, .. }) => of(id),
             // Which feature a job is about is known once it was found.
             Self::ListJobs | Self::GetJob(_) | Self::CommandJob { .. } => Resource::SomeFeatures,
-            Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } => Resource::SomeFeatures,
+            Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } | Self::ListEntityTypes { .. } => {
+                Resource::SomeFeatures
+            }
             Self::GetMe
             | Self::CreateKey(_)
             | Self::ListKeys { .. }
@@ -340,6 +379,8 @@ pub enum Reply {
     Job(Box<Job>),
     Jobs(Vec<Job>),
     Features {
+        /// Whether these are entity types.
+        of_bags: bool,
         features: Vec<Feature>,
         next_page_token: Option<PageToken>,
     },

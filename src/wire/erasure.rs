@@ -21,10 +21,29 @@ pub struct EntityErased {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub on_behalf_of: Option<String>,
-    /// Whether all lists were cleared. Where they were not, the call can be sent again.
+    /// Whether all lists and bags were cleared. Where they were not, the call can be sent again.
     pub complete: bool,
     /// Every list that there may be, by feature, version and generation.
     pub lists: Vec<ErasedList>,
+    /// Every bag that there may be, by generation of the entity type; absent where there never was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub bags: Vec<ErasedBag>,
+}
+
+/// A bag of the entity, and what became of it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ErasedBag {
+    /// Which creation of the entity type it belongs to, from 1.
+    #[schema(minimum = 1)]
+    pub generation: u64,
+    /// Whether that creation was deleted, so that the bag was out of reach already.
+    pub deleted: bool,
+    pub cleared: bool,
+    /// Why it was not cleared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ProblemBody, required = false)]
+    pub problem: Option<ProblemBody>,
 }
 
 /// A list of the entity, and what became of it.

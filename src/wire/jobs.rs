@@ -32,19 +32,24 @@ impl PurgeInput {
 
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
         let object = Object::read(body, &["version", "deleted_only", "lists_per_second"], &[])?;
-        let wrong = |field: &'static str, what: &'static str| move |_| Problem::argument(field, what);
-        let text = |raw: &str| serde_json::from_str::<String>(raw);
-        let version =
-            object.raw("version").map(text).transpose().map_err(wrong("version", "version must be a string"))?;
-        let version = version.map(|text| VersionLabel::new(&text)).transpose();
-        let flag = object.raw("deleted_only").map(serde_json::from_str::<bool>).transpose();
-        let rate = object.optional_number("lists_per_second", 1..=Self::LISTS_PER_SECOND_MAX as usize)?;
         Ok(Self {
-            version: version.map_err(|invalid| Problem::from(invalid).at("version"))?,
-            deleted_only: flag.map_err(wrong("deleted_only", "deleted_only must be true or false"))?.unwrap_or(false),
-            lists_per_second: rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?)),
+            version: object.optional("version", VersionLabel::new)?,
+            deleted_only: deleted_only(&object)?,
+            lists_per_second: lists_per_second(&object)?,
         })
     }
+}
+
+/// What every purge may be asked for.
+pub(super) fn deleted_only(object: &Object<'_>) -> Result<bool, Problem> {
+    let flag = object.raw("deleted_only").map(serde_json::from_str::<bool>).transpose();
+    let flag = flag.map_err(|_| Problem::argument("deleted_only", "deleted_only must be true or false"))?;
+    Ok(flag.unwrap_or(false))
+}
+
+pub(super) fn lists_per_second(object: &Object<'_>) -> Result<Option<NonZeroU32>, Problem> {
+    let rate = object.optional_number("lists_per_second", 1..=PurgeInput::LISTS_PER_SECOND_MAX as usize)?;
+    Ok(rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?)))
 }
 
 /// A purge, and how far it is.
@@ -58,8 +63,10 @@ pub struct Job {
     pub state: String,
     #[schema(value_type = texts::Name, inline)]
     pub entity_type: String,
-    #[schema(value_type = texts::Name, inline)]
-    pub feature: String,
+    // Absent where it is about the bags of the entity type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Name, inline, required = false)]
+    pub feature: Option<String>,
     /// Generations of versions whose lists are to go.
     pub generations: u64,
     /// Those of them that are behind it.

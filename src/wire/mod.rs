@@ -9,6 +9,7 @@
 mod add_body;
 mod batch;
 mod batch_body;
+mod entity_types;
 mod erasure;
 mod error_code;
 mod item_input;
@@ -37,7 +38,8 @@ pub use batch::{
     AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
     BatchGetResults, GetRequest, PageResult, RequestFailed,
 };
-pub use erasure::{EntityErased, ErasedList};
+pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};
+pub use erasure::{EntityErased, ErasedBag, ErasedList};
 pub use error_code::{ErrorCode, Row};
 pub use item_input::{ItemInput, member_key};
 pub use jobs::{Job, JobList, PurgeInput};

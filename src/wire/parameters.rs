@@ -102,13 +102,18 @@ pub const TEXT: Parameter = Parameter {
     )
     .with_example("story")
 };
+/// The same of entity types.
+pub const TYPE_TEXT: Parameter = Parameter {
+    description: "Only entity types with this text in their name, description or owner; ASCII case is ignored.",
+    ..TEXT
+};
 
 pub const AUDIT_BY: Parameter =
     Parameter::new("by", "Only changes by, or on behalf of, whoever goes by this name.", not_empty)
         .with_example("key:feed");
 pub const AUDIT_TARGET: Parameter = Parameter::new(
     "target",
-    "Only changes of this: a feature, as `user.story_presented`, or a key, as `key:feed`.",
+    "Only changes of this: a feature, as `user.story_presented`, an entity type, as `user`, or a key, as `key:feed`.",
     not_empty,
 )
 .with_example("user.story_presented");

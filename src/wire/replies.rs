@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::{text, texts};
+use super::{EntityType, text, texts};
 use crate::domain::{self, IdentityKind, Keep, TimestampUnit, ValueType};
 
 /// A page of items, in the order that was asked for.
@@ -244,7 +244,7 @@ pub struct HistoryPage {
     pub next_page_token: Option<String>,
 }
 
-/// A change to a feature or to one of its versions.
+/// A change to a feature, to one of its versions, or to an entity type.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     #[schema(value_type = texts::Timestamp, inline)]
@@ -282,6 +282,9 @@ pub enum Action {
     CreateVersion,
     UpdateVersion,
     DeleteVersion,
+    CreateEntityType,
+    UpdateEntityType,
+    DeleteEntityType,
 }
 
 impl Action {
@@ -293,17 +296,21 @@ impl Action {
             Self::CreateVersion => "create_version",
             Self::UpdateVersion => "update_version",
             Self::DeleteVersion => "delete_version",
+            Self::CreateEntityType => "create_entity_type",
+            Self::UpdateEntityType => "update_entity_type",
+            Self::DeleteEntityType => "delete_entity_type",
         }
     }
 }
 
-/// A feature or a version, as it was then.
+/// A feature, a version or an entity type, as it was then.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "stored as JSON, and returned as it was stored")]
 pub enum Definition {
     Feature(Feature),
     Version(FeatureVersion),
+    EntityType(EntityType),
 }
 
 /// A backup that was made.

@@ -138,7 +138,7 @@ pub struct BackupInput {
     pub dir: PathBuf,
 }
 
-fn labels<S: Serializer>(labels: &Option<Labels>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn labels<S: Serializer>(labels: &Option<Labels>, serializer: S) -> Result<S::Ok, S::Error> {
     labels.as_ref().map(Labels::as_map).serialize(serializer)
 }
 

@@ -15,6 +15,7 @@ mod conditions;
 mod connections;
 mod contract;
 mod entities;
+mod entity_types;
 mod erasure;
 mod failures;
 mod faults;

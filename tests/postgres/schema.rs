@@ -17,7 +17,7 @@ use crate::server::{settings, spawn_with};
 use crate::servers::{context, new_feature, store};
 
 /// The schema that this release knows.
-const NEWEST: i64 = 7;
+const NEWEST: i64 = 8;
 
 #[tokio::test]
 async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
@@ -166,8 +166,8 @@ async fn a_newer_schema_is_refused_and_never_taken_back() {
     let error = migrate(&database.url, false).await.unwrap_err();
     assert!(matches!(error, MigrateError::Refused(state) if state == newer));
     let error = store(&database.url).definitions().await.unwrap_err();
-    assert!(error.to_string().contains("newer than the 7 that this server knows"), "{error}");
-    assert!(error.to_string().contains("run a newer `liststore serve`, one that knows version 8"), "{error}");
+    assert!(error.to_string().contains("newer than the 8 that this server knows"), "{error}");
+    assert!(error.to_string().contains("run a newer `liststore serve`, one that knows version 9"), "{error}");
 }
 
 /// A new release migrated the database, and was taken back.

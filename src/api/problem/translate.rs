@@ -16,6 +16,7 @@ impl From<ServiceError> for Problem {
                 Self::from(invalid).at(format!("items[{index}].{member}"))
             }
             ServiceError::InvalidEntry { field, index, invalid } => Self::from(invalid).at(format!("{field}[{index}]")),
+            ServiceError::BagsUnsupported => Self::new(ErrorCode::BagsUnsupported, error.to_string()),
             ServiceError::SetsUnsupported => Self::new(ErrorCode::SetsUnsupported, error.to_string()),
             ServiceError::List(error) => error.into(),
             ServiceError::Metadata(error) => error.into(),
@@ -110,6 +111,8 @@ impl From<MetadataError> for Problem {
             MetadataError::VersionExists(..) => Self::new(ErrorCode::VersionExists, text),
             MetadataError::FeatureNotFound(_) => Self::new(ErrorCode::FeatureNotFound, text),
             MetadataError::VersionNotFound(..) => Self::new(ErrorCode::VersionNotFound, text),
+            MetadataError::EntityTypeExists(_) => Self::new(ErrorCode::EntityTypeExists, text),
+            MetadataError::EntityTypeNotFound(_) => Self::new(ErrorCode::EntityTypeNotFound, text),
             MetadataError::DefaultVersion => Self::new(ErrorCode::DefaultVersion, text),
             MetadataError::Identity(invalid) => Self::from(invalid).at("keep"),
             MetadataError::EtagMismatch => Self::new(ErrorCode::EtagMismatch, text),

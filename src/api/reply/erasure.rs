@@ -5,19 +5,28 @@ use actix_web::HttpResponseBuilder;
 use super::super::call::{Call, HandlerResult};
 use super::batch::failed;
 use super::json::json;
-use crate::service::{ErasedList, Receipt};
+use crate::service::{ErasedList, Receipt, ServiceError};
 use crate::wire;
 
 pub(super) fn receipt(call: &Call<'_>, response: HttpResponseBuilder, receipt: Receipt) -> HandlerResult {
     let Receipt { entity_type, entity_id, at, by, lists } = receipt;
     let complete = lists.iter().all(|list| list.outcome.is_ok());
+    let (bags, lists): (Vec<_>, Vec<_>) = lists.into_iter().enumerate().partition(|(_, list)| list.id.is_of_bags());
+    let problem =
+        |index, outcome: Result<(), ServiceError>| outcome.err().map(|error| failed(call, index, error).problem);
     let list = |(index, list): (usize, ErasedList)| wire::ErasedList {
         feature: list.id.name.to_string(),
         version: list.version.to_string(),
         generation: list.generation.as_u64(),
         deleted: !list.is_present,
         cleared: list.outcome.is_ok(),
-        problem: list.outcome.err().map(|error| failed(call, index, error).problem),
+        problem: problem(index, list.outcome),
+    };
+    let bag = |(index, bag): (usize, ErasedList)| wire::ErasedBag {
+        generation: bag.generation.as_u64(),
+        deleted: !bag.is_present,
+        cleared: bag.outcome.is_ok(),
+        problem: problem(index, bag.outcome),
     };
     let body = wire::EntityErased {
         entity_type: entity_type.to_string(),
@@ -26,7 +35,8 @@ pub(super) fn receipt(call: &Call<'_>, response: HttpResponseBuilder, receipt: R
         erased_by: by.as_str().to_owned(),
         on_behalf_of: by.behalf().map(str::to_owned),
         complete,
-        lists: lists.into_iter().enumerate().map(list).collect(),
+        lists: lists.into_iter().map(list).collect(),
+        bags: bags.into_iter().map(bag).collect(),
     };
     json(response, &body)
 }

@@ -10,7 +10,7 @@ pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
         kind: "purge".to_owned(),
         state: state.as_str().to_owned(),
         entity_type: purge.feature.entity_type.to_string(),
-        feature: purge.feature.name.to_string(),
+        feature: (!purge.feature.is_of_bags()).then(|| purge.feature.name.to_string()),
         generations: purge.targets.len() as u64,
         generations_cleared: progress.targets as u64,
         lists_cleared: progress.lists,

@@ -4,6 +4,7 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, Hea
 use actix_web::{HttpResponse, HttpResponseBuilder};
 
 mod batch;
+mod definitions;
 mod erasure;
 mod jobs;
 mod json;
@@ -14,7 +15,7 @@ use json::json_text;
 
 use super::call::{Call, HandlerResult};
 use super::compression::BY_CODING;
-use super::headers::{etag, has_already};
+use super::headers::has_already;
 use super::lines;
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
@@ -69,30 +70,15 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             json(response, &wire::EntityPage { entities, next_page_token: text(next_page_token) })
         }
         Reply::AllRemoved => Ok(response.finish()),
-        Reply::Features { features, next_page_token } => {
-            let features = features.iter().map(wire::Feature::from).collect();
-            json(response, &wire::FeaturePage { features, next_page_token: text(next_page_token) })
+        Reply::Features { of_bags, features, next_page_token } => {
+            definitions::features(response, of_bags, &features, next_page_token)
         }
-        Reply::Feature(feature) => {
-            if operation.id == OperationId::CreateFeature {
-                let names = [feature.id.entity_type.as_str(), feature.id.name.as_str()];
-                response.insert_header((LOCATION, OperationId::GetFeature.descriptor().path_of(&names)));
-            }
-            response.insert_header((ETAG, etag(feature.revision)));
-            json(response, &wire::Feature::from(&*feature))
-        }
+        Reply::Feature(feature) => definitions::feature(call, response, &feature),
         Reply::History { entries, next_page_token } => {
             let history = entries.into_iter().map(change).collect();
             json(response, &wire::HistoryPage { history, next_page_token: text(next_page_token) })
         }
-        Reply::Version { feature, version } => {
-            if operation.id == OperationId::CreateVersion {
-                let names = [feature.entity_type.as_str(), feature.name.as_str(), version.version.as_str()];
-                response.insert_header((LOCATION, OperationId::GetVersion.descriptor().path_of(&names)));
-            }
-            response.insert_header((ETAG, etag(version.revision)));
-            json(response, &wire::FeatureVersion::from(&version))
-        }
+        Reply::Version { feature, version } => definitions::version(call, response, &feature, &version),
         Reply::Deleted { items_expire_by } => {
             json(response, &wire::Deleted { items_expire_by: items_expire_by.to_string() })
         }
@@ -234,5 +220,8 @@ fn action(action: metadata::Action) -> wire::Action {
         metadata::Action::CreateVersion => wire::Action::CreateVersion,
         metadata::Action::UpdateVersion => wire::Action::UpdateVersion,
         metadata::Action::DeleteVersion => wire::Action::DeleteVersion,
+        metadata::Action::CreateEntityType => wire::Action::CreateEntityType,
+        metadata::Action::UpdateEntityType => wire::Action::UpdateEntityType,
+        metadata::Action::DeleteEntityType => wire::Action::DeleteEntityType,
     }
 }

@@ -105,7 +105,11 @@ fn check(overlay: Overlay) -> Result<Verified, JournalError> {
         return Err(JournalError::Storage(redb::Error::Corrupted("a checksum does not hold".to_owned())));
     }
     let State { features, .. } = read_state(&database)?;
-    Ok(Verified { store: store_of(&database)?, features: features.len() as u64, changes: read_all_changes(&database)? })
+    Ok(Verified {
+        store: store_of(&database)?,
+        features: features.keys().filter(|id| !id.is_of_bags()).count() as u64,
+        changes: read_all_changes(&database)?,
+    })
 }
 
 fn read_all_changes(database: &Database) -> Result<u64, JournalError> {

@@ -16,10 +16,15 @@ pub(super) const WITH_KEYS: u64 = 2;
 pub(super) const WITH_MAX_ITEMS: u64 = 3;
 /// The lists of a feature are sets: a server that did not know them would add to them as to lists of items.
 pub(super) const WITH_SETS: u64 = 4;
-pub(super) const NEWEST: u64 = WITH_SETS;
+/// There are entity types with bags: a server that did not know them would find features without a name.
+pub(super) const WITH_BAGS: u64 = 5;
+pub(super) const NEWEST: u64 = WITH_BAGS;
 
 /// What a server must know for the sake of a feature.
 pub(super) fn of_feature(feature: &Feature) -> u64 {
+    if feature.id.is_of_bags() {
+        return WITH_BAGS;
+    }
     if feature.versions.iter().any(|version| version.identity.is_set()) {
         return WITH_SETS;
     }

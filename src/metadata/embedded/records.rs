@@ -46,7 +46,7 @@ impl Source<'_> {
 
     fn feature_id(self, entity_type: Option<&str>, name: Option<&str>) -> Result<FeatureId, MetadataError> {
         let entity_type = self.parsed("entity_type", EntityType::new(entity_type.unwrap_or_default()))?;
-        let name = self.parsed("name", FeatureName::new(name.unwrap_or_default()))?;
+        let name = self.parsed("name", name.map_or_else(|| FeatureName::new(""), FeatureName::stored))?;
         Ok(FeatureId { entity_type, name })
     }
 }
@@ -278,7 +278,8 @@ mod tests {
             assert_eq!(column_of(read_feature("user\0f", damaged.as_bytes())), column, "{bad}");
         }
         assert_eq!(column_of(read_feature("us#er\0f", FEATURE.as_bytes())), "entity_type");
-        assert_eq!(column_of(read_feature("user\0", FEATURE.as_bytes())), "name");
+        assert_eq!(column_of(read_feature("user\0a b", FEATURE.as_bytes())), "name");
+        assert!(read_feature("user\0", FEATURE.as_bytes()).unwrap().id.is_of_bags());
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn foreign_and_newer_files_are_refused_and_left_alone() {
         .unwrap();
     transaction.commit().unwrap();
     drop(ours);
-    assert!(refusal(dir.path()).contains("newer liststore (format 5, this one knows 4)"), "{}", refusal(dir.path()));
+    assert!(refusal(dir.path()).contains("newer liststore (format 6, this one knows 5)"), "{}", refusal(dir.path()));
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ pub fn read(text: &[u8]) -> Result<Job, Broken> {
     };
     let feature = FeatureId {
         entity_type: valid("entity_type", EntityType::new(&record.entity_type))?,
-        name: valid("feature", FeatureName::new(&record.feature))?,
+        name: valid("feature", FeatureName::stored(&record.feature))?,
     };
     let place = record
         .place

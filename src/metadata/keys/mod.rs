@@ -128,7 +128,8 @@ impl AuditEntry {
         }
     }
 
-    /// What was changed: a feature as `user.seen`, a key as `key:feed`, an entity as `entity:user/u-123`.
+    /// What was changed: a feature as `user.seen`, an entity type as `user`, a key as `key:feed`, an entity as
+    /// `entity:user/u-123`.
     pub fn target(&self) -> String {
         match self {
             Self::Feature(id, _) => id.to_string(),

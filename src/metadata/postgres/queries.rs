@@ -47,6 +47,7 @@ pub(super) async fn features(
         after.map(|id| id.entity_type.as_str()),
         after.map(|id| id.name.as_str()),
         one_more(page_size),
+        filter.of_bags,
     )
     .fetch_all(Unnamed(connection))
     .await?;
@@ -179,6 +180,12 @@ pub(super) async fn put_version(
 /// Turns servers away that do not know what a version's identity is.
 pub(super) async fn require_identity(connection: &mut Connection) -> Result<(), Failure> {
     sqlx::query_file!("metadata_sql/queries/require_identity.sql").execute(Unnamed(connection)).await?;
+    Ok(())
+}
+
+/// Turns servers away that know no bags.
+pub(super) async fn require_bags(connection: &mut Connection) -> Result<(), Failure> {
+    sqlx::query_file!("metadata_sql/queries/require_bags.sql").execute(Unnamed(connection)).await?;
     Ok(())
 }
 

@@ -123,7 +123,7 @@ fn feature(row: FeatureRow) -> Result<Feature, MetadataError> {
     Ok(Feature {
         id: FeatureId {
             entity_type: at.valid("entity_type", EntityType::new(&row.entity_type))?,
-            name: at.valid("name", FeatureName::new(&row.name))?,
+            name: at.valid("name", FeatureName::stored(&row.name))?,
         },
         value_type: at.valid("value_type", ValueType::parse(&row.value_type))?,
         ttl: at.ttl("ttl_secs", row.ttl_secs)?,
@@ -177,7 +177,7 @@ pub(super) fn generation_of(
 ) -> Result<LastGeneration, MetadataError> {
     let key = || format!("{entity_type}.{name} \"{label}\"");
     let at = RowName { table: "list_feature_generation", key: &key };
-    let name = at.valid("name", FeatureName::new(name))?;
+    let name = at.valid("name", FeatureName::stored(name))?;
     let version = at.valid("version", VersionLabel::new(label))?;
     let id = FeatureId { entity_type: entity_type.clone(), name };
     let generation = last_generation(&id, &version, number)?;
@@ -193,7 +193,7 @@ pub(super) fn changed_id(entity_type: &str, name: &str) -> Result<FeatureId, Met
     let at = RowName { table: HISTORY, key: &key };
     Ok(FeatureId {
         entity_type: at.valid("entity_type", EntityType::new(entity_type))?,
-        name: at.valid("name", FeatureName::new(name))?,
+        name: at.valid("name", FeatureName::stored(name))?,
     })
 }
 
@@ -211,13 +211,16 @@ pub(super) fn history_entry(row: HistoryRow) -> Result<HistoryEntry, MetadataErr
     })
 }
 
-const ACTIONS: [Action; 6] = [
+const ACTIONS: [Action; 9] = [
     Action::CreateFeature,
     Action::UpdateFeature,
     Action::DeleteFeature,
     Action::CreateVersion,
     Action::UpdateVersion,
     Action::DeleteVersion,
+    Action::CreateEntityType,
+    Action::UpdateEntityType,
+    Action::DeleteEntityType,
 ];
 
 fn action_named(text: &str) -> Option<Action> {

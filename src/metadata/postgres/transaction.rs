@@ -178,6 +178,9 @@ async fn write(
     match after {
         Some(feature) => {
             queries::put_feature(connection, feature).await?;
+            if id.is_of_bags() {
+                queries::require_bags(connection).await?;
+            }
             for version in &feature.versions {
                 if before.and_then(|before| before.version(&version.version)) != Some(version) {
                     queries::put_version(connection, id, version).await?;

@@ -5,6 +5,7 @@ use super::OperationId;
 use super::descriptor::Descriptor;
 
 mod batch;
+mod entity_types;
 mod erasure;
 mod features;
 mod jobs;
@@ -14,8 +15,16 @@ mod parts;
 pub mod queries;
 mod server;
 
-const PARTS: [&[Descriptor]; 7] =
-    [&lists::ROWS, &batch::ROWS, &erasure::ROWS, &jobs::ROWS, &features::ROWS, &keys::ROWS, &server::ROWS];
+const PARTS: [&[Descriptor]; 8] = [
+    &lists::ROWS,
+    &batch::ROWS,
+    &erasure::ROWS,
+    &jobs::ROWS,
+    &features::ROWS,
+    &entity_types::ROWS,
+    &keys::ROWS,
+    &server::ROWS,
+];
 
 /// All operations, in the order of [`OperationId`].
 pub const OPERATIONS: [Descriptor; OperationId::COUNT] = {

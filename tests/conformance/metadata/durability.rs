@@ -5,6 +5,7 @@ use liststore::metadata::keys::{AuditFilter, KeyChange};
 use liststore::metadata::{Calls, NewFeature};
 
 use super::MetadataBackend;
+use super::entity_types::{bags, new_type};
 use super::erasures::erasure;
 use super::jobs::job;
 use super::keys::{at, creation, key_id, told};
@@ -101,5 +102,21 @@ pub async fn jobs_outlive_a_reopening(backend: &dyn MetadataBackend) {
     drop(store);
     let store = backend.open().await;
     assert_eq!(store.jobs().await.unwrap(), [kept]);
+    store.close().await;
+}
+
+pub async fn entity_types_outlive_a_reopening(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    store.create_feature(new_type("gone", None), by("creator")).await.unwrap();
+    store.delete_feature(&bags("gone"), ANY, by("deleter")).await.unwrap();
+    let created = store.create_feature(new_type("user", Some(ttl(60))), by("creator")).await.unwrap();
+    let trail = told(&store, &AuditFilter::default()).await;
+    store.close().await;
+    drop(store);
+    let store = backend.open().await;
+    assert_eq!(read(&*store, &bags("user")).await, created);
+    assert_eq!(told(&store, &AuditFilter::default()).await, trail);
+    let again = store.create_feature(new_type("gone", None), by("creator")).await.unwrap();
+    assert_eq!(again.versions[0].key(&again.id).as_str(), "gone#|~2");
     store.close().await;
 }

@@ -20,7 +20,7 @@ async fn walk(store: &dyn MetadataStore, filter: &FeatureFilter, size: usize) ->
 }
 
 fn text(text: &str) -> FeatureFilter {
-    FeatureFilter { text: Some(text.to_owned()), entity_type: None }
+    FeatureFilter { text: Some(text.to_owned()), ..FeatureFilter::default() }
 }
 
 async fn create_all(store: &dyn MetadataStore, ids: &[FeatureId]) {
@@ -88,7 +88,7 @@ pub async fn pages_are_exact(backend: &dyn MetadataBackend) {
         }
     }
     // `more` counts matches only.
-    let users = FeatureFilter { entity_type: Some(id("user", "a").entity_type), text: None };
+    let users = FeatureFilter { entity_type: Some(id("user", "a").entity_type), ..FeatureFilter::default() };
     let page = store.features(&users, Some(&id("user", "a.b")), page_size(1)).await.unwrap();
     assert_eq!((page.entries[0].id.to_string().as_str(), page.more), ("user.aa", false));
 }
@@ -115,12 +115,13 @@ pub async fn the_filter_takes_an_entity_type(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     create_all(&*store, &ordered()).await;
     for entity_type in ["user", "User", "user-x", "z", "nobody"] {
-        let filter = FeatureFilter { entity_type: Some(id(entity_type, "a").entity_type), text: None };
+        let filter = FeatureFilter { entity_type: Some(id(entity_type, "a").entity_type), ..FeatureFilter::default() };
         let expected: Vec<_> =
             ordered().iter().filter(|id| id.entity_type.as_str() == entity_type).map(ToString::to_string).collect();
         assert_eq!(walk(&*store, &filter, 2).await, expected, "{entity_type}");
     }
-    let both = FeatureFilter { entity_type: Some(id("user", "a").entity_type), text: Some("a.".to_owned()) };
+    let both =
+        FeatureFilter { entity_type: Some(id("user", "a").entity_type), text: Some("a.".to_owned()), of_bags: false };
     assert_eq!(walk(&*store, &both, 2).await, ["user.a.b"]);
 }
 

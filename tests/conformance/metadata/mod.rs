@@ -7,6 +7,7 @@ use liststore::metadata::MetadataStore;
 
 pub mod definitions;
 pub mod durability;
+pub mod entity_types;
 pub mod erasures;
 pub mod features;
 pub mod generations;
@@ -49,6 +50,7 @@ macro_rules! metadata_store_suite {
                     keys_outlive_a_reopening,
                     erasures_outlive_a_reopening,
                     jobs_outlive_a_reopening,
+                    entity_types_outlive_a_reopening,
                 }
             );
         }
@@ -101,6 +103,13 @@ macro_rules! metadata_store_suite {
                 a_version_created_again_has_new_lists,
                 versions_of_a_feature_created_again_have_new_lists,
                 names_count_their_generations_apart,
+            }
+            entity_types {
+                an_entity_type_is_what_it_was_created_from,
+                an_entity_type_is_changed_on_conditions,
+                an_entity_type_created_again_has_new_bags,
+                entity_types_and_features_are_listed_apart,
+                every_change_of_an_entity_type_is_told,
             }
             listing {
                 features_come_in_byte_order,

@@ -52,11 +52,12 @@ export function Purges() {
       </${Dialog}>`}`;
 }
 
-const titleOfJob = (job) => `${job.entity_type}.${job.feature}`;
+// A job without a feature is about the bags of its entity type.
+const titleOfJob = (job) => (job.feature ? `${job.entity_type}.${job.feature}` : job.entity_type);
 
 function Job({ job, onTell }) {
   const title = titleOfJob(job);
-  const refused = refusal("lists:write", job.entity_type, job.feature);
+  const refused = refusal("lists:write", job.entity_type, job.feature ?? "");
   const about = [
     `${group(job.lists_cleared)} ${job.lists_cleared === 1 ? "list" : "lists"} cleared`,
     job.lists_per_second && `${group(job.lists_per_second)} a second at most`,
@@ -68,7 +69,9 @@ function Job({ job, onTell }) {
   return html`
     <li class="job">
       <div class="job-head">
-        <a class="name" href=${pageOf({ entity_type: job.entity_type, name: job.feature })}><bdi>${title}</bdi></a>
+        ${job.feature
+          ? html`<a class="name" href=${pageOf({ entity_type: job.entity_type, name: job.feature })}><bdi>${title}</bdi></a>`
+          : html`<span class="name"><bdi>${title}</bdi></span>`}
         <${Badge} kind=${STATES[job.state]}>${job.state}</${Badge}>
         ${job.bytes_erased && html`<${Badge} kind="good">bytes erased</${Badge}>`}
         <span class="fine">begun ${relative(millisOf(job.created_at))}${isOver(job)

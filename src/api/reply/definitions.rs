@@ -1,0 +1,59 @@
+//! Definitions as answers: features, their versions, and entity types, which are kept as features.
+
+use actix_web::HttpResponseBuilder;
+use actix_web::http::header::{ETAG, LOCATION};
+
+use super::super::call::{Call, HandlerResult};
+use super::super::headers::etag;
+use super::json::json;
+use super::text;
+use crate::domain::{Feature, FeatureId, FeatureVersion, PageToken};
+use crate::service::OperationId;
+use crate::wire;
+
+pub(super) fn feature(call: &Call<'_>, mut response: HttpResponseBuilder, feature: &Feature) -> HandlerResult {
+    let FeatureId { entity_type, name } = &feature.id;
+    let path = match call.operation.id {
+        OperationId::CreateFeature => {
+            OperationId::GetFeature.descriptor().path_of(&[entity_type.as_str(), name.as_str()])
+        }
+        OperationId::CreateEntityType => OperationId::GetEntityType.descriptor().path_of(&[entity_type.as_str()]),
+        _ => String::new(),
+    };
+    if !path.is_empty() {
+        response.insert_header((LOCATION, path));
+    }
+    response.insert_header((ETAG, etag(feature.revision)));
+    if feature.id.is_of_bags() {
+        return json(response, &wire::EntityType::from(feature));
+    }
+    json(response, &wire::Feature::from(feature))
+}
+
+pub(super) fn features(
+    response: HttpResponseBuilder,
+    of_bags: bool,
+    features: &[Feature],
+    next_page_token: Option<PageToken>,
+) -> HandlerResult {
+    let next_page_token = text(next_page_token);
+    if of_bags {
+        let entity_types = features.iter().map(wire::EntityType::from).collect();
+        return json(response, &wire::EntityTypePage { entity_types, next_page_token });
+    }
+    json(response, &wire::FeaturePage { features: features.iter().map(wire::Feature::from).collect(), next_page_token })
+}
+
+pub(super) fn version(
+    call: &Call<'_>,
+    mut response: HttpResponseBuilder,
+    feature: &FeatureId,
+    version: &FeatureVersion,
+) -> HandlerResult {
+    if call.operation.id == OperationId::CreateVersion {
+        let names = [feature.entity_type.as_str(), feature.name.as_str(), version.version.as_str()];
+        response.insert_header((LOCATION, OperationId::GetVersion.descriptor().path_of(&names)));
+    }
+    response.insert_header((ETAG, etag(version.revision)));
+    json(response, &wire::FeatureVersion::from(version))
+}

@@ -1,0 +1,149 @@
+//! The bodies of entity types: what says that entities of a type have bags.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::jobs::{deleted_only, lists_per_second};
+use super::object::Object;
+use super::requests::labels;
+use super::{Problem, text, texts};
+use crate::domain::{self, Description, Labels, Owner, Ttl};
+
+/// What an entity type is created from.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"entity_type": "user", "ttl": "365d", "owner": "feed team"}))]
+#[serde(deny_unknown_fields)]
+pub struct EntityTypeInput {
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: domain::EntityType,
+    // How long a bag lives after it was changed last: 20 years if it is not given, the longest.
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub ttl: Option<Ttl>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
+    pub owner: Option<Owner>,
+    #[serde(serialize_with = "labels", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Labels, inline, required = false)]
+    pub labels: Option<Labels>,
+}
+
+/// What is to change; absent fields stay.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(example = json!({"ttl": "30d"}))]
+#[serde(deny_unknown_fields)]
+pub struct EntityTypePatch {
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub ttl: Option<Ttl>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
+    pub owner: Option<Owner>,
+    #[serde(serialize_with = "labels", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Labels, inline, required = false)]
+    pub labels: Option<Labels>,
+}
+
+/// Which bags of an entity type are to be purged.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"deleted_only": true}))]
+#[serde(deny_unknown_fields)]
+pub struct PurgeBagsInput {
+    /// Whether the bags that there are now are left alone; if left out, they are not.
+    #[schema(required = false)]
+    pub deleted_only: bool,
+    /// Bags that are cleared in a second, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
+const FIXED: [(&str, &str); 1] =
+    [("entity_type", "the name of an entity type never changes: create another entity type")];
+
+impl EntityTypeInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["entity_type", "ttl", "description", "owner", "labels"], &[])?;
+        Ok(Self {
+            entity_type: object.required("entity_type", domain::EntityType::new)?,
+            ttl: object.optional("ttl", Ttl::parse)?,
+            description: object.optional("description", |text| Description::new(text))?,
+            owner: object.optional("owner", |text| Owner::new(text))?,
+            labels: object.optional_map("labels", Labels::new)?,
+        })
+    }
+}
+
+impl EntityTypePatch {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["ttl", "description", "owner", "labels"], &FIXED)?;
+        Ok(Self {
+            ttl: object.optional("ttl", Ttl::parse)?,
+            description: object.optional("description", |text| Description::new(text))?,
+            owner: object.optional("owner", |text| Owner::new(text))?,
+            labels: object.optional_map("labels", Labels::new)?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let Self { ttl, description, owner, labels } = self;
+        ttl.is_none() && description.is_none() && owner.is_none() && labels.is_none()
+    }
+}
+
+impl PurgeBagsInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["deleted_only", "lists_per_second"], &[])?;
+        Ok(Self { deleted_only: deleted_only(&object)?, lists_per_second: lists_per_second(&object)? })
+    }
+}
+
+/// An entity type whose entities have bags.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EntityType {
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: String,
+    #[schema(value_type = texts::Ttl, inline)]
+    pub ttl: String,
+    pub description: String,
+    pub owner: String,
+    #[schema(value_type = texts::Labels, inline)]
+    pub labels: BTreeMap<String, String>,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub created_at: String,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub updated_at: String,
+}
+
+impl From<&domain::Feature> for EntityType {
+    fn from(bags: &domain::Feature) -> Self {
+        Self {
+            entity_type: bags.id.entity_type.to_string(),
+            ttl: bags.ttl.to_string(),
+            description: bags.description.as_str().to_owned(),
+            owner: bags.owner.as_str().to_owned(),
+            labels: bags.labels.as_map().clone(),
+            created_at: bags.created_at.to_string(),
+            updated_at: bags.updated_at.to_string(),
+        }
+    }
+}
+
+/// A page of entity types, ordered by their names.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EntityTypePage {
+    pub entity_types: Vec<EntityType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    pub next_page_token: Option<String>,
+}
