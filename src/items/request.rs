@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::domain::{EntityId, Identity, Item, ItemKey, MaxItems, Order, Timestamp};
+use crate::domain::{EntityId, Identity, IdentityKind, Item, ItemKey, MaxItems, Order, Timestamp};
 
 /// Moments between which items are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -126,6 +126,16 @@ pub enum Removal {
 }
 
 impl Removal {
+    /// The members that it takes of a set with this identity, if it is members that it takes: each of them is there
+    /// once.
+    pub fn members(&self, identity: Identity) -> Option<&[Bytes]> {
+        match self {
+            Self::Members(members) => Some(members),
+            Self::Value(value) if identity.kind() == IdentityKind::Value => Some(std::slice::from_ref(value)),
+            _ => None,
+        }
+    }
+
     /// Whether it takes an item of a list with this identity.
     pub fn takes(&self, identity: Identity, timestamp: Timestamp, stored: &[u8]) -> bool {
         match self {

@@ -23,6 +23,7 @@ mod operations;
 mod overlap;
 mod reading;
 mod room;
+mod sets;
 mod sim_disk;
 mod space;
 mod steps;

@@ -1,6 +1,9 @@
-//! What is done to a list: what is queued, logged, kept pending, and applied to the heads.
+//! What is done to lists: what is queued, logged, kept pending, and applied to the heads.
 
 use bytes::Bytes;
+use smallvec::{SmallVec, smallvec};
+
+use super::list_id::ListId;
 
 /// One change to one list, as the log carries it.
 #[derive(Debug, Clone)]
@@ -18,5 +21,43 @@ impl Change {
             Self::Row(row) => row.len(),
             Self::Clear => 0,
         }
+    }
+}
+
+/// A change with its list.
+#[derive(Debug, Clone)]
+pub struct ListChange {
+    pub list: ListId,
+    pub change: Change,
+    /// The oldest timestamp of the change's row.
+    pub oldest: u64,
+}
+
+/// Changes to one list or several, each of another one. All of them are there or none: they go into one
+/// frame of the log, and readers see them at one moment. Nearly all are of one list, and take no memory
+/// beside it.
+#[derive(Debug, Clone)]
+pub struct Changes(SmallVec<[ListChange; 1]>);
+
+impl Changes {
+    /// `oldest` is the oldest timestamp of the change's row.
+    pub fn of(list: ListId, change: Change, oldest: u64) -> Self {
+        Self(smallvec![ListChange { list, change, oldest }])
+    }
+
+    /// These, and one of another list.
+    pub fn and(mut self, list: ListId, change: Change, oldest: u64) -> Self {
+        debug_assert!(self.0.iter().all(|other| other.list != list), "one change of a list says it all");
+        self.0.push(ListChange { list, change, oldest });
+        self
+    }
+
+    pub fn as_slice(&self) -> &[ListChange] {
+        &self.0
+    }
+
+    /// Bytes of the items that they carry.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|one| one.change.bytes()).sum()
     }
 }

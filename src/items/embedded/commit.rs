@@ -6,12 +6,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::change::{Changes, ListChange};
 use super::engine::Engine;
 use super::error::WriteError;
 use super::health::{Part, unavailable};
 use super::log::frame::{FrameBuffer, Kind};
 use super::log::writer::LogWriter;
 use super::options::Fsync;
+use super::pending::Pending;
 use super::queue::{self, GROUP_WRITES, Placed, Taken, Write, closed};
 use crate::items::StoreError;
 
@@ -96,18 +98,19 @@ impl Committer {
         for late in group.extract_if(.., |write| write.deadline <= now) {
             late.reply.answer(Err(StoreError::Timeout { outcome_unknown: false }));
         }
-        let changes = group.iter().filter(|write| write.placed.is_some()).count();
-        if changes > 0 {
+        let writes = group.iter().filter(|write| write.placed.is_some()).count();
+        if writes > 0 {
             if let Err(error) = self.write(&group) {
                 return reply_all(group, &error);
             }
             self.engine.metrics.commit_groups.inc();
-            self.engine.metrics.commit_group_size.observe(changes as f64);
+            self.engine.metrics.commit_group_size.observe(writes as f64);
             let active = self.engine.tables.view().active.clone();
-            for Placed { part, list, change, oldest, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
-                self.engine.heads.change(list, change, || active.apply(list, change, *oldest));
+            for Placed { part, changes, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
+                self.show(&active, changes);
                 if *part == queue::Part::Removals {
-                    self.engine.note_removal(&active, list, change);
+                    let noted = |one: &ListChange| self.engine.note_removal(&active, &one.list, &one.change);
+                    changes.as_slice().iter().for_each(noted);
                 }
             }
         }
@@ -115,6 +118,15 @@ impl Committer {
             write.reply.answer(Ok(()));
         }
         self.freeze_if_full();
+    }
+
+    /// Shows a write to readers.
+    fn show(&self, active: &Pending, changes: &Changes) {
+        let apply = |ListChange { list, change, oldest }: &ListChange| active.apply(list, change, *oldest);
+        match changes.as_slice() {
+            [one] => self.engine.heads.change(&one.list, &one.change, || apply(one)),
+            several => self.engine.heads.change_together(several, || several.iter().for_each(apply)),
+        }
     }
 
     /// Puts a group into the log, as durably as the store promises.
@@ -125,8 +137,9 @@ impl Committer {
             return Err(unavailable(&reason));
         }
         self.frame.clear();
-        for Placed { list, change, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
-            self.frame.push(list, change);
+        // All changes of a write stand in this one frame.
+        for Placed { changes, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
+            changes.as_slice().iter().for_each(|one| self.frame.push(&one.list, &one.change));
         }
         self.sealed = false;
         let appended = self.log.append(&mut self.frame);

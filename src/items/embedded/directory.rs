@@ -24,8 +24,10 @@ use crate::domain::{Belonging, StoreId};
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_PREFIX: &str = "liststore items ";
-/// Since 2 there is a store that the items belong to, since 3 data files have filters.
-const FORMAT_NUMBER: u32 = 3;
+/// Since 2 there is a store that the items belong to, since 3 data files have filters, since 4 sets have
+/// reverse entries.
+const FORMAT_NUMBER: u32 = 4;
+const FORMAT_WITH_ENTRIES: u32 = 4;
 
 pub struct Directory {
     dir: PathBuf,
@@ -78,7 +80,12 @@ impl Directory {
     /// Notes the present format, and takes the items into a store, if it is not theirs yet. The next
     /// segment of the log, and the next data file, say so.
     pub fn join(&mut self, disk: &dyn Disk, store: Option<StoreId>, next_segment: u32) -> Result<(), OpenError> {
-        // A release that knows no stores, or no filters, refuses it from here on.
+        if self.format < FORMAT_WITH_ENTRIES && !self.manifest.has_old_sets {
+            // First, since the format is what tells it.
+            self.manifest.has_old_sets = true;
+            self.manifest.store(disk, &self.dir).map_err(cannot_write(&self.dir))?;
+        }
+        // A release that does not know what there is of late refuses it from here on.
         if self.format < FORMAT_NUMBER {
             write_format(disk, &self.dir).map_err(cannot_write(&self.dir))?;
         }

@@ -13,6 +13,7 @@ use super::merge::Merge;
 use super::options::ListHash;
 use super::page::{self, Collect, Next};
 use super::pending::Pending;
+use super::reverse;
 use super::seek::Start;
 use super::tables::View;
 use super::turn::Turn;
@@ -47,6 +48,12 @@ enum Stage {
     Looking(Lists, Merge<'static>, Counter),
 }
 
+/// Whether it is a list that an entity has of the feature version whose lists begin like this, and not one that
+/// goes with it.
+fn is_of(prefix: &[u8], list: &ListId) -> bool {
+    list.bytes().starts_with(prefix) && !reverse::is_reverse(list.bytes())
+}
+
 impl EntityRead {
     pub fn new(
         view: Arc<View>,
@@ -79,7 +86,7 @@ impl EntityRead {
                 Stage::Begun(part, mut nearest) if part < Pending::PARTS => {
                     for pending in [Some(&self.view.active), self.view.frozen.as_ref()].into_iter().flatten() {
                         pending.visit(part, |list| {
-                            if *list > self.place && list.bytes().starts_with(&self.prefix) {
+                            if *list > self.place && is_of(&self.prefix, list) {
                                 nearest.offer(list);
                             }
                         });
@@ -105,7 +112,7 @@ impl EntityRead {
                     }
                     turn.opened(1);
                     self.looked_at += 1;
-                    let ours = list.bytes().starts_with(&self.prefix);
+                    let ours = is_of(&self.prefix, &list);
                     lists.pass(&list)?;
                     self.place = list;
                     if ours {

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::change::Change;
+use super::change::{Change, ListChange};
 use super::error::ReadError;
 use super::list_id::{BorrowedListId, ListId};
 use super::merge::{MemorySource, Merge, Source};
@@ -115,12 +115,28 @@ impl Heads {
     }
 
     fn stripe(&self, list: &ListId) -> MutexGuard<'_, ()> {
-        let i = (list.hash() as usize) % STRIPES;
+        self.lock_stripe((list.hash() as usize) % STRIPES)
+    }
+
+    fn lock_stripe(&self, i: usize) -> MutexGuard<'_, ()> {
         self.stripes[i].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Those of several lists: each once, and in one order, so that nobody who waits for one has another
+    /// that is waited for.
+    fn stripes_of<'a>(&self, lists: impl Iterator<Item = &'a ListId>) -> Vec<MutexGuard<'_, ()>> {
+        let mut stripes: Vec<_> = lists.map(|list| (list.hash() as usize) % STRIPES).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        stripes.into_iter().map(|i| self.lock_stripe(i)).collect()
+    }
+
+    fn place_of_changes(&self, hash: u64) -> usize {
+        (hash as usize) % self.changes.len()
+    }
+
     fn changes(&self, hash: u64) -> &AtomicU64 {
-        &self.changes[(hash as usize) % self.changes.len()]
+        &self.changes[self.place_of_changes(hash)]
     }
 
     /// The state of a list by its hash; none while it changes.
@@ -156,6 +172,12 @@ impl Heads {
     pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Option<StateToken>, T) {
         let _no_change = self.stripe(list);
         (self.state(list.hash()), look())
+    }
+
+    /// The same of several lists together: `look` sees each change to them whole, in all of them or in none.
+    pub fn between_changes_of<T>(&self, lists: &[&ListId], look: impl FnOnce() -> T) -> T {
+        let _no_change = self.stripes_of(lists.iter().copied());
+        look()
     }
 
     /// Keeps a head that was read from what was taken at `seen`, unless the list has changed since.
@@ -211,17 +233,50 @@ impl Heads {
     pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
         self.between(list, || {
             apply();
-            let Some(head) = self.cache.peek(list) else { return };
-            match head.after(change) {
-                // Not `insert`: a list that is only written to must not look popular.
-                Ok(Some(head)) => {
-                    let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
-                }
-                Ok(None) | Err(_) => {
-                    self.cache.remove(list);
-                }
+            if let Some(head) = self.cache.peek(list) {
+                self.follow(list, &head, change);
             }
         });
+    }
+
+    /// Puts the head as it is after a change in the place of the one before.
+    fn follow(&self, list: &ListId, head: &Head, change: &Change) {
+        match head.after(change) {
+            // Not `insert`: a list that is only written to must not look popular.
+            Ok(Some(head)) => {
+                let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
+            }
+            Ok(None) | Err(_) => {
+                self.cache.remove(list);
+            }
+        }
+    }
+
+    /// Carries out changes to several lists, each of another one, which appear at one moment.
+    pub fn change_together(&self, changes: &[ListChange], apply: impl FnOnce()) {
+        let _no_others = self.stripes_of(changes.iter().map(|one| &one.list));
+        let mut counts: Vec<_> = changes.iter().map(|one| self.place_of_changes(one.list.hash())).collect();
+        counts.sort_unstable();
+        // Twice one more is even: nobody would see that something is under way.
+        counts.dedup();
+        let count = || counts.iter().for_each(|place| _ = self.changes[*place].fetch_add(1, Ordering::AcqRel));
+        count();
+        let _ended = scopeguard::guard((), |()| count());
+        let with_heads = changes.iter().filter_map(|one| Some((one, self.cache.peek(&one.list)?)));
+        let with_heads: Vec<_> = with_heads.collect();
+        if let [(one, head)] = &with_heads[..] {
+            apply();
+            return self.follow(&one.list, head, &one.change);
+        }
+        // Who reads heads takes no lock, and could see one of them changed and then another one as it was: so
+        // they are all gone before the first one comes back.
+        with_heads.iter().for_each(|(one, _)| _ = self.cache.remove(&one.list));
+        apply();
+        for (one, head) in with_heads {
+            if let Ok(Some(head)) = head.after(&one.change) {
+                self.cache.insert(one.list.clone(), Arc::new(head));
+            }
+        }
     }
 }
 
@@ -395,6 +450,31 @@ mod tests {
         assert_eq!(seen_times(&heads, &list), Some(vec![30, 20, 10]));
         heads.change(&list, &Change::Clear, || {});
         assert_eq!(seen_times(&heads, &list), Some(vec![]));
+    }
+
+    /// Else a reader of heads could see one list changed, and another one as it was.
+    #[test]
+    fn changes_of_several_lists_appear_in_heads_at_one_moment() {
+        let heads = Heads::new(1 << 20);
+        let names: [&[u8]; 3] = [b"a", b"b", b"long"];
+        let lists = names.map(|name| ListId::from_bytes(name, HASH));
+        lists.iter().for_each(|list| heads.fill(list, heads.between_changes(list, || ()).0, head(&[10])));
+        let change = |list: &ListId| ListChange { list: list.clone(), change: Change::Row(row(&[20])), oldest: 20 };
+        let seen = || lists.each_ref().map(|list| seen_times(&heads, list));
+        let state = || lists.each_ref().map(|list| heads.state(list.hash()));
+        let before = state();
+        // The first two share a hash, and thus a count.
+        heads.change_together(&lists.each_ref().map(change), || {
+            assert_eq!(seen(), [None, None, None], "who wants one waits behind it");
+            assert_eq!(state(), [None, None, None]);
+        });
+        assert_eq!(seen(), [Some(vec![20, 10]), Some(vec![20, 10]), Some(vec![20, 10])]);
+        assert!(state().iter().zip(before).all(|(now, before)| now.is_some() && *now != before));
+        // One head alone is replaced by itself, as that of a single list is.
+        heads.forget_removed(&lists[0], |_, _| true);
+        heads.forget_removed(&lists[1], |_, _| true);
+        heads.change_together(&lists.each_ref().map(change), || assert_eq!(seen()[2], Some(vec![20, 10])));
+        assert_eq!(seen(), [None, None, Some(vec![20, 10])]);
     }
 
     /// Else a read would show what an earlier one no longer did.

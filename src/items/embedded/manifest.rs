@@ -17,6 +17,8 @@ const FIRST_LINE: &str = "liststore items manifest 2";
 /// Of a manifest in which each file is a run by itself.
 const FIRST_LINE_WITHOUT_RUNS: &str = "liststore items manifest 1";
 
+const OLD_SETS_LINE: &str = "old-sets\n";
+
 /// A data file as the manifest names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedFile {
@@ -43,13 +45,16 @@ pub struct Manifest {
     /// All changes before this place are in files.
     pub log_start: Position,
     pub next_file: FileId,
+    /// Whether a release that knew no reverse entries has written here.
+    pub has_old_sets: bool,
     /// By partition, newest first.
     pub runs: Vec<Vec<NamedRun>>,
 }
 
 impl Manifest {
     pub fn new() -> Self {
-        Self { owner: None, log_start: Position::start_of(1), next_file: 1, runs: vec![Vec::new(); PARTITIONS] }
+        let (log_start, runs) = (Position::start_of(1), vec![Vec::new(); PARTITIONS]);
+        Self { owner: None, log_start, next_file: 1, has_old_sets: false, runs }
     }
 
     fn encode(&self) -> String {
@@ -60,6 +65,9 @@ impl Manifest {
         if let Some(Owner { id, from_segment, from_file }) = self.owner {
             // Writing to a string cannot fail.
             let _infallible = writeln!(text, "store {id} {from_segment} {from_file}");
+        }
+        if self.has_old_sets {
+            text.push_str(OLD_SETS_LINE);
         }
         for (partition, run) in self.runs.iter().enumerate().flat_map(|(i, runs)| runs.iter().map(move |run| (i, run)))
         {
@@ -106,6 +114,7 @@ impl Manifest {
                 self.log_start = Position::new(segment, offset);
             }
             "next-file" => self.next_file = number()?,
+            "old-sets" => self.has_old_sets = true,
             "store" => {
                 let id = StoreId::parse(words.next()?)?;
                 let mut number = || words.next()?.parse::<u64>().ok();
@@ -190,6 +199,7 @@ mod tests {
         let mut manifest = Manifest::new();
         manifest.log_start = Position::new(7, 4096);
         manifest.next_file = 12;
+        manifest.has_old_sets = true;
         manifest.owner = Some(Owner { id: StoreId::new(77).unwrap(), from_segment: 3, from_file: 9 });
         let file = |id, bytes, continues| NamedFile { id, bytes, continues, hides: 7 };
         let trim = (b"user#seen|\0u".to_vec(), Some((12, ValueDigest::of(b"value"))));

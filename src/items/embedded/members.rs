@@ -1,16 +1,14 @@
-//! Sets: where members stand, and what an add leaves of them.
-//!
-//! A member is found by looking through its list. What an add makes of a set is one row, with the new items
-//! and with deleted entries of those whose place they take: so it is there as a whole, for readers and after
-//! a crash.
+//! Members of sets: what is stored of them, and how they are found without reverse entries, by looking through
+//! their list.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use super::page::{self, Collect, Next};
-use super::row::{Entry, RowBuilder, RowCursor};
-use crate::domain::{Identity, Item, ItemKey, Keep, NewItem, Timestamp, ValueDigest};
+use super::reverse::Pointer;
+use super::row::{Entry, RowCursor};
+use crate::domain::{Identity, Item, ItemKey, Timestamp, ValueDigest};
 use crate::items::Operation;
 
 /// An item that is stored of a member, whether anybody sees it or not.
@@ -21,7 +19,19 @@ pub struct Present {
 }
 
 impl Present {
-    fn key(&self) -> Option<ItemKey> {
+    pub fn new(entry: &Entry, value: Bytes) -> Self {
+        Self { entry: entry.clone(), value }
+    }
+
+    pub fn is_seen_by(&self, op: &Operation) -> bool {
+        page::is_visible(op, &self.entry)
+    }
+
+    pub fn value(&self) -> &Bytes {
+        &self.value
+    }
+
+    pub fn key(&self) -> Option<ItemKey> {
         let timestamp = Timestamp::from_nanos(self.entry.timestamp).ok()?;
         Some(ItemKey::new(timestamp, ValueDigest::of(&self.value)))
     }
@@ -33,7 +43,17 @@ impl Present {
     }
 }
 
-/// Finds the item of each of some members.
+/// What is known of a member.
+#[derive(Debug, Clone)]
+pub struct Met {
+    /// Where its entry stands in the reverse list.
+    pub place: u64,
+    pub present: Option<Present>,
+    /// Entries there that point to no item.
+    pub stale: Vec<Pointer>,
+}
+
+/// Finds the item of each of some members, wherever it stands in the list that it is offered.
 pub struct MemberFinder {
     identity: Identity,
     /// Members that were not met yet, and where their answer goes.
@@ -73,68 +93,5 @@ impl Collect for MemberFinder {
 
     fn finish(&mut self) -> Self::Found {
         self.asked.iter().map(|place| self.present[*place].clone()).collect()
-    }
-}
-
-/// What is to be written for an add to a set.
-pub struct Plan {
-    /// New items, and deleted entries of those whose place they take.
-    pub row: Bytes,
-    /// The oldest timestamp in it.
-    pub oldest: u64,
-}
-
-/// What becomes of a member.
-struct Outcome {
-    /// What is stored now, if an operation sees it or not.
-    present: Option<Present>,
-    /// The item that is to stand, and its key.
-    stands: Option<(ItemKey, NewItem)>,
-}
-
-impl Plan {
-    /// Decides on new items, of whose members these are `present`; none if all is to stay as it is.
-    pub fn of(
-        op: &Operation,
-        identity: Identity,
-        keep: Keep,
-        items: Vec<NewItem>,
-        present: Vec<Option<Present>>,
-    ) -> Option<Self> {
-        let mut outcomes: HashMap<Bytes, Outcome> = HashMap::with_capacity(items.len());
-        for (item, present) in items.into_iter().zip(present) {
-            let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value));
-            let member = item.value.slice_ref(identity.member(&item.value));
-            let outcome = outcomes.entry(member).or_insert(Outcome { present, stands: None });
-            let rival = match (&outcome.stands, &outcome.present) {
-                (Some((key, _)), _) => Some(*key),
-                (None, Some(present)) if page::is_visible(op, &present.entry) => present.key(),
-                (None, _) => None,
-            };
-            if rival.is_none_or(|rival| keep.replaces(&key, &rival)) {
-                outcome.stands = Some((key, item));
-            }
-        }
-        Self::write(outcomes)
-    }
-
-    fn write(outcomes: HashMap<Bytes, Outcome>) -> Option<Self> {
-        let mut entries: Vec<(ItemKey, u64, bool, Bytes)> = Vec::with_capacity(outcomes.len() * 2);
-        for Outcome { present, stands } in outcomes.into_values() {
-            let Some((key, item)) = stands else { continue };
-            if let Some(gone) = present
-                && let Some(gone_key) = gone.key().filter(|gone_key| *gone_key != key)
-            {
-                entries.push((gone_key, 0, true, gone.value));
-            }
-            entries.push((key, item.expires_at, false, item.value));
-        }
-        entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.0));
-        let oldest = entries.last()?.0.timestamp.as_nanos();
-        let mut row = RowBuilder::default();
-        for (key, expires_at, deleted, value) in &entries {
-            row.push(key.timestamp.as_nanos(), *expires_at, *deleted, value);
-        }
-        Some(Self { row: row.finish(), oldest })
     }
 }

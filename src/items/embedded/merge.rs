@@ -20,6 +20,14 @@ pub trait Source: Send {
     /// Goes on behind the last item of the row.
     fn leave_row(&mut self) -> Result<(), ReadError>;
 
+    /// Goes on to the first item that is wanted, unless it stands there or behind it.
+    fn seek(&mut self, start: &Start) -> Result<(), ReadError> {
+        while start.is_behind(self.row()) {
+            self.advance()?;
+        }
+        Ok(())
+    }
+
     /// The item that the source stands on; `None` past the end.
     fn entry(&self) -> Option<&Entry> {
         self.row().entry()
@@ -31,16 +39,20 @@ pub trait Source: Send {
 }
 
 /// A row in memory, which is known to be well formed: it was made here, or its checksum held.
-pub struct MemorySource(RowCursor);
+pub struct MemorySource {
+    cursor: RowCursor,
+    held: HeldRow,
+}
 
 impl MemorySource {
     pub fn new(row: Bytes) -> Result<Self, ReadError> {
-        RowCursor::new(row).map(Self).map_err(|Malformed| broken())
+        Self::at(&HeldRow::without_bookmarks(row), &Start::NEWEST)
     }
 
     /// Stands on the first item that is wanted.
     pub fn at(row: &HeldRow, start: &Start) -> Result<Self, ReadError> {
-        row.cursor(start).map(Self).map_err(|Malformed| broken())
+        let cursor = row.cursor(start).map_err(|Malformed| broken())?;
+        Ok(Self { cursor, held: row.clone() })
     }
 }
 
@@ -51,16 +63,20 @@ pub fn broken() -> ReadError {
 
 impl Source for MemorySource {
     fn row(&self) -> &RowCursor {
-        &self.0
+        &self.cursor
     }
 
     fn advance(&mut self) -> Result<(), ReadError> {
-        self.0.advance().map_err(|Malformed| broken())
+        self.cursor.advance().map_err(|Malformed| broken())
     }
 
     fn leave_row(&mut self) -> Result<(), ReadError> {
-        self.0.leave();
+        self.cursor.leave();
         Ok(())
+    }
+
+    fn seek(&mut self, start: &Start) -> Result<(), ReadError> {
+        self.held.seek(&mut self.cursor, start).map_err(|Malformed| broken())
     }
 }
 
@@ -111,6 +127,21 @@ impl<'a> Merge<'a> {
             self.wait(i);
         }
         self.choose(best);
+        Ok(())
+    }
+
+    /// Goes on to the first item that is wanted, unless it stands there or behind it: for going through a long
+    /// list with a look here and there.
+    pub fn seek(&mut self, start: &Start) -> Result<(), ReadError> {
+        self.best = None;
+        self.hidden.clear();
+        self.waiting.clear();
+        for i in 0..self.sources.len() {
+            self.sources[i].seek(start)?;
+            self.wait(i);
+        }
+        self.best = self.pop();
+        self.hide();
         Ok(())
     }
 

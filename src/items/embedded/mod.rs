@@ -5,8 +5,9 @@
 //! `pending` in memory and to the list's head in `heads`. `flush` writes what is pending to data files
 //! (`file`), which follow each other in a `run`; `compaction` merges those that it `pick`s, `step` by
 //! step; and the `manifest` says which of them count. `tables` is what readers see of all this. `room`
-//! watches the disk, and `health` says which writes are taken. `surplus` is what lists do not show, and
-//! `members` what an add leaves of a set. `backup` copies a running store, and
+//! watches the disk, and `health` says which writes are taken. `surplus` is what lists do not show.
+//! `sets` are lists with `reverse` entries, by which a `member_search` finds `members`, and `set_write` is what
+//! a write leaves of them. `backup` copies a running store, and
 //! `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
@@ -31,9 +32,11 @@ mod list_id;
 mod log;
 mod look;
 mod manifest;
+mod member_search;
 mod members;
 mod merge;
 mod metrics;
+mod old_sets;
 mod oldest;
 mod options;
 mod output;
@@ -46,11 +49,14 @@ mod pool;
 mod queue;
 mod read;
 mod removal;
+mod reverse;
 mod room;
 mod row;
 mod run;
 mod seek;
 mod session;
+mod set_write;
+mod sets;
 mod step;
 mod store;
 mod surplus;

@@ -7,6 +7,7 @@ use super::error::{ReadError, WriteError};
 use super::file::{FileWriter, Pace};
 use super::list_id::ListId;
 use super::merge::Merge;
+use super::reverse;
 use super::run::{Run, RunFile};
 use super::surplus::{Keep, Surplus};
 use crate::domain::ValueDigest;
@@ -101,6 +102,9 @@ impl<'a> Output<'a> {
             self.begin_list(list, true, goes_on)?;
             begun = true;
         }
+        if reverse::is_reverse(list.bytes()) {
+            return self.write_entries(list, (nothing_older, goes_on), begun, merge, pace);
+        }
         let mut cut = self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut(list, goes_on));
         let now = self.now;
         let mut written = Written::Whole;
@@ -128,8 +132,7 @@ impl<'a> Output<'a> {
                 let drops = nothing_older && (row.deleted > 0 || row.first_expiry <= now);
                 keep == Keep::All && !drops
             });
-            let dropped = nothing_older && (entry.deleted || entry.expires_at <= now);
-            if dropped {
+            if nothing_older && (entry.deleted || entry.expires_at <= now) {
                 self.engine.metrics.expired_dropped.inc_by(u64::from(!entry.deleted));
                 merge.advance()?;
                 continue;
@@ -160,6 +163,49 @@ impl<'a> Output<'a> {
             {
                 written = Written::Until(timestamp, digest);
                 self.unfinished = Some(list.clone());
+            }
+        }
+        if begun {
+            self.writer()?.end_list(pace)?;
+        }
+        Ok(written)
+    }
+
+    /// The same of a set's reverse entries, which are looked at one by one: each tells by itself until when it
+    /// is to be kept.
+    fn write_entries(
+        &mut self,
+        list: &ListId,
+        (nothing_older, goes_on): (bool, bool),
+        mut begun: bool,
+        merge: &mut Merge<'_>,
+        pace: &mut dyn Pace,
+    ) -> Result<Written, OutputError> {
+        let mut cut =
+            self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut_entries(list, goes_on));
+        let mut written = Written::Whole;
+        while let Some((entry, source)) = merge.current() {
+            let is_over = || entry.deleted || reverse::kept_until(entry, source.value()) <= self.now;
+            let is_dropped = nothing_older
+                && (is_over() || cut.as_mut().map_or(Ok(Keep::All), |cut| cut.of_entry(source.value()))? == Keep::None);
+            if is_dropped {
+                merge.advance()?;
+                continue;
+            }
+            if !begun {
+                self.begin_list(list, false, goes_on)?;
+                begun = true;
+            }
+            let writer = self.writer()?;
+            writer.push(entry, source.value(), pace)?;
+            let place = (writer.bytes() >= self.file_bytes).then(|| (entry.timestamp, source.row().digest()));
+            merge.advance()?;
+            if let Some((timestamp, digest)) = place
+                && merge.current().is_some()
+            {
+                written = Written::Until(timestamp, digest);
+                self.unfinished = Some(list.clone());
+                break;
             }
         }
         if begun {

@@ -14,8 +14,9 @@ use super::file::PARTITIONS;
 use super::list_id::ListId;
 use super::log::Position;
 use super::merge::merge_rows;
+use super::reverse;
 use super::row;
-use super::seek::HeldRow;
+use super::seek::{HeldRow, Spacing};
 
 const SHARDS: usize = 64;
 /// So many rows of one size are merged into one of the next, so that a list has few of them.
@@ -116,8 +117,9 @@ impl Pending {
 
     /// Carries out a change. `oldest` is the oldest timestamp of its row.
     pub fn apply(&self, list: &ListId, change: &Change, oldest: u64) {
+        let spacing = if reverse::is_reverse(list.bytes()) { Spacing::Places } else { Spacing::Pages };
         let row = match change {
-            Change::Row(row) => Some(HeldRow::new(row.clone())),
+            Change::Row(row) => Some(HeldRow::new(row.clone(), spacing)),
             Change::Clear => None,
         };
         let mut shard = self.shard(list);
@@ -139,7 +141,7 @@ impl Pending {
                 added += run.bytes();
                 pending.runs.push(run);
                 let before: usize = pending.runs.iter().map(Run::bytes).sum();
-                pending.fold();
+                pending.fold(spacing);
                 let after: usize = pending.runs.iter().map(Run::bytes).sum();
                 added += after.saturating_sub(before);
                 freed += before.saturating_sub(after);
@@ -210,7 +212,7 @@ impl PendingList {
     /// Merges the newest rows while there are `FAN` of one size. What one change costs is bounded, since
     /// the rows that are read and the one that is made are; and an item is merged so often only as there
     /// are levels.
-    fn fold(&mut self) {
+    fn fold(&mut self, spacing: Spacing) {
         while let Some(first) = self.runs.len().checked_sub(FAN) {
             let newest = &mut self.runs[first..];
             let level = newest[0].level;
@@ -226,7 +228,7 @@ impl PendingList {
                 return;
             };
             self.runs.truncate(first);
-            self.runs.push(Run { row: HeldRow::new(row), level: level + 1, oldest });
+            self.runs.push(Run { row: HeldRow::new(row, spacing), level: level + 1, oldest });
         }
     }
 }

@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
-use super::change::Change;
-use super::list_id::ListId;
+use super::change::Changes;
 use crate::domain::Invalid;
 use crate::items::{Done, StoreError};
 
 /// Bytes of memory that one permit of the queue stands for.
 const UNIT_BYTES: usize = 256;
-/// What a waiting write costs beside its row: an estimate.
+/// What each change of a waiting write costs beside its row: an estimate.
 const WRITE_OVERHEAD: usize = 256;
 /// A write must fit a segment, whose places are 32 bits.
 const WRITE_BYTES_MAX: usize = 1 << 30;
+/// Lists that one write changes, at most: the log's thread keeps their readers waiting for all of them.
+const WRITE_LISTS_MAX: usize = 4096;
 /// Writes that make up a group: it waits for no more.
 pub const GROUP_WRITES: usize = 1024;
 /// How long a group waits for company, once there has been some.
@@ -36,13 +37,10 @@ pub enum Part {
     Removals,
 }
 
-/// A change with its place in the queue, which is given back when this is dropped.
+/// Changes with their place in the queue, which is given back when this is dropped.
 pub struct Placed {
     pub part: Part,
-    pub list: ListId,
-    pub change: Change,
-    /// The oldest timestamp of the change's row.
-    pub oldest: u64,
+    pub changes: Changes,
     _place: OwnedSemaphorePermit,
 }
 
@@ -56,7 +54,7 @@ pub struct Write {
 
 impl Write {
     pub fn bytes(&self) -> usize {
-        self.placed.as_ref().map_or(0, |placed| placed.change.bytes())
+        self.placed.as_ref().map_or(0, |placed| placed.changes.bytes())
     }
 
     pub fn is_add(&self) -> bool {
@@ -146,48 +144,52 @@ impl CommitQueue {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place for a change. `oldest` is the oldest timestamp of its row.
+    /// Waits for a place for changes.
     pub async fn place(
         &self,
         part: Part,
-        list: ListId,
-        change: Change,
-        oldest: u64,
+        changes: Changes,
         deadline: tokio::time::Instant,
     ) -> Result<Placed, StoreError> {
-        let units = self.units(part, &list, &change)?;
+        let units = self.units(part, &changes)?;
         let places = self.places(part).free.clone().acquire_many_owned(units);
         let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
         let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
-        Ok(Placed { part, list, change, oldest, _place: place })
+        Ok(Placed { part, changes, _place: place })
     }
 
-    /// The same if there is a place at once.
-    pub fn try_place(&self, part: Part, list: &ListId, change: &Change, oldest: u64) -> Option<Placed> {
-        let units = self.units(part, list, change).ok()?;
-        let place = self.places(part).free.clone().try_acquire_many_owned(units).ok()?;
-        Some(Placed { part, list: list.clone(), change: change.clone(), oldest, _place: place })
-    }
-
-    /// How much of its part a change takes: all of it, if it is larger.
-    fn units(&self, part: Part, list: &ListId, change: &Change) -> Result<u32, StoreError> {
-        let bytes = change.bytes();
-        if bytes > WRITE_BYTES_MAX {
-            let text = format!("a single write may have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}");
-            return Err(StoreError::Refused(Invalid::argument(text)));
+    /// The same if there is a place at once; else the changes are given back.
+    pub fn try_place(&self, part: Part, changes: Changes) -> Result<Placed, Changes> {
+        let Ok(units) = self.units(part, &changes) else { return Err(changes) };
+        match self.places(part).free.clone().try_acquire_many_owned(units) {
+            Ok(place) => Ok(Placed { part, changes, _place: place }),
+            Err(_) => Err(changes),
         }
-        let units = (bytes + list.bytes().len() + WRITE_OVERHEAD) / UNIT_BYTES;
-        let units = units.clamp(1, self.places(part).max);
+    }
+
+    /// How much of its part a write takes: all of it, if it is larger.
+    fn units(&self, part: Part, changes: &Changes) -> Result<u32, StoreError> {
+        let (bytes, lists) = (changes.bytes(), changes.as_slice().len());
+        let refused = |text: String| Err(StoreError::Refused(Invalid::argument(text)));
+        if bytes > WRITE_BYTES_MAX {
+            return refused(format!("a single write may have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}"));
+        }
+        if lists > WRITE_LISTS_MAX {
+            return refused(format!("a single write may change at most {WRITE_LISTS_MAX} lists; this one has {lists}"));
+        }
+        let beside = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
+        let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
+        let units = ((bytes + beside) / UNIT_BYTES).clamp(1, self.places(part).max);
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
 
-    /// Queues a change. `done` is called once it is as durable as the store promises and visible, or
+    /// Queues a write. `done` is called once it is as durable as the store promises and visible, or
     /// has failed.
     pub fn push(&self, placed: Placed, deadline: tokio::time::Instant, done: Done) {
         self.push_write(Write { placed: Some(placed), deadline: deadline.into_std(), reply: Reply(Some(done)) });
     }
 
-    /// The same, as a future. The change is queued when this returns, whether the future is polled
+    /// The same, as a future. The write is queued when this returns, whether the future is polled
     /// or not.
     pub fn commit(
         &self,
@@ -320,25 +322,41 @@ pub fn closed() -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
+    use super::super::change::Change;
+    use super::super::list_id::ListId;
     use super::super::options::ListHash;
     use super::*;
 
+    fn list(name: &[u8]) -> ListId {
+        ListId::from_bytes(name, ListHash::Of(|bytes| bytes.len() as u64))
+    }
+
     #[test]
     fn adds_leave_room_for_removals_and_the_other_way_round() {
-        let list = ListId::from_bytes(b"a", ListHash::Of(|bytes| bytes.len() as u64));
-        let (small, large) = (Change::Row(Bytes::from_static(&[0; 100])), Change::Row(vec![0; 1 << 20].into()));
+        let change = |bytes: usize| Changes::of(list(b"a"), Change::Row(vec![0; bytes].into()), 0);
         for (filled, other) in [(Part::Adds, Part::Removals), (Part::Removals, Part::Adds)] {
             let queue = CommitQueue::new(64 << 10);
-            let fill = || queue.try_place(filled, &list, &small, 0);
+            let fill = || queue.try_place(filled, change(100)).ok();
             let placed: Vec<Placed> = std::iter::from_fn(fill).collect();
             assert!(placed.len() >= 16);
             // What is larger than its part takes all of it.
-            let all = queue.try_place(other, &list, &large, 0);
-            assert!(all.is_some() && queue.try_place(other, &list, &small, 0).is_none());
+            let all = queue.try_place(other, change(1 << 20)).ok();
+            assert!(all.is_some() && queue.try_place(other, change(100)).is_err());
             drop(all);
-            assert!(queue.try_place(other, &list, &small, 0).is_some());
+            assert!(queue.try_place(other, change(100)).is_ok());
         }
+    }
+
+    #[test]
+    fn a_write_takes_room_for_all_its_lists_and_changes_no_more_than_some() {
+        let changing = |lists: usize| {
+            let more = (1..lists).map(|i| list(format!("list {i}").as_bytes()));
+            more.fold(Changes::of(list(b"a"), Change::Clear, 0), |changes, list| changes.and(list, Change::Clear, 0))
+        };
+        let queue = CommitQueue::new(64 << 20);
+        let units = |lists: usize| queue.units(Part::Adds, &changing(lists)).ok();
+        assert_eq!((units(1), units(100)), (Some(1), Some(102)));
+        assert_eq!(units(WRITE_LISTS_MAX + 1), None);
+        assert!(units(WRITE_LISTS_MAX).is_some());
     }
 }

@@ -9,6 +9,7 @@ use super::error::ReadError;
 use super::list_id::ListId;
 use super::merge::Merge;
 use super::page;
+use super::reverse::{self, Pointer, ReverseEntry};
 use super::row::{Entry, RowBuilder};
 use super::seek::Start;
 use super::tables::View;
@@ -22,9 +23,12 @@ use crate::items::{Operation, Removal};
 const PART_BYTES: usize = 4 << 20;
 
 /// Items that are to go.
+#[derive(Default)]
 pub struct Found {
     /// A row that deletes them.
     pub deleted: RowBuilder,
+    /// If they are of a set, their entries.
+    pub entries: Vec<ReverseEntry>,
     /// How many of them the operation sees.
     pub visible: u64,
     /// The timestamp of the oldest one.
@@ -34,28 +38,55 @@ pub struct Found {
 }
 
 /// What a removal takes, for a quick look at each item.
+pub struct Taken {
+    wanted: Wanted,
+    /// Nothing newer is taken, and nothing older. Nanoseconds since the Unix epoch.
+    ceiling: u64,
+    floor: u64,
+}
+
 enum Wanted {
     Value(Identity, Bytes),
-    /// Members, each of which stands once.
     Members(Identity, HashSet<Bytes>),
     /// By timestamp.
     Items(HashMap<u64, Vec<Bytes>>),
     Any,
 }
 
-impl Wanted {
-    fn takes(&self, timestamp: u64, value: &[u8]) -> bool {
-        match self {
-            Self::Value(identity, wanted) => wanted == identity.value(value),
-            Self::Members(identity, members) => members.contains(identity.member(value)),
-            Self::Items(items) => items.get(&timestamp).is_some_and(|values| values.iter().any(|one| one == value)),
-            Self::Any => true,
+impl Taken {
+    pub fn by(removal: &Removal, identity: Identity) -> Self {
+        let always = |wanted| Self { wanted, ceiling: u64::MAX, floor: 0 };
+        match removal {
+            Removal::Value(value) => always(Wanted::Value(identity, value.clone())),
+            Removal::Members(members) => always(Wanted::Members(identity, members.iter().cloned().collect())),
+            Removal::Items(items) => {
+                let times = || items.iter().map(|(timestamp, _)| timestamp.as_nanos());
+                let mut by_time: HashMap<u64, Vec<Bytes>> = HashMap::new();
+                for (timestamp, value) in items {
+                    by_time.entry(timestamp.as_nanos()).or_default().push(value.clone());
+                }
+                let (ceiling, floor) = (times().max().unwrap_or(0), times().min().unwrap_or(0));
+                Self { wanted: Wanted::Items(by_time), ceiling, floor }
+            }
+            Removal::Between(bounds) => {
+                let (ceiling, floor) = (bounds.max_timestamp.as_nanos(), bounds.min_timestamp.as_nanos());
+                Self { wanted: Wanted::Any, ceiling, floor }
+            }
         }
     }
 
-    /// Whether no more can be wanted than so many items.
-    fn is_met_by(&self, items: u64) -> bool {
-        matches!(self, Self::Members(_, members) if members.len() as u64 <= items)
+    /// Whether the removal takes an item.
+    pub fn takes(&self, entry: &Entry, value: &[u8]) -> bool {
+        let timestamp = entry.timestamp;
+        (self.floor..=self.ceiling).contains(&timestamp)
+            && match &self.wanted {
+                Wanted::Value(identity, wanted) => wanted == identity.value(value),
+                Wanted::Members(identity, members) => members.contains(identity.member(value)),
+                Wanted::Items(items) => {
+                    items.get(&timestamp).is_some_and(|values| values.iter().any(|one| one == value))
+                }
+                Wanted::Any => true,
+            }
     }
 }
 
@@ -64,11 +95,9 @@ pub struct RemovalSearch {
     view: Arc<View>,
     list: ListId,
     op: Operation,
-    wanted: Wanted,
+    identity: Identity,
+    taken: Taken,
     start: Start,
-    /// Nothing newer is wanted, and nothing older. Nanoseconds since the Unix epoch.
-    ceiling: u64,
-    floor: u64,
     /// How many visible items the list shows yet.
     shown: usize,
     part_bytes: usize,
@@ -79,70 +108,52 @@ pub struct RemovalSearch {
 
 impl RemovalSearch {
     pub fn new(view: Arc<View>, list: ListId, op: Operation, identity: Identity, removal: &Removal) -> Self {
-        let (wanted, ceiling, floor, part_bytes) = match removal {
-            Removal::Value(value) => (Wanted::Value(identity, value.clone()), u64::MAX, 0, usize::MAX),
-            Removal::Items(items) => {
-                let times = || items.iter().map(|(timestamp, _)| timestamp.as_nanos());
-                let mut by_time: HashMap<u64, Vec<Bytes>> = HashMap::new();
-                for (timestamp, value) in items {
-                    by_time.entry(timestamp.as_nanos()).or_default().push(value.clone());
-                }
-                (Wanted::Items(by_time), times().max().unwrap_or(0), times().min().unwrap_or(0), usize::MAX)
-            }
-            Removal::Members(members) => {
-                (Wanted::Members(identity, members.iter().cloned().collect()), u64::MAX, 0, usize::MAX)
-            }
-            Removal::Between(bounds) => {
-                (Wanted::Any, bounds.max_timestamp.as_nanos(), bounds.min_timestamp.as_nanos(), PART_BYTES)
-            }
-        };
+        let taken = Taken::by(removal, identity);
+        let part_bytes = if matches!(removal, Removal::Between(_)) { PART_BYTES } else { usize::MAX };
         // What is shown is counted from the newest item on.
-        let start = op.max_items.map_or(Start { ceiling, below: None }, |_| Start::NEWEST);
+        let start = op.max_items.map_or(Start { ceiling: taken.ceiling, below: None }, |_| Start::NEWEST);
         let shown = op.max_items.map_or(usize::MAX, MaxItems::get);
-        Self { view, list, op, wanted, start, ceiling, floor, shown, part_bytes, merge: None, found: Found::none() }
+        Self { view, list, op, identity, taken, start, shown, part_bytes, merge: None, found: Found::default() }
     }
 
     /// Goes on for a turn. `None` if that was not enough. To be called again after a part that was not the
     /// last one.
     pub fn turn(&mut self) -> Result<Option<Found>, ReadError> {
-        let Self { view, list, op, wanted, start, ceiling, floor, shown, part_bytes, merge, found } = self;
+        let Self { view, list, op, identity, taken, start, shown, part_bytes, merge, found } = self;
         let mut turn = Turn::new();
         let merge = match merge {
             Some(merge) => merge,
             None => merge.insert(view.merge(list, start, &view.in_memory(list, start.ceiling))?),
         };
         while let Some((entry, source)) = merge.current() {
-            if entry.timestamp < *floor || wanted.is_met_by(found.deleted.count()) {
+            if entry.timestamp < taken.floor {
                 break;
             }
             if found.deleted.body_len() >= *part_bytes {
-                return Ok(Some(std::mem::replace(found, Found::none())));
+                return Ok(Some(std::mem::take(found)));
             }
             if !turn.goes_on(source.value()) {
                 return Ok(None);
             }
             let is_shown = *shown > 0 && page::is_visible(op, entry);
             *shown -= usize::from(is_shown);
-            if !entry.deleted && entry.timestamp <= *ceiling && wanted.takes(entry.timestamp, source.value()) {
+            if !entry.deleted && taken.takes(entry, source.value()) {
                 found.deleted.push(entry.timestamp, 0, true, source.value());
+                if identity.is_set() {
+                    let place = reverse::place_of(identity.member(source.value()));
+                    let pointer = Pointer::to(entry.timestamp, &source.row().digest());
+                    found.entries.push(ReverseEntry::deleted(place, pointer));
+                }
                 found.visible += u64::from(is_shown);
                 found.oldest = entry.timestamp;
             }
             merge.advance()?;
         }
-        Ok(Some(Found { last: true, ..std::mem::replace(found, Found::none()) }))
+        Ok(Some(Found { last: true, ..std::mem::take(found) }))
     }
-}
 
-impl RemovalSearch {
-    /// Whether the removal takes an item.
-    pub fn takes(&self, entry: &Entry, value: &[u8]) -> bool {
-        (self.floor..=self.ceiling).contains(&entry.timestamp) && self.wanted.takes(entry.timestamp, value)
-    }
-}
-
-impl Found {
-    fn none() -> Self {
-        Self { deleted: RowBuilder::default(), visible: 0, oldest: 0, last: false }
+    /// What the removal takes.
+    pub fn into_taken(self) -> Taken {
+        self.taken
     }
 }

@@ -201,6 +201,26 @@ impl Source for RunCursor {
         self.cursor.leave_row()?;
         self.skip_ended_files()
     }
+
+    fn seek(&mut self, start: &Start) -> Result<(), ReadError> {
+        if !start.is_behind(self.cursor.row()) {
+            return Ok(());
+        }
+        self.start = *start;
+        // Each of them begins with the list, unless lists share a hash.
+        let begins_before = |file: &&Arc<DataFile>| {
+            !file.summary.collisions && file.index.newest(0).is_some_and(|newest| newest > start.ceiling)
+        };
+        let last = self.rest.as_slice().iter().take_while(begins_before).count().checked_sub(1);
+        match last.and_then(|last| self.rest.nth(last)) {
+            Some(file) => match ListCursor::open(&file, &self.list, start)? {
+                Some(next) => self.cursor = next,
+                None => self.cursor.seek(start)?,
+            },
+            None => self.cursor.seek(start)?,
+        }
+        self.skip_ended_files()
+    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,13 @@ use super::row::{self, Bookmark, Malformed, RowCursor};
 use crate::domain::{ItemKey, Timestamp, ValueDigest};
 use crate::items::Range;
 
-/// Items between two bookmarks.
-const BOOKMARK_EVERY: u64 = 256;
+/// Items between two bookmarks: of a list that is read page by page, and of one in which single places are
+/// looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spacing {
+    Pages = 256,
+    Places = 32,
+}
 
 /// Where reading begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +52,24 @@ impl Start {
             entry.timestamp > self.ceiling
                 || entry.timestamp == self.ceiling && self.below.is_some_and(|below| cursor.digest() >= below)
         })
+    }
+}
+
+/// Newest first.
+impl Ord for Start {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Without a digest it lies before all items of its timestamp.
+        let by_digest = || match (self.below, other.below) {
+            (Some(ours), Some(theirs)) => theirs.cmp(&ours),
+            (ours, theirs) => ours.is_some().cmp(&theirs.is_some()),
+        };
+        other.ceiling.cmp(&self.ceiling).then_with(by_digest)
+    }
+}
+
+impl PartialOrd for Start {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -109,42 +132,54 @@ pub fn key_of(cursor: &RowCursor) -> Option<ItemKey> {
 }
 
 /// Walks a row once. `None` for one that makes no sense, which is told to whoever reads it.
-fn bookmarks(row: &Bytes) -> Option<Arc<[Bookmark]>> {
+fn bookmarks(row: &Bytes, spacing: Spacing) -> Option<Bookmarks> {
     let mut cursor = RowCursor::new(row.clone()).ok()?;
     let mut places = Vec::new();
-    let mut passed = 0_u64;
-    while cursor.entry().is_some() {
-        if passed.is_multiple_of(BOOKMARK_EVERY) {
+    let (mut passed, mut oldest) = (0_u64, 0);
+    while let Some(entry) = cursor.entry() {
+        oldest = entry.timestamp;
+        if passed.is_multiple_of(spacing as u64) {
             places.extend(cursor.place());
         }
         passed += 1;
         cursor.advance().ok()?;
     }
-    Some(places.into())
+    Some(Bookmarks { places: places.into(), oldest })
+}
+
+/// Places in a long row, in order, and the timestamp of its last item.
+#[derive(Debug, Clone)]
+struct Bookmarks {
+    places: Arc<[Bookmark]>,
+    oldest: u64,
 }
 
 /// A row in memory that reading may begin anywhere in.
 #[derive(Debug, Clone)]
 pub struct HeldRow {
     pub row: Bytes,
-    /// Places in a long row, in order.
-    bookmarks: Option<Arc<[Bookmark]>>,
+    bookmarks: Option<Bookmarks>,
 }
 
 impl HeldRow {
-    pub fn new(row: Bytes) -> Self {
-        let bookmarks = (row::count(&row) > BOOKMARK_EVERY).then(|| bookmarks(&row)).flatten();
+    pub fn new(row: Bytes, spacing: Spacing) -> Self {
+        let bookmarks = (row::count(&row) > spacing as u64).then(|| bookmarks(&row, spacing)).flatten();
         Self { row, bookmarks }
+    }
+
+    /// One that is walked from its beginning.
+    pub fn without_bookmarks(row: Bytes) -> Self {
+        Self { row, bookmarks: None }
     }
 
     /// Bytes of memory beside the row's own.
     pub fn bookmark_bytes(&self) -> usize {
-        self.bookmarks.as_ref().map_or(0, |places| size_of_val(&**places))
+        self.bookmarks.as_ref().map_or(0, |bookmarks| size_of_val(&*bookmarks.places))
     }
 
     /// The item of the bookmark that is so many above a floor; `None` if there are fewer.
     pub fn climb(&self, floor: &Floor, steps: usize) -> Result<Option<ItemKey>, Malformed> {
-        let Some(places) = &self.bookmarks else { return Ok(None) };
+        let Some(Bookmarks { places, .. }) = &self.bookmarks else { return Ok(None) };
         let mut cursor = RowCursor::new(self.row.clone())?;
         let above = places.partition_point(|place| {
             cursor.go_to(place);
@@ -158,19 +193,34 @@ impl HeldRow {
     /// Stands on the first item that is wanted.
     pub fn cursor(&self, start: &Start) -> Result<RowCursor, Malformed> {
         let mut cursor = RowCursor::new(self.row.clone())?;
-        if !start.is_behind(&cursor) {
-            return Ok(cursor);
+        self.seek(&mut cursor, start)?;
+        Ok(cursor)
+    }
+
+    /// Has a cursor of the row go on to the first item that is wanted, unless it stands there or behind it.
+    pub fn seek(&self, cursor: &mut RowCursor, start: &Start) -> Result<(), Malformed> {
+        if !start.is_behind(cursor) {
+            return Ok(());
         }
-        if let Some(places) = &self.bookmarks {
+        if let Some(Bookmarks { places, oldest }) = &self.bookmarks {
+            if *oldest > start.ceiling {
+                cursor.leave();
+                return Ok(());
+            }
+            let present = cursor.place();
             let behind = places.partition_point(|place| {
                 cursor.go_to(place);
-                start.is_behind(&cursor)
+                start.is_behind(cursor)
             });
-            cursor.go_to(&places[behind.saturating_sub(1)]);
+            let last_behind = behind.checked_sub(1).and_then(|last| places.get(last));
+            // It may have stood further on already.
+            if let Some(place) = present.as_ref().into_iter().chain(last_behind).max_by_key(|place| place.offset()) {
+                cursor.go_to(place);
+            }
         }
-        while start.is_behind(&cursor) {
+        while start.is_behind(cursor) {
             cursor.advance()?;
         }
-        Ok(cursor)
+        Ok(())
     }
 }

@@ -1,30 +1,30 @@
 //! A session: the list operations of one arbiter, none of which holds it up.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::change::Change;
+use super::change::{Change, Changes};
 use super::engine::Engine;
 use super::entities::EntityRead;
 use super::error::ReadError;
 use super::heads;
 use super::list_id::{BorrowedListId, ListId};
 use super::look::{Counter, Finder};
-use super::members::{MemberFinder, Plan};
 use super::merge;
 use super::oldest::{OldestPage, OldestRead};
 use super::page::{self, Collect, Last, Newest, PageBuilder};
 use super::queue::Part;
 use super::read::{PageRead, Scan};
 use super::removal::{Found, RemovalSearch};
-use super::row::{self, Entry};
+use super::reverse;
+use super::row;
 use super::seek::Start;
+use super::set_write;
 use super::tables::{InMemory, View};
-use crate::domain::{FeatureKey, Item, ListKey, NewItem, Order, Timestamp};
+use crate::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns,
     StateToken, StoreError, ToAwait,
@@ -34,7 +34,7 @@ use crate::items::{
 const INLINE_BYTES_MAX: usize = 256 << 10;
 
 pub struct EmbeddedSession {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
 }
 
 impl EmbeddedSession {
@@ -42,20 +42,13 @@ impl EmbeddedSession {
         Self { engine }
     }
 
-    fn list_id(&self, list: &ListKey) -> ListId {
+    pub(super) fn list_id(&self, list: &ListKey) -> ListId {
         ListId::of(list, self.engine.options.list_hash)
     }
 
-    /// Commits a change that does not depend on what the list holds.
-    async fn write(
-        &self,
-        op: &Operation,
-        part: Part,
-        list: ListId,
-        change: Change,
-        oldest: u64,
-    ) -> Result<(), StoreError> {
-        let placed = self.engine.queue.place(part, list, change, oldest, op.deadline).await?;
+    /// Commits a write.
+    pub(super) async fn write(&self, op: &Operation, part: Part, changes: Changes) -> Result<(), StoreError> {
+        let placed = self.engine.queue.place(part, changes, op.deadline).await?;
         self.engine.queue.commit(placed, op.deadline).await
     }
 }
@@ -74,7 +67,7 @@ impl EmbeddedSession {
     }
 
     /// Reads in turns until there is an answer: on this arbiter, or on the threads that may wait for a disk.
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         op: &Operation,
         inline: bool,
@@ -91,7 +84,7 @@ impl EmbeddedSession {
     }
 
     /// Looks through what an operation sees of a list, up to a moment, for whatever a collector wants.
-    async fn scan<C>(
+    pub(super) async fn scan<C>(
         &self,
         op: &Operation,
         list: &ListKey,
@@ -114,7 +107,7 @@ impl EmbeddedSession {
         }
     }
 
-    async fn scan_from<C>(
+    pub(super) async fn scan_from<C>(
         &self,
         op: &Operation,
         list: &ListKey,
@@ -129,7 +122,20 @@ impl EmbeddedSession {
             page::collect_row(row, &mut collector).ok_or_else(merge::broken)?;
             return Ok(collector.finish());
         }
-        let list = self.list_id(list);
+        self.scan_list(op, self.list_id(list), start, collector).await
+    }
+
+    /// The same of a list without a head.
+    pub(super) async fn scan_list<C>(
+        &self,
+        op: &Operation,
+        list: ListId,
+        start: Start,
+        collector: C,
+    ) -> Result<C::Found, StoreError>
+    where
+        C: Collect<Found: Send + 'static> + Send + 'static,
+    {
         let Looked { view, in_memory, inline, .. } = self.look(&list, start.ceiling);
         let mut scan = Scan::new(view, in_memory, list, start, collector);
         self.read(op, inline, move || scan.turn().transpose()).await
@@ -191,32 +197,12 @@ impl EmbeddedSession {
         Ok((found, search.ok_or_else(merge::broken)?))
     }
 
-    /// Adds items to a set, which its list's actor keeps for this alone.
-    async fn add_members(&self, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
-        op.begin()?;
-        let identity = list.identity();
-        // What somebody wrote who has left may still be queued.
-        self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
-        let members: Vec<_> = items.iter().map(|item| item.value.slice_ref(identity.member(&item.value))).collect();
-        // Also those that lie beyond the newest ones that are shown.
-        let finder = MemberFinder::new(identity, members.iter().cloned());
-        let present = self.scan_from(op, list, Start::NEWEST, finder).await?;
-        let taken: HashSet<_> = members.iter().cloned().collect();
-        // A merge may have dropped what has expired, and the head may hold it still, for a clock that is stepped back.
-        let is_old = |entry: &Entry, value: &[u8]| {
-            entry.expires_at <= op.now.as_nanos() && taken.contains(identity.member(value))
-        };
-        self.engine.heads.forget_removed(&self.list_id(list), is_old);
-        let keep = identity.keep().unwrap_or_default();
-        let Some(Plan { row, oldest }) = Plan::of(op, identity, keep, items, present) else { return Ok(()) };
-        self.write(op, Part::Adds, self.list_id(list), Change::Row(row), oldest).await
-    }
-
     /// Commits the removal of items that were found. Returns how many visible ones there were.
     async fn delete(&self, op: &Operation, list: &ListId, found: Found) -> Result<u64, StoreError> {
-        let Found { mut deleted, visible, oldest, .. } = found;
-        if deleted.count() > 0 {
-            self.write(op, Part::Removals, list.clone(), Change::Row(deleted.finish()), oldest).await?;
+        let Found { deleted, entries, visible, oldest, .. } = found;
+        let reverse = reverse::list_of(list, self.engine.options.list_hash);
+        if let Some(changes) = set_write::changes_of((list.clone(), deleted, oldest), reverse, entries) {
+            self.write(op, Part::Removals, changes).await?;
         }
         Ok(visible)
     }
@@ -255,13 +241,17 @@ impl ItemSession for EmbeddedSession {
         within: &Bounds,
         values: &[Bytes],
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        if list.identity().kind() == IdentityKind::Value {
+            let found = self.lookup(op, list, values).await?;
+            let within = |item: Item| Some(item.timestamp).filter(|timestamp| within.contain(*timestamp));
+            return Ok(found.into_iter().map(|item| item.and_then(within)).collect());
+        }
         self.scan(op, list, within.max_timestamp, Finder::new(op, within, list.identity(), values)).await
     }
 
     async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
-        let finder = MemberFinder::new(list.identity(), members.iter().cloned());
-        let present = self.scan(op, list, Timestamp::MAX, finder).await?;
-        Ok(present.into_iter().map(|present| present.and_then(|present| present.seen_by(op))).collect())
+        op.begin()?;
+        self.look_up(op, list, members).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
@@ -274,21 +264,29 @@ impl ItemSession for EmbeddedSession {
         }
         let list = self.list_id(&list);
         let oldest = oldest_of(&items);
-        let change = Change::Row(row::pack(items));
-        if let Some(placed) = self.engine.queue.try_place(Part::Adds, &list, &change, oldest) {
-            // The log's thread looks at the deadline.
-            self.engine.queue.push(placed, op.deadline, done);
-            return None;
+        let changes = Changes::of(list, Change::Row(row::pack(items)), oldest);
+        match self.engine.queue.try_place(Part::Adds, changes) {
+            Ok(placed) => {
+                // The log's thread looks at the deadline.
+                self.engine.queue.push(placed, op.deadline, done);
+                None
+            }
+            Err(changes) => Some(Box::pin(async move { done(self.write(&op, Part::Adds, changes).await) })),
         }
-        Some(Box::pin(async move { done(self.write(&op, Part::Adds, list, change, oldest).await) }))
     }
 
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
-        let identity = list.identity();
-        let list = self.list_id(list);
         // What was written before may still be queued.
         self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
+        let identity = list.identity();
+        if identity.is_set() {
+            self.ensure_entries(op, list).await?;
+            if let Some(members) = removal.members(identity) {
+                return self.remove_members(op, list, removal, members).await;
+            }
+        }
+        let list = self.list_id(list);
         let mut search = RemovalSearch::new(self.engine.tables.view(), list.clone(), *op, identity, removal);
         let (mut removed, mut begun) = (0, false);
         // What a failure means once a part has gone.
@@ -299,7 +297,8 @@ impl ItemSession for EmbeddedSession {
             let last = found.last;
             removed += self.delete(op, &list, found).await.map_err(|error| after(begun, error))?;
             if last {
-                self.engine.heads.forget_removed(&list, |entry, value| search.takes(entry, value));
+                let taken = search.into_taken();
+                self.engine.heads.forget_removed(&list, |entry, value| taken.takes(entry, value));
                 return Ok(removed);
             }
             begun = true;
@@ -308,7 +307,12 @@ impl ItemSession for EmbeddedSession {
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
-        self.write(op, Part::Removals, self.list_id(list), Change::Clear, 0).await
+        let is_set = list.identity().is_set();
+        let list = self.list_id(list);
+        let reverse = is_set.then(|| reverse::list_of(&list, self.engine.options.list_hash));
+        let changes = Changes::of(list, Change::Clear, 0);
+        let changes = reverse.into_iter().fold(changes, |changes, list| changes.and(list, Change::Clear, 0));
+        self.write(op, Part::Removals, changes).await
     }
 
     async fn entities(

@@ -23,6 +23,7 @@ use super::log::known::Known;
 use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
 use super::metrics::{self, Metrics};
+use super::old_sets::OldSets;
 use super::options::{EmbeddedOptions, Fsync};
 use super::pending::Pending;
 use super::pool::Pool;
@@ -99,6 +100,7 @@ impl EmbeddedStore {
         let nothing_pending = active.is_empty();
         let active = if nothing_pending { Pending::new(log.position()) } else { active };
         let view = View { active: Arc::new(active), frozen: None, files };
+        let old_sets = directory.manifest.has_old_sets.then(OldSets::new);
         let tables = Tables::new(disk.clone(), dir.clone(), directory.manifest, view);
         if nothing_pending {
             tables.install_log_start(log.position()).map_err(cannot_begin(&dir))?;
@@ -123,6 +125,7 @@ impl EmbeddedStore {
             room: Room::default(),
             unreachable: OnceLock::new(),
             bound_of: OnceLock::new(),
+            old_sets,
             compact_all: AtomicBool::new(false),
             compacted_all: AtomicBool::new(true),
             lacks_room: AtomicBool::new(false),

@@ -3,8 +3,11 @@
 //! Where a list's newest items end cannot be told from the runs that are merged: what newer runs or memory
 //! hold may add to them, or remove some. So as soon as a merge has met more items of a list than it shows,
 //! the list is read anew, as any reader would read it at that moment.
+//!
+//! Reverse entries of a set go after the items that they point to, and never before: where more entries of a
+//! set were met than it shows items, those go whose items are gone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -13,6 +16,7 @@ use super::engine::Engine;
 use super::error::ReadError;
 use super::list_id::ListId;
 use super::page::{self, Collect, Last, Next};
+use super::reverse::{self, Pointer};
 use super::row::{Entry, Inspected, RowCursor};
 use super::seek::Start;
 use super::tables::View;
@@ -20,6 +24,9 @@ use super::turn::Turn;
 use super::unreachable::key_of;
 use crate::domain::{ItemKey, MaxItems, Ttl};
 use crate::items::{BoundOf, Operation};
+
+/// Items that may be left beyond what a set shows where its entries are looked at.
+const LEFT_MAX: usize = 64 << 10;
 
 /// Asks for each feature once.
 pub struct Surplus<'a> {
@@ -60,6 +67,13 @@ enum End {
     Nowhere,
 }
 
+/// The same of a set's reverse entries.
+pub struct EntryCut<'a> {
+    cut: Cut<'a>,
+    /// The items that are left below the end, as entries point to them.
+    left: HashSet<Pointer>,
+}
+
 impl<'a> Surplus<'a> {
     /// The view is to be no older than the runs that are merged.
     pub fn new(engine: &'a Engine, view: &'a View) -> Self {
@@ -80,6 +94,16 @@ impl<'a> Surplus<'a> {
     /// The end of a list that is met from its newest item on, or goes on from an earlier step. `None` if it
     /// shows all its items.
     pub fn cut(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
+        if reverse::is_reverse(list.bytes()) { None } else { self.cut_list(list, goes_on) }
+    }
+
+    /// The same for a set's reverse list.
+    pub fn cut_entries(&mut self, list: &ListId, goes_on: bool) -> Option<EntryCut<'a>> {
+        let set = ListId::from_bytes(reverse::set_of(list.bytes())?, self.engine.options.list_hash);
+        Some(EntryCut { cut: self.cut_list(&set, goes_on)?, left: HashSet::new() })
+    }
+
+    fn cut_list(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
         let (Some(ask), Some(key)) = (&self.ask, key_of(list.bytes())) else { return None };
         let answer = match self.answers.get(key) {
             Some(answer) => *answer,
@@ -129,5 +153,42 @@ impl Cut<'_> {
         let still = key_of(self.list.bytes()).and_then(|key| (self.ask)(key));
         let holds = still == Some((self.op.ttl, self.max_items));
         Ok(last.finish().filter(|_| holds).map_or(End::Nowhere, End::At))
+    }
+}
+
+impl EntryCut<'_> {
+    /// What is to be kept of an entry.
+    pub fn of_entry(&mut self, value: &[u8]) -> Result<Keep, ReadError> {
+        let cut = &mut self.cut;
+        cut.met += 1;
+        if cut.end == End::Unknown && cut.met > cut.max_items.as_u64() {
+            cut.end = cut.find_end()?;
+            if let End::At(last) = cut.end
+                && !self.find_left(last)?
+            {
+                self.cut.end = End::Nowhere;
+            }
+        }
+        let (End::At(last), Some(pointer)) = (self.cut.end, Pointer::decode(value)) else { return Ok(Keep::All) };
+        let is_gone = pointer.timestamp < last.timestamp.as_nanos() && !self.left.contains(&pointer);
+        Ok(if is_gone { Keep::None } else { Keep::All })
+    }
+
+    /// Whether all items that are left below the end of the list are known: if not, a later merge has another try.
+    fn find_left(&mut self, last: ItemKey) -> Result<bool, ReadError> {
+        let Cut { view, list, .. } = &self.cut;
+        let Some(ceiling) = last.timestamp.as_nanos().checked_sub(1) else { return Ok(true) };
+        let in_memory = view.in_memory(list, ceiling);
+        let mut merge = view.merge(list, &Start { ceiling, below: None }, &in_memory)?;
+        while let Some((entry, source)) = merge.current() {
+            if !entry.deleted {
+                self.left.insert(Pointer::to(entry.timestamp, &source.row().digest()));
+            }
+            if self.left.len() > LEFT_MAX {
+                return Ok(false);
+            }
+            merge.advance()?;
+        }
+        Ok(true)
     }
 }

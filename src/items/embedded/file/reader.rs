@@ -281,4 +281,21 @@ impl Source for ListCursor {
         self.row.leave();
         self.skip_empty_rows()
     }
+
+    fn seek(&mut self, start: &Start) -> Result<(), ReadError> {
+        if !start.is_behind(&self.row) {
+            return Ok(());
+        }
+        let number = first_block(&self.file, &self.list, start)?;
+        // Where lists share a hash, it is no block further on.
+        if number > self.block_number {
+            (self.block, self.block_number, self.at) = (self.file.block(number)?, number, 0);
+            self.row.leave();
+            self.skip_empty_rows()?;
+        }
+        while start.is_behind(&self.row) {
+            self.advance()?;
+        }
+        Ok(())
+    }
 }

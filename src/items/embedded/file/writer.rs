@@ -10,6 +10,7 @@ use super::super::disk::{Disk, DiskFile};
 use super::super::error::WriteError;
 use super::super::file_id::{FileId, file_path};
 use super::super::list_id::ListId;
+use super::super::reverse;
 use super::super::row::{Entry, Inspected, RowBuilder, RowCursor};
 use super::{BLOCK_BYTES, DataFile, FLAG_CLEARED, Index, MAGIC, ROW_BYTES, Summary, block_checksum};
 
@@ -40,6 +41,8 @@ pub struct FileWriter {
     /// Where in `buffer` the present block begins.
     block_start: usize,
     list: Option<ListId>,
+    /// Whether it is a set's reverse list.
+    is_reverse: bool,
     /// Whether an entry of the list stands in the present block.
     list_in_block: bool,
     list_rows: u64,
@@ -69,6 +72,7 @@ impl FileWriter {
             synced: 0,
             block_start: MAGIC.len(),
             list: None,
+            is_reverse: false,
             list_in_block: false,
             list_rows: 0,
             cleared: false,
@@ -99,6 +103,7 @@ impl FileWriter {
     pub fn begin_list(&mut self, list: &ListId, cleared: bool) {
         self.summary.collisions |= self.list.as_ref().is_some_and(|before| before.hash() == list.hash());
         self.list = Some(list.clone());
+        self.is_reverse = reverse::is_reverse(list.bytes());
         self.list_in_block = false;
         self.list_rows = 0;
         self.cleared = cleared;
@@ -121,9 +126,14 @@ impl FileWriter {
         self.summary.items += 1;
         self.summary.deleted += u64::from(entry.deleted);
         if !entry.deleted {
-            self.sample(entry.expires_at);
+            self.sample(self.expiry_of(entry, value));
         }
         Ok(())
+    }
+
+    /// When an item of the list need not be kept any more.
+    fn expiry_of(&self, entry: &Entry, value: &[u8]) -> u64 {
+        if self.is_reverse { reverse::kept_until(entry, value) } else { entry.expires_at }
     }
 
     /// Appends a whole row of the list by copying it, in the list's order; `newest` is the timestamp
@@ -159,7 +169,7 @@ impl FileWriter {
         {
             self.summary.items += 1;
             if !entry.deleted {
-                self.sample(entry.expires_at);
+                self.sample(self.expiry_of(entry, cursor.value()));
             }
             if cursor.advance().is_err() {
                 items = None;

@@ -1,0 +1,190 @@
+//! What a session does with sets: their members are found by reverse entries, and written with them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::change::{Change, Changes};
+use super::list_id::ListId;
+use super::member_search::{Held, MemberSearch};
+use super::members::{MemberFinder, Met};
+use super::old_sets::{EntrySearch, SaysComplete};
+use super::page::Newest;
+use super::queue::Part;
+use super::removal::Taken;
+use super::reverse::{self, ReverseEntry};
+use super::row::Entry;
+use super::seek::Start;
+use super::session::EmbeddedSession;
+use super::set_write::SetWrite;
+use super::tables::InMemory;
+use crate::domain::{Item, ListKey, NewItem, Timestamp};
+use crate::items::{Operation, Removal, StoreError};
+
+/// Members of a set in memory that are looked up on the arbiter itself.
+const INLINE_MEMBERS_MAX: usize = 64;
+/// How long a write may take longer to give a set of an older release its entries.
+const ENTRIES_TIME_MAX: Duration = Duration::from_secs(600);
+
+impl EmbeddedSession {
+    fn reverse_of(&self, set: &ListId) -> ListId {
+        reverse::list_of(set, self.engine.options.list_hash)
+    }
+
+    /// Finds what is stored of some members, in their order.
+    async fn find_members(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Met>, StoreError> {
+        let engine = &self.engine;
+        let set = self.list_id(list);
+        let reverse = self.reverse_of(&set);
+        // Both as of one moment: between two changes of the set an entry and its item are both there.
+        let (view, items, entries) = engine.heads.between_changes_of(&[&set, &reverse], || {
+            let view = engine.tables.view();
+            let (items, entries) = (view.in_memory(&set, u64::MAX), view.in_memory(&reverse, u64::MAX));
+            (view, items, entries)
+        });
+        let in_memory = |list: &ListId, held: &InMemory| held.hides_files || !view.has_files_for(list);
+        let inline = members.len() <= INLINE_MEMBERS_MAX && in_memory(&set, &items) && in_memory(&reverse, &entries);
+        let (reverse, items) = (Held { list: reverse, in_memory: entries }, Held { list: set, in_memory: items });
+        let mut search = MemberSearch::new(view, list.identity(), reverse, items, members);
+        self.read(op, inline, move || search.turn().transpose()).await
+    }
+
+    /// Of members that were met, the items that an operation sees.
+    async fn shown(&self, op: &Operation, list: &ListKey, met: Vec<Met>) -> Result<Vec<Option<Item>>, StoreError> {
+        let present = |met: Met| met.present.and_then(|present| present.seen_by(op));
+        let mut seen: Vec<_> = met.into_iter().map(present).collect();
+        if let Some(max_items) = op.max_items
+            && seen.iter().any(Option::is_some)
+        {
+            // Which of them are among the newest ones that are shown, only a look at these tells.
+            let identity = list.identity();
+            let member = |item: &Item| item.value.slice_ref(identity.member(&item.value));
+            let finder = MemberFinder::new(identity, seen.iter().flatten().map(member));
+            let shown = self.scan_from(op, list, Start::NEWEST, Newest::new(op, max_items, finder)).await?;
+            seen.iter_mut().filter(|item| item.is_some()).zip(shown).for_each(|(item, shown)| {
+                *item = shown.and_then(|shown| shown.seen_by(op));
+            });
+        }
+        Ok(seen)
+    }
+
+    pub(super) async fn look_up(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        members: &[Bytes],
+    ) -> Result<Vec<Option<Item>>, StoreError> {
+        if self.has_entries(op, list).await? {
+            let met = self.find_members(op, list, members).await?;
+            return self.shown(op, list, met).await;
+        }
+        let finder = MemberFinder::new(list.identity(), members.iter().cloned());
+        let present = self.scan(op, list, Timestamp::MAX, finder).await?;
+        Ok(present.into_iter().map(|present| present.and_then(|present| present.seen_by(op))).collect())
+    }
+
+    /// Adds items to a set, which its list's actor keeps for this alone.
+    pub(super) async fn add_members(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        items: Vec<NewItem>,
+    ) -> Result<(), StoreError> {
+        op.begin()?;
+        let identity = list.identity();
+        // What somebody wrote who has left may still be queued.
+        self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
+        self.ensure_entries(op, list).await?;
+        let members: Vec<_> = items.iter().map(|item| item.value.slice_ref(identity.member(&item.value))).collect();
+        // Also those that lie beyond the newest ones that are shown.
+        let met = self.find_members(op, list, &members).await?;
+        let set = self.list_id(list);
+        let taken: HashSet<_> = members.into_iter().collect();
+        // A merge may have dropped what has expired, and the head may hold it still, for a clock that is stepped back.
+        let is_old = |entry: &Entry, value: &[u8]| {
+            entry.expires_at <= op.now.as_nanos() && taken.contains(identity.member(value))
+        };
+        self.engine.heads.forget_removed(&set, is_old);
+        let reverse = self.reverse_of(&set);
+        match SetWrite::add(op, identity, items, met).into_changes(set, reverse) {
+            Some(changes) => self.write(op, Part::Adds, changes).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the items of some members. Returns how many visible ones there were.
+    pub(super) async fn remove_members(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        removal: &Removal,
+        members: &[Bytes],
+    ) -> Result<u64, StoreError> {
+        let once: HashSet<_> = members.iter().cloned().collect();
+        let met = self.find_members(op, list, &Vec::from_iter(once)).await?;
+        let set = self.list_id(list);
+        let mut write = SetWrite::default();
+        met.iter().for_each(|met| write.delete(met));
+        let removed = self.shown(op, list, met).await?.iter().flatten().count() as u64;
+        if let Some(changes) = write.into_changes(set.clone(), self.reverse_of(&set)) {
+            self.write(op, Part::Removals, changes).await?;
+        }
+        let taken = Taken::by(removal, list.identity());
+        self.engine.heads.forget_removed(&set, |entry, value| taken.takes(entry, value));
+        Ok(removed)
+    }
+
+    /// Whether all members of a set have reverse entries. Where there are no sets of older releases, all have.
+    async fn has_entries(&self, op: &Operation, list: &ListKey) -> Result<bool, StoreError> {
+        let Some(old_sets) = &self.engine.old_sets else { return Ok(true) };
+        let set = self.list_id(list);
+        if old_sets.is_complete(&set) {
+            return Ok(true);
+        }
+        let complete = self.scan_list(op, self.reverse_of(&set), Start::NEWEST, SaysComplete::default()).await?;
+        if complete {
+            old_sets.note_complete(set);
+        }
+        Ok(complete)
+    }
+
+    /// Gives all members of a set reverse entries, if it is one of an older release, for whoever has it alone.
+    pub(super) async fn ensure_entries(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        let (Some(old_sets), false) = (&self.engine.old_sets, self.has_entries(op, list).await?) else {
+            return Ok(());
+        };
+        // It is done once, and for the writes after this one too.
+        let op = Operation { deadline: op.deadline + ENTRIES_TIME_MAX, ..*op };
+        let set = self.list_id(list);
+        let reverse = self.reverse_of(&set);
+        let mut search = Some(EntrySearch::new(self.engine.tables.view(), set.clone(), list.identity()));
+        while let Some(searching) = search {
+            let (entries, rest) = self.next_entries(&op, searching).await?;
+            if let Some((row, lowest)) = reverse::row_of(entries) {
+                self.write(&op, Part::Adds, Changes::of(reverse.clone(), Change::Row(row), lowest)).await?;
+            }
+            search = rest;
+        }
+        // Until this is there, a start begins anew.
+        let (row, place) = reverse::complete_row();
+        self.write(&op, Part::Adds, Changes::of(reverse, Change::Row(row), place)).await?;
+        old_sets.note_complete(set);
+        Ok(())
+    }
+
+    /// Entries for the next items of a set, and the search for others, if there may be any.
+    async fn next_entries(
+        &self,
+        op: &Operation,
+        search: EntrySearch,
+    ) -> Result<(Vec<ReverseEntry>, Option<EntrySearch>), StoreError> {
+        let mut search = Some(search);
+        let turn = move || {
+            let found = search.as_mut()?.turn().transpose()?;
+            let rest = search.take();
+            Some(found.map(|(entries, more)| (entries, rest.filter(|_| more))))
+        };
+        self.read(op, false, turn).await
+    }
+}
