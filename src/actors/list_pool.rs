@@ -252,11 +252,6 @@ impl ListPool {
         self.send(list, retention.into(), deadline, Effect::Read, |envelope| Lookup { envelope, members }).await
     }
 
-    /// Whether the store keeps sets.
-    pub fn keeps_sets(&self) -> bool {
-        self.inner.store.keeps_sets()
-    }
-
     /// How many visible items there are within the bounds, as far as `max`.
     pub async fn count(
         &self,

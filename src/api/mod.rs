@@ -46,7 +46,6 @@ mod headers;
 mod health;
 mod host;
 mod http1;
-mod indexes;
 mod jobs;
 mod keys;
 mod lines;

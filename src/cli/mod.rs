@@ -19,9 +19,7 @@ mod export;
 mod failure;
 mod feature;
 mod feature_files;
-mod find;
 mod import;
-mod index;
 mod jobs;
 mod key;
 mod list;
@@ -70,7 +68,6 @@ enum Command {
     Version(version::Arguments),
     List(list::Arguments),
     Entity(entity::Arguments),
-    Index(index::Arguments),
     Purge(purge::Arguments),
     Jobs(jobs::Arguments),
     Key(Box<key::Arguments>),
@@ -114,7 +111,6 @@ impl Command {
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),
             Self::Entity(arguments) => entity::run(arguments),
-            Self::Index(arguments) => index::run(arguments),
             Self::Purge(arguments) => purge::run(arguments),
             Self::Jobs(arguments) => jobs::run(arguments),
             Self::Key(arguments) => key::run(*arguments),

@@ -24,9 +24,9 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What a store that keeps no sets says if it is asked for one all the same.
-    pub fn no_sets() -> Self {
-        Self::Internal { reason: "this item store keeps no sets".to_owned(), outcome_unknown: false }
+    /// What is said of the members of a list that is no set.
+    pub fn no_members() -> Self {
+        Self::Internal { reason: "a list of items has no members".to_owned(), outcome_unknown: false }
     }
 
     /// What a store that keeps no bags says if it is asked for one all the same.

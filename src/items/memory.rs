@@ -107,10 +107,6 @@ impl ItemStore for MemoryStore {
         Ok(Rc::new(self.clone()))
     }
 
-    fn keeps_sets(&self) -> bool {
-        true
-    }
-
     fn keeps_bags(&self) -> bool {
         true
     }

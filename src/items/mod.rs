@@ -141,11 +141,11 @@ pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// expire, or when `max_items` is raised. An item that never lay beyond is never reclaimed for that.
 ///
 /// # Sets
-/// A list whose identity ([`ListKey::identity`]) is not that of items is a set, if the store keeps sets
-/// ([`ItemStore::keeps_sets`]). Its items are members ([`Identity::member`](crate::domain::Identity::member)), and
-/// for whoever reads, at any moment, a member stands in it at most once. What an add leaves of a member is decided
-/// by [`Keep::replaces`](crate::domain::Keep::replaces) between the visible item that is there and each new one, in
-/// any order: the same is left in whatever order adds come. An item that is not visible by the add's `now` and
+/// A list whose identity ([`ListKey::identity`]) is not that of items is a set. Its items are members
+/// ([`Identity::member`](crate::domain::Identity::member)), and for whoever reads, at any moment, a member stands in it
+/// at most once. What an add leaves of a member is decided by
+/// [`Keep::replaces`](crate::domain::Keep::replaces) between the visible item that is there and each new one, in any
+/// order: the same is left in whatever order adds come. An item that is not visible by the add's `now` and
 /// `ttl` is as if it were not there, and never shown again once its member was added anew, whatever the TTL is
 /// later. After a removal a member is as if it had never been there.
 ///
@@ -158,11 +158,6 @@ pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
-
-    /// Whether it keeps sets. A store that does not is never asked for one: their definitions are refused.
-    fn keeps_sets(&self) -> bool {
-        false
-    }
 
     /// Whether it keeps bags. A store that does not is never asked for one: their definitions are refused.
     fn keeps_bags(&self) -> bool {
@@ -291,14 +286,7 @@ pub trait ItemSession {
     /// The visible item of each of these members of a set, in the order of the members; none where there is none.
     /// A member may be given several times. It takes as long in a long list as in a short one. Each answer is as of
     /// a moment during the call, and not all as of one.
-    async fn lookup(
-        &self,
-        _op: &Operation,
-        _list: &ListKey,
-        _members: &[Bytes],
-    ) -> Result<Vec<Option<Item>>, StoreError> {
-        Err(StoreError::no_sets())
-    }
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError>;
 
     /// How many visible items there are within the bounds; it counts no further than `max`, which is at
     /// least 1.

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind, IndexSpec, Keep, Labels,
-    Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind, Keep, Labels, Limit,
+    MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 
 mod applied;
@@ -21,7 +21,6 @@ pub mod catalog;
 pub mod change;
 pub mod embedded;
 pub mod error;
-mod index_record;
 mod job_state;
 pub mod jobs;
 pub mod keys;
@@ -86,24 +85,7 @@ pub struct NewVersion {
     pub max_items: MaxItemsInput,
     pub identity: Option<IdentityKind>,
     pub keep: Option<Keep>,
-    /// Of a version of bags.
-    pub index: Option<IndexSpec>,
     pub description: Description,
-}
-
-impl NewVersion {
-    /// An index of bags.
-    pub fn index(name: VersionLabel, spec: IndexSpec) -> Self {
-        Self {
-            version: name,
-            ttl: None,
-            max_items: MaxItemsInput::Absent,
-            identity: None,
-            keep: None,
-            index: Some(spec),
-            description: Description::default(),
-        }
-    }
 }
 
 /// What is to change of a version; absent fields stay.
@@ -112,8 +94,6 @@ pub struct VersionPatch {
     pub ttl: Option<Ttl>,
     pub max_items: MaxItemsInput,
     pub description: Option<Description>,
-    /// That an index of bags has all of them.
-    pub index_is_ready: bool,
 }
 
 /// The entity tag that a change is made on condition of (`If-Match`, RFC 9110, section 13.1.1).
@@ -186,15 +166,6 @@ impl Change {
             Self::CreateFeature(_) | Self::UpdateFeature { .. } | Self::DeleteFeature { .. } => None,
             Self::CreateVersion { new, .. } => Some(&new.version),
             Self::UpdateVersion { version, .. } | Self::DeleteVersion { version, .. } => Some(version),
-        }
-    }
-
-    /// Whether what it creates is said to be sets.
-    pub fn asks_for_sets(&self) -> bool {
-        match self {
-            Self::CreateFeature(new) => new.identity.is_set(),
-            Self::CreateVersion { new, .. } => new.identity.is_some_and(|kind| kind != IdentityKind::Item),
-            _ => false,
         }
     }
 

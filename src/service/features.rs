@@ -61,9 +61,6 @@ impl<R: PageRenderer> Service<R> {
 
     /// Makes a change of a definition.
     async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
-        if change.asks_for_sets() && !self.lists.keeps_sets() {
-            return Err(ServiceError::SetsUnsupported);
-        }
         if change.asks_for_bags() && !self.lists.keeps_bags() {
             return Err(ServiceError::BagsUnsupported);
         }

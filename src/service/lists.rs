@@ -41,7 +41,7 @@ pub(super) struct PageRead {
 impl PageRead {
     pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
         let GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token } = request;
-        let CatalogVersion { feature_key, value_type, retention, .. } = found;
+        let CatalogVersion { feature_key, value_type, retention } = found;
         let mut read = Self {
             list: ListKey::new(feature_key, list.entity_id.clone()),
             retention,
@@ -276,13 +276,7 @@ impl<R: PageRenderer> Service<R> {
     /// The feature version that a list belongs to, if the catalog has it already.
     fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
         let ListName { entity_type, feature, version, .. } = *list;
-        let found = self.metadata.catalog().version(entity_type, feature, version).ok()?;
-        (is_list(&found) && self.keeps(&found)).then_some(found)
-    }
-
-    /// Whether the store keeps such lists. It may have been another one when the version was created.
-    fn keeps(&self, version: &CatalogVersion) -> bool {
-        !version.feature_key.identity().is_set() || self.lists.keeps_sets()
+        self.metadata.catalog().version(entity_type, feature, version).ok().filter(is_list)
     }
 
     /// Finds the feature version that a list belongs to.
@@ -301,7 +295,7 @@ impl<R: PageRenderer> Service<R> {
         if let Ok(found) = self.metadata.catalog().version(entity_type, feature, version)
             && is_list(&found)
         {
-            return if self.keeps(&found) { Ok(found) } else { Err(ServiceError::SetsUnsupported) };
+            return Ok(found);
         }
         let id = FeatureId {
             entity_type: EntityType::new(entity_type).map_err(ServiceError::invalid("entity_type"))?,
@@ -309,12 +303,11 @@ impl<R: PageRenderer> Service<R> {
         };
         let label = VersionLabel::new(version).map_err(ServiceError::invalid("version"))?;
         let found = self.metadata.resolve(entity_type, feature, version, deadline).await;
-        let found = found.map_err(|error| match error {
+        found.map_err(|error| match error {
             ResolveError::FeatureNotFound => MetadataError::FeatureNotFound(id).into(),
             ResolveError::VersionNotFound => MetadataError::VersionNotFound(id, label).into(),
             ResolveError::Unavailable { reason } => ServiceError::CatalogUnavailable { reason },
-        })?;
-        if self.keeps(&found) { Ok(found) } else { Err(ServiceError::SetsUnsupported) }
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use liststore::domain::{Clock, FeatureKey, ListKey, NewItem, Timestamp};
+use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
@@ -201,6 +201,11 @@ impl ItemSession for FaultySession {
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         self.faults.meet(list).await;
         self.inner.contains(op, list, within, values).await
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        self.faults.meet(list).await;
+        self.inner.lookup(op, list, members).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::app::Stores;
 use liststore::domain::{
-    ApiKey, EntityType, Feature, FeatureId, FeatureKey, JobId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock,
-    Timestamp,
+    ApiKey, EntityType, Feature, FeatureId, FeatureKey, Item, JobId, KeyId, Limit, ListKey, NewItem, Revision,
+    SystemClock, Timestamp,
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
@@ -163,6 +163,11 @@ impl ItemSession for FaultySession {
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         self.faults.meet().await?;
         self.inner.contains(op, list, within, values).await
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        self.faults.meet().await?;
+        self.inner.lookup(op, list, members).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {

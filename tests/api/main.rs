@@ -22,6 +22,8 @@ mod faults;
 mod features;
 mod forms;
 mod gets;
+#[path = "../support/guide.rs"]
+mod guide;
 mod headers;
 mod health;
 mod history;

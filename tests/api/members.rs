@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::client::{Api, ago, api, api_with, items};
+use super::guide::{Step, is_as_told, steps};
 
 async fn set(api: &Api, name: &str, identity: &str, keep: &str) {
     let body = json!({
@@ -187,57 +188,19 @@ async fn erasing_an_entity_empties_its_sets() {
     assert_eq!(found["results"], json!([null]));
 }
 
-/// The guide's blocks, in their order: a request, and what it answers.
-fn steps(page: &str) -> Vec<(String, String)> {
-    let blocks = |language: &str| -> Vec<String> {
-        let fence = format!("```{language}\n");
-        page.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned()).collect()
-    };
-    let (requests, answers) = (blocks("http"), blocks("json"));
-    assert_eq!(requests.len(), answers.len());
-    requests.into_iter().zip(answers).collect()
-}
-
-/// Whether an answer is as the guide has it, where an ellipsis stands for anything. Notes a page token.
-fn is_as_told(answer: &Value, told: &Value, token: &mut String) -> bool {
-    match (answer, told) {
-        (_, Value::String(any)) if any == "…" => true,
-        (Value::String(found), Value::String(wanted)) if wanted == "TOKEN" => {
-            token.clone_from(found);
-            true
-        }
-        (Value::Object(found), Value::Object(wanted)) => {
-            found.len() == wanted.len()
-                && wanted.iter().all(|(name, told)| found.get(name).is_some_and(|found| is_as_told(found, told, token)))
-        }
-        (Value::Array(found), Value::Array(wanted)) => {
-            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, told)| is_as_told(found, told, token))
-        }
-        (found, wanted) => found == wanted,
-    }
-}
-
 #[tokio::test]
 async fn the_guides_examples_answer_as_it_says() {
     let (api, mut token) = (api().await, String::new());
-    for (request, told) in steps(include_str!("../../docs/members.md")) {
-        let (line, body) = request.split_once('\n').unwrap_or((&request, ""));
-        let (method, path) = line.split_once(' ').unwrap();
+    for Step { method, path, body, told } in steps(include_str!("../../docs/members.md"), ago) {
         let path = path.replace("TOKEN", &token);
-        let mut body = body.to_owned();
-        while let Some((before, rest)) = body.clone().split_once("NOW-") {
-            let (secs, after) = rest.split_once('"').unwrap();
-            body = format!("{before}{}\"{after}", ago(secs.parse().unwrap()));
-        }
-        let answer = match method {
+        let answer = match method.as_str() {
             "GET" => api.get(&path).await,
-            "POST" => api.post(&path, serde_json::from_str(&body).unwrap()).await,
+            "POST" => api.post(&path, body).await,
             other => panic!("{other}"),
         };
-        assert!((200..300).contains(&answer.status), "{request}: {answer:?}");
+        assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
         let answer: Value = serde_json::from_slice(&answer.body).unwrap();
-        let told: Value = serde_json::from_str(&told.replace("[…]", "\"…\"")).unwrap();
-        assert!(is_as_told(&answer, &told, &mut token), "{request}:\n{answer}\nis not\n{told}");
+        assert!(is_as_told(&answer, &told, &mut token), "{path}:\n{answer}\nis not\n{told}");
     }
 }
 

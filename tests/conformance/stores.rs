@@ -128,6 +128,7 @@ item_store_suite! { durable items_embedded: Embedded::new() }
 item_store_suite! { durable items_cassandra: Cassandra }
 set_suite! { sets_memory: Memory }
 set_suite! { durable sets_embedded: Embedded::new() }
+set_suite! { durable sets_cassandra: Cassandra }
 bag_suite! { bags_memory: Memory }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }

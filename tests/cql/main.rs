@@ -9,6 +9,8 @@ mod detection;
 mod forged;
 mod forged_cluster;
 mod forger;
+#[path = "../support/guide.rs"]
+mod guide;
 mod outage;
 mod permits;
 mod probe;
@@ -16,6 +18,8 @@ mod readiness;
 mod rows;
 mod schema;
 mod servers;
+mod sets;
+mod sets_at_once;
 mod settings;
 mod tls;
 mod topology;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use liststore::actors::TurnTaking;
 use liststore::domain::{
-    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ItemKey, ListKey, NewItem, Order,
-    SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
+    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Identity, ItemKey, ListKey, NewItem,
+    Order, SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::cql::{CqlOptions, CqlStore};
 use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
@@ -43,6 +43,12 @@ pub fn fresh_list() -> ListKey {
     let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name };
     let key = FeatureKey::new(&id, &VersionLabel::new("").unwrap(), Generation::FIRST);
     ListKey::new(key, EntityId::new("u-1").unwrap())
+}
+
+/// The same of a set.
+pub fn fresh_set(identity: Identity) -> ListKey {
+    let ListKey { feature_key, entity_id, .. } = fresh_list();
+    ListKey::new(feature_key.with_identity(identity), entity_id)
 }
 
 pub fn key(timestamp: Timestamp, value: &[u8]) -> String {

@@ -19,7 +19,7 @@ const PASSWORD: &str = "hush-hush-login";
 const SECRET_VALUE: &str = "hush-hush-value";
 
 /// Settings of a server on the cluster that the tests share.
-fn environment() -> Vec<(&'static str, String)> {
+pub fn environment() -> Vec<(&'static str, String)> {
     vec![
         ("LISTSTORE__ITEMS__STORE", "cql".to_owned()),
         ("LISTSTORE__ITEMS__CQL__CONTACT_POINTS", shared().join(",")),

@@ -57,7 +57,8 @@ impl Rows {
 }
 
 pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
-    check_size(list, items).map_err(StoreError::Refused)?;
+    let key_bytes = list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN;
+    check_size(items, |item| key_bytes + item.value.len()).map_err(StoreError::Refused)?;
     let permit = core.permit(op.deadline).await?;
     let rows = Arc::new(Rows::of(list, items, op, core.write_clock.next()));
     if rows.items.is_empty() {
@@ -98,15 +99,15 @@ async fn send(
     core.driver.batch(&batch, &rows).await
 }
 
-fn check_size(list: &ListKey, items: &[NewItem]) -> Result<(), Invalid> {
+/// Refuses an add that is too large, given the bytes that each item takes.
+pub fn check_size(items: &[NewItem], bytes_of: impl Fn(&NewItem) -> usize) -> Result<(), Invalid> {
     if items.len() > ADD_ITEMS_MAX {
         return Err(Invalid::argument(format!(
             "one add may have at most {ADD_ITEMS_MAX} items; this one has {}: send them in several adds",
             items.len()
         )));
     }
-    let key_bytes = list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN;
-    let bytes: usize = items.iter().map(|item| key_bytes + item.value.len()).sum();
+    let bytes: usize = items.iter().map(bytes_of).sum();
     if bytes > ADD_BYTES_MAX {
         return Err(Invalid::argument(format!(
             "the items of one add may have at most {ADD_BYTES_MAX} bytes in keys and values; these have {bytes}: send \
@@ -154,14 +155,15 @@ mod tests {
 
     #[test]
     fn an_add_may_have_four_mebibytes_and_no_more() {
-        let (list, value) = (list(), Bytes::from(vec![0; 64_000]));
+        let value = Bytes::from(vec![0; 64_000]);
         let row = 64_000 + 44 + "user#seen|u-1".len();
+        let bytes_of = |item: &NewItem| row - 64_000 + item.value.len();
         let fitting = ADD_BYTES_MAX / row;
         let of = |count| (0..count).map(|n| item(n as u64, value.clone(), 1)).collect::<Vec<_>>();
-        assert!(check_size(&list, &of(fitting)).is_ok());
-        assert!(check_size(&list, &of(fitting + 1)).unwrap_err().detail.contains("several adds"));
+        assert!(check_size(&of(fitting), bytes_of).is_ok());
+        assert!(check_size(&of(fitting + 1), bytes_of).unwrap_err().detail.contains("several adds"));
         let small = vec![item(1, Bytes::from_static(b"v"), 1); ADD_ITEMS_MAX + 1];
-        assert!(check_size(&list, &small[1..]).is_ok());
-        assert!(check_size(&list, &small).unwrap_err().detail.contains("1000 items"));
+        assert!(check_size(&small[1..], bytes_of).is_ok());
+        assert!(check_size(&small, bytes_of).unwrap_err().detail.contains("1000 items"));
     }
 }

@@ -7,10 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
 use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
 
@@ -18,6 +17,7 @@ use super::core::Core;
 use super::error::damaged_row;
 use super::get;
 use super::keys::{last_shown, read};
+use super::lanes::in_lanes;
 use super::permits::Permit;
 use super::statements::Statement;
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
@@ -124,22 +124,13 @@ async fn look_up(
     let op = visible.op;
     let find = core.find(op.deadline).await?;
     let permit = core.permit(op.deadline).await?;
-    let more = sought.missing.len().saturating_sub(1).min(LOOKUPS_MAX - 1);
-    let permits = std::iter::once(permit).chain(std::iter::from_fn(|| core.permits.try_take()).take(more));
-    let permits: Vec<_> = permits.collect();
-    let left = Mutex::new(sought.missing.iter());
-    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let lane = async |mut permit: Permit| {
-        let mut found = Vec::new();
-        while let Some(value) = next() {
-            let newest;
-            (newest, permit) = newest_of(core, list, visible, (&find, value), permit).await?;
-            found.extend(newest.map(|newest| (value.clone(), newest)));
-        }
-        Ok::<_, StoreError>(found)
-    };
-    let ended = join_all(permits.into_iter().map(lane)).await;
-    let found = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let missing: Vec<_> = sought.missing.iter().cloned().collect();
+    let find = &find;
+    let (found, _permit) = in_lanes(core, permit, missing, LOOKUPS_MAX, |value: Bytes, permit| async move {
+        let (newest, permit) = newest_of(core, list, visible, (find, &value), permit).await?;
+        Ok((newest.map(|newest| (value, newest)), permit))
+    })
+    .await?;
     sought.newest.extend(found.into_iter().flatten());
     Ok(())
 }

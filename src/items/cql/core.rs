@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use prometheus::IntCounter;
+use prometheus::{IntCounter, IntCounterVec};
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
@@ -18,12 +18,14 @@ use super::dialect::Dialect;
 use super::error::NO_INDEX;
 use super::found::{self, Found, IndexDefect};
 use super::gate::Gate;
+use super::mends::Mends;
 use super::options::{Consistency, CqlOptions};
 use super::overlong::Overlong;
 use super::permits::{Permit, Permits};
 use super::replicas::{cautions, check_replicas, replicas_in};
 use super::retry::{Attempts, Request};
 use super::schema::SchemaState;
+use super::set_statements::PreparedForSets;
 use super::shared::Shared;
 use super::statements::{Prepared, Statement};
 use super::view::Contact;
@@ -42,6 +44,7 @@ const INDEX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 pub struct Core {
     pub driver: Session,
     pub prepared: Prepared,
+    pub for_sets: PreparedForSets,
     pub attempts: Attempts,
     pub permits: Arc<Permits>,
     pub write_clock: WriteClock,
@@ -51,6 +54,11 @@ pub struct Core {
     pub overlong: Overlong,
     /// Counts the lists that were cut.
     pub trims: IntCounter,
+    pub mends: Mends,
+    /// Counts what was mended of sets, by what it was.
+    pub mended: IntCounterVec,
+    /// Who this process is in the reverse entries of sets.
+    pub writer: i32,
     bound_of: Arc<OnceLock<BoundOf>>,
     find: OnceCell<PreparedStatement>,
     index_looked_at: tokio::sync::Mutex<Option<Instant>>,
@@ -68,12 +76,15 @@ impl Core {
         let driver =
             connect::connect(options, shared.tls.as_ref(), &shared.datacenter, Completeness::SomeNodes).await?;
         let (datacenter, dialect, index_defect) = check(&driver, shared).await?;
-        let prepared = Prepared::prepare(&driver, options, dialect).await.map_err(|error| {
+        let unprepared = |error| {
             tracing::debug!(%error, "cannot prepare the statements");
-            let reason = "the cluster does not prepare the statements: may this login read and write the table \
-                          list_items, and does it answer?";
+            let reason = "the cluster does not prepare the statements: may this login read and write the tables \
+                          list_items and list_members, and does it answer?";
             unavailable(reason.to_owned())
-        })?;
+        };
+        let preparing = Prepared::prepare(&driver, options, dialect);
+        let preparing = tokio::try_join!(preparing, PreparedForSets::prepare(&driver, options, dialect));
+        let (prepared, for_sets) = preparing.map_err(unprepared)?;
         shared.metrics.watch.index_is(index_defect.map(|defect| defect.to_string()));
         let permits = shared.permits.of_a_session(options);
         let attempts = Attempts {
@@ -87,6 +98,7 @@ impl Core {
         Ok(Self {
             driver,
             prepared,
+            for_sets,
             attempts,
             write_clock: shared.write_clock.clone(),
             write_consistency: options.write_consistency,
@@ -94,6 +106,9 @@ impl Core {
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             overlong: Overlong::default(),
             trims: shared.metrics.trims.clone(),
+            mends: Mends::default(),
+            mended: shared.metrics.mended.clone(),
+            writer: shared.writer,
             bound_of: Arc::clone(&shared.bound_of),
             permits,
             find: OnceCell::new(),

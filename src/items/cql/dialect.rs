@@ -87,6 +87,15 @@ impl Dialect {
 }
 
 impl Dialect {
+    /// How a statement is told of the time that it has: at the end of a SELECT, and after the timestamp of what
+    /// writes.
+    pub fn timeout_clauses(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Scylla => (" USING TIMEOUT ?", " AND TIMEOUT ?"),
+            Self::Cassandra => ("", ""),
+        }
+    }
+
     /// ScyllaDB's compaction strategy, by release: the incremental one where there is one, which is the
     /// default of new tables there ("Incremental Compaction Strategy (ICS)", cql/compaction.html). Releases
     /// numbered by year have it.

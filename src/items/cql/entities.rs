@@ -1,16 +1,20 @@
-//! Which entities have lists of a feature version: a walk over the partitions of the table in the order of their
-//! tokens, in bounded parts. What expired or was removed may still have a partition, and a shorter TTL
-//! hides items: so each list of the feature version is asked whether anything of it can be seen.
+//! Which entities have lists of a feature version: a walk over the partitions of a table in the order of their
+//! tokens, in bounded parts; for sets, of both tables, since of what was deleted nobody may know which it was.
+//!
+//! What expired or was removed may still have a partition, and a shorter TTL hides items: so each list of the
+//! feature version is asked whether anything of it can be seen.
 
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use scylla::response::PagingState;
+use scylla::statement::prepared::PreparedStatement;
 use tokio::time::Instant;
 
 use super::core::Core;
 use super::error::damaged_row;
 use super::keys;
+use super::members;
 use super::statements::Statement;
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
@@ -33,11 +37,17 @@ pub async fn entities(
     let half_time = Instant::now() + op.deadline.saturating_duration_since(Instant::now()) / 2;
     let from = from.cloned().unwrap_or(EntityPlace { hash: 0, after: None });
     let rows_max = (2 * limit).clamp(PARTITIONS_MIN, PARTITIONS_MAX);
-    let partitions = partitions(core, op, token_of(from.hash), rows_max).await?;
-    // Where the next part begins: lists of one token may have been cut off in their middle.
-    let cut = partitions.last().filter(|_| partitions.len() == rows_max).map(|partition| partition.0);
-    let is_whole =
-        |token: i64| cut.is_none_or(|cut| token < cut) || Some(token) == partitions.first().map(|first| first.0);
+    let of_sets = feature_key.identity().is_set().then_some(&core.for_sets.entities);
+    let (mut partitions, mut cut): (Vec<Partition>, Option<i64>) = (Vec::new(), None);
+    for statement in of_sets.into_iter().chain([&core.prepared.entities]) {
+        let found = partitions_of(core, op, statement, token_of(from.hash), rows_max).await?;
+        // Where the next part begins: lists of one token may have been cut off in their middle.
+        let end = found.last().filter(|_| found.len() == rows_max).map(|partition| partition.0);
+        cut = [cut, end].into_iter().flatten().min();
+        partitions.extend(found);
+    }
+    let first = partitions.iter().map(|partition| partition.0).min();
+    let is_whole = |token: i64| cut.is_none_or(|cut| token < cut) || Some(token) == first;
     let mut lists: Vec<(u64, EntityId)> = Vec::new();
     for (token, key, entity) in &partitions {
         let is_ours = key == feature_key.as_str() && is_whole(*token);
@@ -50,6 +60,7 @@ pub async fn entities(
         }
     }
     lists.sort_unstable();
+    lists.dedup();
     let mut page = EntityPage::default();
     let mut looked_at = 0;
     for some in lists.chunks(LOOKS_MAX) {
@@ -74,19 +85,23 @@ pub async fn entities(
     Ok(page)
 }
 
-/// The token, feature key and entity ID of partitions from a token on.
-async fn partitions(
+/// The token, feature key and entity ID of a partition.
+type Partition = (i64, String, String);
+
+/// Partitions of a table from a token on.
+async fn partitions_of(
     core: &Arc<Core>,
     op: &Operation,
+    statement: &PreparedStatement,
     from: i64,
     rows_max: usize,
-) -> Result<Vec<(i64, String, String)>, StoreError> {
+) -> Result<Vec<Partition>, StoreError> {
     let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
     let permit = core.permit(op.deadline).await?;
     let ((result, _), _permit) = core
         .attempts
         .run(core.request(Statement::Entities, op), permit, |route| {
-            let mut statement = core.prepared.entities.clone();
+            let mut statement = statement.clone();
             statement.set_page_size(limit);
             statement.set_load_balancing_policy(Some(route));
             let bound = match core.prepared.within(op.deadline) {
@@ -112,6 +127,9 @@ async fn has_items(
     entity: &EntityId,
 ) -> Result<bool, StoreError> {
     let list = ListKey::new(feature_key.clone(), entity.clone());
+    if list.identity().is_set() && members::has_items(core, op, &list).await? {
+        return Ok(true);
+    }
     Ok(keys::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
 }
 

@@ -12,6 +12,7 @@ use super::query::select;
 use crate::items::StoreError;
 
 pub const TABLE: &str = "list_items";
+pub const SETS: &str = "list_members";
 pub const INDEX: &str = "list_items_by_value";
 const RECORD: &str = "schema_migrations";
 const COMPATIBILITY: &str = "schema_compatibility";
@@ -22,6 +23,8 @@ pub struct Found {
     pub keyspace: bool,
     /// `name kind position type order` of each column of the items' table, sorted; empty without.
     pub columns: Vec<String>,
+    /// The same of the table of sets.
+    pub set_columns: Vec<String>,
     pub index: Option<FoundIndex>,
     pub record: bool,
     /// The numbers of the applied files, sorted.
@@ -29,6 +32,8 @@ pub struct Found {
     /// Of each applied file that says so, the number that a program must know to serve what it made.
     pub served_from: BTreeMap<i32, i32>,
     pub default_ttl_secs: Option<i32>,
+    /// That of the table of sets.
+    pub sets_default_ttl_secs: Option<i32>,
 }
 
 /// An index as `system_schema.indexes` describes it.
@@ -109,6 +114,24 @@ async fn read_index(session: &Session, keyspace: &str) -> Result<Option<FoundInd
     Ok(found.map(|(_, kind, options)| FoundIndex { kind, options }))
 }
 
+/// `name kind position type order` of each column of a table, sorted.
+async fn columns_of(session: &Session, keyspace: &str, table: &str) -> Result<Vec<String>, StoreError> {
+    let columns: Vec<(String, String, i32, String, String)> = select(
+        session,
+        "SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = ? \
+         AND table_name = ?",
+        (keyspace, table),
+        Consistency::One,
+    )
+    .await?;
+    let mut columns: Vec<String> = columns
+        .into_iter()
+        .map(|(name, kind, position, type_name, order)| format!("{name} {kind} {position} {type_name} {order}"))
+        .collect();
+    columns.sort_unstable();
+    Ok(columns)
+}
+
 impl Found {
     /// Reads the schema, and the record of it at `consistency`.
     pub async fn read(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Self, StoreError> {
@@ -129,14 +152,8 @@ impl Found {
             Consistency::One,
         )
         .await?;
-        let columns: Vec<(String, String, i32, String, String)> = select(
-            session,
-            "SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = \
-             ? AND table_name = ?",
-            (keyspace, TABLE),
-            Consistency::One,
-        )
-        .await?;
+        let columns = columns_of(session, keyspace, TABLE).await?;
+        let set_columns = columns_of(session, keyspace, SETS).await?;
         let index = read_index(session, keyspace).await?;
         let record = tables.iter().any(|(name, _)| name == RECORD);
         let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
@@ -148,19 +165,17 @@ impl Found {
         } else {
             BTreeMap::new()
         };
-        let mut columns: Vec<String> = columns
-            .into_iter()
-            .map(|(name, kind, position, type_name, order)| format!("{name} {kind} {position} {type_name} {order}"))
-            .collect();
-        columns.sort_unstable();
+        let default_ttl = |table: &str| tables.iter().find(|(name, _)| name == table).and_then(|(_, ttl)| *ttl);
         Ok(Self {
             keyspace: true,
             columns,
+            set_columns,
             index,
             record,
             applied,
             served_from,
-            default_ttl_secs: tables.into_iter().find(|(name, _)| name == TABLE).and_then(|(_, ttl)| ttl),
+            default_ttl_secs: default_ttl(TABLE),
+            sets_default_ttl_secs: default_ttl(SETS),
         })
     }
 

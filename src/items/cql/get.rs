@@ -122,6 +122,6 @@ impl Page<'_> {
 
     fn into_answer(self) -> FetchedPage {
         let page = ItemPage { more: self.next.is_some(), ..self.page };
-        FetchedPage { page, next: self.next }
+        FetchedPage { page, next: self.next, expiries: Vec::new() }
     }
 }

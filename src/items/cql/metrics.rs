@@ -23,6 +23,8 @@ pub struct CqlMetrics {
     pub reads_joined: IntCounter,
     /// Lists that were cut since they had more items than they show.
     pub trims: IntCounter,
+    /// What of sets did not agree and was mended.
+    pub mended: IntCounterVec,
     pub watch: Arc<Watch>,
 }
 
@@ -59,6 +61,13 @@ impl CqlMetrics {
             "liststore_cql_trims_total",
             "Deletions of the items of a list that lie beyond the `max_items` of its version.",
         )?;
+        let mended = IntCounterVec::new(
+            Opts::new(
+                "liststore_cql_members_mended_total",
+                "Rows and reverse entries of sets that did not agree and were mended, by what was wrong.",
+            ),
+            &["what"],
+        )?;
         let watch = Arc::new(Watch::default());
         registry.register(Box::new(seconds.clone()))?;
         registry.register(Box::new(failures.clone()))?;
@@ -66,6 +75,7 @@ impl CqlMetrics {
         registry.register(Box::new(budget_exhausted.clone()))?;
         registry.register(Box::new(reads_joined.clone()))?;
         registry.register(Box::new(trims.clone()))?;
+        registry.register(Box::new(mended.clone()))?;
         registry.register(Box::new(StateCollector::new(Arc::clone(&watch), skew)?))?;
         Ok(Self {
             seconds: Statement::ALL.map(|statement| seconds.with_label_values(&[statement.as_str()])),
@@ -74,6 +84,7 @@ impl CqlMetrics {
             budget_exhausted,
             reads_joined,
             trims,
+            mended,
             watch,
         })
     }

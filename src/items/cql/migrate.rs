@@ -11,7 +11,7 @@ use super::connect::{self, Completeness};
 use super::datacenter::LocalDatacenter;
 use super::dialect::{Dialect, racks_of};
 use super::error::Failure;
-use super::found::Found;
+use super::found::{Found, SETS, TABLE};
 use super::migrations::{self, Parameters};
 use super::options::CqlOptions;
 use super::query::{query, select};
@@ -85,7 +85,7 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
     }
     let found = Found::read(&session, &options.keyspace, options.read_consistency).await?;
     let before = found.state(dialect);
-    if matches!(before, SchemaState::Newer { .. } | SchemaState::Foreign { .. } | SchemaState::TableDropped) {
+    if matches!(before, SchemaState::Newer { .. } | SchemaState::Foreign { .. } | SchemaState::TableDropped(_)) {
         return Err(MigrateError::Unfit(before));
     }
     let release = release(&session, dialect).await?;
@@ -127,10 +127,13 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
         steps.push(MigrationStep { name: "list_items_by_value anew".to_owned(), statements });
     }
     let wanted = i32::try_from(options.default_ttl_secs).unwrap_or(i32::MAX);
-    if found.default_ttl_secs.is_some_and(|secs| secs != wanted) {
-        // ScyllaDB: "TTL for a Table", docs.scylladb.com/manual/stable/cql/time-to-live.html.
-        let text = format!("ALTER TABLE \"{}\".list_items WITH default_time_to_live = {wanted}", parameters.keyspace);
-        steps.push(MigrationStep { name: "items.cql.default_ttl_secs".to_owned(), statements: vec![text] });
+    let tables = [(TABLE, found.default_ttl_secs), (SETS, found.sets_default_ttl_secs)];
+    let others = tables.into_iter().filter(|(_, secs)| secs.is_some_and(|secs| secs != wanted));
+    // ScyllaDB: "TTL for a Table", docs.scylladb.com/manual/stable/cql/time-to-live.html.
+    let alter = |table| format!("ALTER TABLE \"{}\".{table} WITH default_time_to_live = {wanted}", parameters.keyspace);
+    let statements: Vec<_> = others.map(|(table, _)| alter(table)).collect();
+    if !statements.is_empty() {
+        steps.push(MigrationStep { name: "items.cql.default_ttl_secs".to_owned(), statements });
     }
     steps
 }

@@ -34,6 +34,7 @@ pub const SCYLLA: &[Migration] = migrations! { "scylla":
     2 "0002_list_items" from 2,
     3 "0003_list_items_by_value" from 3,
     4 "0004_schema_compatibility" from 3,
+    5 "0005_list_members" from 3,
 };
 
 pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
@@ -41,6 +42,7 @@ pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
     2 "0002_list_items" from 2,
     3 "0003_list_items_by_value" from 3,
     4 "0004_schema_compatibility" from 3,
+    5 "0005_list_members" from 3,
 };
 
 /// What stands for the `${…}` of the files.
@@ -91,6 +93,7 @@ impl Parameters {
             .replace("${tombstone_gc}", tombstone_gc)
             .replace("${schema_compatibility_id}", &table_id(keyspace, "schema_compatibility").to_string())
             .replace("${schema_migrations_id}", &table_id(keyspace, "schema_migrations").to_string())
+            .replace("${list_members_id}", &table_id(keyspace, "list_members").to_string())
             .replace("${list_items_id}", &table_id(keyspace, "list_items").to_string())
     }
 }
@@ -155,6 +158,10 @@ mod tests {
                           applied_at TIMESTAMP )";
     const COMPATIBILITY: &str =
         "CREATE TABLE IF NOT EXISTS \"Lists\".schema_compatibility ( version INT PRIMARY KEY, served_from INT )";
+    const SETS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_members ( feature_key TEXT, entity_id TEXT, kind TEXT, \
+                        sort TEXT, member TEXT, items MAP<INT, FROZEN<TUPLE<TEXT, BIGINT, BIGINT, BLOB>>>, PRIMARY KEY \
+                        ((feature_key, entity_id), kind, sort) ) WITH CLUSTERING ORDER BY (kind ASC, sort DESC) AND \
+                        default_time_to_live = 60";
     const SCYLLA_OPTIONS: &str = "AND compaction = {'class': 'IncrementalCompactionStrategy'} AND tombstone_gc = {'mode': \
                                   'repair'} AND gc_grace_seconds = 864000";
     const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS \"Lists\" WITH replication = {'class': \
@@ -175,6 +182,7 @@ mod tests {
                     SCYLLA_OPTIONS.trim_start_matches("AND ")
                 ),
                 COMPATIBILITY.to_owned(),
+                format!("{SETS} {SCYLLA_OPTIONS}"),
             ]
         );
     }
@@ -191,6 +199,7 @@ mod tests {
                  'legacy_local_table'"
                     .to_owned(),
                 format!("{COMPATIBILITY} WITH id = {}", table_id("Lists", "schema_compatibility")),
+                format!("{SETS} AND id = {}", table_id("Lists", "list_members")),
             ]
         );
     }
@@ -211,8 +220,9 @@ mod tests {
     #[test]
     fn each_statement_for_scylla_is_held_to_a_page_of_its_manual() {
         use crate::items::cql::Texts;
+        use crate::items::cql::set_statements::SetTexts;
 
-        const PAGES: [(&str, &str); 18] = [
+        const PAGES: [(&str, &str); 26] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
@@ -226,6 +236,14 @@ mod tests {
             ("SELECT item_key FROM", "cql/dml/select.html"),
             ("SELECT DISTINCT feature_key, entity_id FROM", "cql/dml/select.html"),
             ("SELECT item_key, WRITETIME(value) FROM", "features/local-secondary-indexes.html"),
+            ("SELECT sort, member FROM", "cql/dml/select.html"),
+            ("SELECT sort, member, WRITETIME(member) FROM", "cql/dml/select.html"),
+            ("SELECT sort, items FROM", "cql/dml/select.html"),
+            ("INSERT INTO \"Lists\".list_members (feature_key, entity_id, kind, sort, member)", "cql/dml/insert.html"),
+            ("UPDATE \"Lists\".list_members USING TTL ? AND TIMESTAMP ? SET items[?] = ?", "cql/dml/update.html"),
+            ("DELETE FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
+            ("DELETE items[?] FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
+            ("MAP<INT, FROZEN<TUPLE<TEXT, BIGINT, BIGINT, BLOB>>>", "cql/types.html"),
             ("INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value)", "cql/dml/insert.html"),
             ("DELETE FROM \"Lists\".list_items USING TIMESTAMP ?", "cql/dml/delete.html"),
             ("TIMEOUT ?", "cql/cql-extensions.html"),
@@ -236,6 +254,7 @@ mod tests {
         let scylla = crate::items::cql::Dialect::Scylla;
         let mut sent = all(SCYLLA);
         sent.extend(Texts::of("Lists", scylla).all());
+        sent.extend(SetTexts::of("Lists", scylla).all());
         sent.push(scylla.release_query().to_owned());
         for migration in SCYLLA {
             sent.extend(record_of(&parameters(), migration).iter().map(|text| one_line(text)));

@@ -9,7 +9,9 @@
 //! | `session`, `core` | one session, and what its operations share |
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
-//! | `statements`, `dialect`, `query` | the texts; how the databases differ; queries outside of operations |
+//! | `members`, `mends` | sets, and those of their members that are to be mended |
+//! | `noted`, `lanes` | what is to be looked at in the background; several requests of one operation |
+//! | `statements`, `set_statements`, `dialect`, `query` | the texts; how the databases differ; other queries |
 //! | `coalesce` | gets of one query that share requests |
 //! | `retry`, `under_way`, `budget`, `route` | attempts, those that callers left, how many, on which nodes |
 //! | `permits`, `limit` | how much the cluster has to do at once |
@@ -38,13 +40,17 @@ mod gate;
 mod get;
 mod inspect;
 mod keys;
+mod lanes;
 mod limit;
 mod login;
 mod lookout;
+mod members;
+mod mends;
 mod metrics;
 mod migrate;
 mod migrations;
 mod news;
+mod noted;
 mod options;
 mod overlong;
 mod permits;
@@ -56,6 +62,7 @@ mod retry;
 mod route;
 mod schema;
 mod session;
+mod set_statements;
 mod shared;
 mod skew;
 mod statements;

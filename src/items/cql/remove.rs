@@ -10,9 +10,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use futures_util::future::join_all;
 use scylla::errors::{BadQuery, ExecutionError};
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::response::{PagingState, PagingStateResponse};
@@ -23,6 +22,7 @@ use scylla::statement::prepared::PreparedStatement;
 use super::core::Core;
 use super::error::{after_unknown, damaged_row};
 use super::keys::{last_shown, read, slice};
+use super::lanes::in_lanes;
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
 use crate::domain::{ItemKey, ListKey, Timestamp, ValueDigest};
@@ -217,7 +217,7 @@ pub async fn delete_slice(
 
 /// Waits until whatever is written from now on, by any server, outranks a deletion: so that an add that
 /// begins after a removal was acknowledged is not hidden by it.
-async fn wait_out(core: &Core, timestamp: i64) {
+pub async fn wait_out(core: &Core, timestamp: i64) {
     let time = core.write_clock.to_wait_out(timestamp);
     if !time.is_zero() {
         tokio::time::sleep(time).await;
@@ -260,34 +260,27 @@ async fn delete(
     deletes: Vec<Delete>,
     permit: Permit,
 ) -> Result<Permit, StoreError> {
-    let more = deletes.len().saturating_sub(1).min(DELETES_MAX - 1);
-    let permits = std::iter::once(permit).chain(std::iter::from_fn(|| core.permits.try_take()).take(more));
-    let permits: Vec<_> = permits.collect();
-    let left = Mutex::new(deletes.into_iter());
-    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let lane = async |mut permit: Permit| {
-        while let Some((timestamp, keys)) = next() {
-            let bind = |statement: PreparedStatement| {
-                let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-                match core.prepared.within(op.deadline) {
-                    None => statement.bind(&(timestamp, feature_key, entity_id, &keys)),
-                    Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, &keys)),
-                }
-            };
-            permit = write(core, op, Statement::Delete, &core.prepared.delete, permit, bind).await?;
-        }
-        Ok(permit)
+    let each = |(timestamp, keys): Delete, permit| async move {
+        let bind = |statement: PreparedStatement| {
+            let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+            match core.prepared.within(op.deadline) {
+                None => statement.bind(&(timestamp, feature_key, entity_id, &keys)),
+                Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, &keys)),
+            }
+        };
+        Ok(((), write(core, op, Statement::Delete, &core.prepared.delete, permit, bind).await?))
     };
-    let mut ended = join_all(permits.into_iter().map(lane)).await.into_iter();
-    // There is at least the lane of the permit that was given.
-    ended.try_fold(None, |_, permit| permit.map(Some)).and_then(|permit| permit.ok_or_else(damaged_row))
+    in_lanes(core, permit, deletes, DELETES_MAX, each).await.map(|(_, permit)| permit)
 }
 
 /// Removes the partition. What was written with a larger write timestamp, by a server whose clock is
-/// further ahead than allowed, survives.
+/// further ahead than allowed, survives. Of a set that of the list of items goes, too: of what was deleted nobody may
+/// know which of both it was.
 pub async fn all(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-    let permit = core.permit(op.deadline).await?;
+    let mut permit = core.permit(op.deadline).await?;
     let timestamp = core.write_clock.next_for_all();
+    let of_set = list.identity().is_set().then_some(&core.for_sets.clear);
+    let mut begun = false;
     let bind = |statement: PreparedStatement| {
         let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
         match core.prepared.within(op.deadline) {
@@ -295,7 +288,11 @@ pub async fn all(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(),
             Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id)),
         }
     };
-    let permit = write(core, op, Statement::Clear, &core.prepared.clear, permit, bind).await?;
+    for clear in of_set.into_iter().chain([&core.prepared.clear]) {
+        let cleared = write(core, op, Statement::Clear, clear, permit, bind).await;
+        permit = cleared.map_err(|error| after_unknown(error, begun))?;
+        begun = true;
+    }
     drop(permit);
     wait_out(core, timestamp).await;
     Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::dialect::Dialect;
-use super::found::{Found, IndexDefect, TABLE};
+use super::found::{Found, IndexDefect, SETS, TABLE};
 
 /// How the schema in the cluster relates to the one that this program knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub enum SchemaState {
     },
     /// The index of values is not as it must be: nothing can be removed by value.
     NoIndex(IndexDefect),
-    /// The table of items was there once.
-    TableDropped,
+    /// This table of items was there once.
+    TableDropped(&'static str),
     /// Something of our name is there that is not ours, or not whole.
     Foreign {
         detail: String,
@@ -55,9 +55,9 @@ impl fmt::Display for SchemaState {
                 "the schema is newer than this program (version {applied}, known {known}), which may serve it all the same"
             ),
             Self::NoIndex(defect) => defect.fmt(f),
-            Self::TableDropped => write!(
+            Self::TableDropped(table) => write!(
                 f,
-                "the table {TABLE} was there and is not: restore it from a snapshot of the cluster, or set \
+                "the table {table} was there and is not: restore it from a snapshot of the cluster, or set \
                  items.cql.keyspace to a new name to begin with empty lists"
             ),
             Self::Foreign { detail } => write!(
@@ -93,6 +93,19 @@ const COLUMNS: [&str; 4] = [
     "value regular -1 blob none",
 ];
 
+/// Those of the table of sets.
+const SET_COLUMNS: [&str; 6] = [
+    "entity_id partition_key 1 text none",
+    "feature_key partition_key 0 text none",
+    "items regular -1 map<int, frozen<tuple<text, bigint, bigint, blob>>> none",
+    "kind clustering 0 text asc",
+    "member regular -1 text none",
+    "sort clustering 1 text desc",
+];
+
+/// The file that makes the table of sets.
+const SETS_FILE: i32 = 5;
+
 impl Found {
     /// Judges what was found against the files of a dialect.
     pub fn state(&self, dialect: Dialect) -> SchemaState {
@@ -100,13 +113,15 @@ impl Found {
         let wanted = known.last().copied().unwrap_or(0);
         let foreign = |detail: String| SchemaState::Foreign { detail };
         let newer = self.applied.last().copied().filter(|applied| *applied > wanted);
-        // A later release may have added columns.
-        let ours =
-            self.columns.is_empty() || COLUMNS.iter().all(|column| self.columns.iter().any(|found| found == column));
-        let others = self.columns.iter().filter(|found| !COLUMNS.contains(&found.as_str()));
-        let only_added = others.into_iter().all(|found| newer.is_some() && found.contains(" regular "));
-        if !ours || !only_added {
-            return foreign(format!("the table {TABLE} has other columns: {}", self.columns.join(", ")));
+        let tables = [(TABLE, &self.columns, &COLUMNS[..]), (SETS, &self.set_columns, &SET_COLUMNS)];
+        for (table, found, wanted) in tables {
+            // A later release may have added columns.
+            let ours = found.is_empty() || wanted.iter().all(|column| found.iter().any(|found| found == column));
+            let mut others = found.iter().filter(|found| !wanted.contains(&found.as_str()));
+            let only_added = others.all(|found| newer.is_some() && found.contains(" regular "));
+            if !ours || !only_added {
+                return foreign(format!("the table {table} has other columns: {}", found.join(", ")));
+            }
         }
         match newer {
             Some(applied) if !self.may_serve(wanted) => return SchemaState::Newer { applied, known: wanted },
@@ -118,7 +133,10 @@ impl Found {
             return SchemaState::Older { applied: gap - 1, wanted };
         }
         if self.columns.is_empty() {
-            return SchemaState::TableDropped;
+            return SchemaState::TableDropped(TABLE);
+        }
+        if self.set_columns.is_empty() && known.contains(&SETS_FILE) {
+            return SchemaState::TableDropped(SETS);
         }
         if let Some(defect) = self.index_defect(dialect) {
             return SchemaState::NoIndex(defect);
@@ -148,11 +166,13 @@ mod tests {
         Found {
             keyspace: true,
             columns: COLUMNS.map(str::to_owned).to_vec(),
+            set_columns: SET_COLUMNS.map(str::to_owned).to_vec(),
             index: Some(index("value", "COMPOSITES")),
             record: true,
-            applied: vec![1, 2, 3, 4],
+            applied: vec![1, 2, 3, 4, 5],
             served_from: BTreeMap::new(),
             default_ttl_secs: Some(60),
+            sets_default_ttl_secs: Some(60),
         }
     }
 
@@ -162,15 +182,18 @@ mod tests {
         assert_eq!(state(whole()), SchemaState::Current);
         assert_eq!(state(Found::default()), SchemaState::Missing);
         assert_eq!(state(Found { keyspace: true, ..Found::default() }), SchemaState::Missing);
-        assert_eq!(state(Found { applied: vec![1, 2], ..whole() }), SchemaState::Older { applied: 2, wanted: 4 });
-        assert_eq!(state(Found { applied: vec![1, 3], ..whole() }), SchemaState::Older { applied: 1, wanted: 4 });
+        assert_eq!(state(Found { applied: vec![1, 2], ..whole() }), SchemaState::Older { applied: 2, wanted: 5 });
+        assert_eq!(state(Found { applied: vec![1, 3], ..whole() }), SchemaState::Older { applied: 1, wanted: 5 });
         assert_eq!(
             state(Found { applied: vec![], record: false, ..whole() }),
-            SchemaState::Older { applied: 0, wanted: 4 }
+            SchemaState::Older { applied: 0, wanted: 5 }
         );
-        let newer = vec![1, 2, 3, 4, 5, 6];
-        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 6, known: 4 });
-        assert_eq!(state(Found { columns: vec![], ..whole() }), SchemaState::TableDropped);
+        let newer = vec![1, 2, 3, 4, 5, 6, 7];
+        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 7, known: 5 });
+        assert_eq!(state(Found { columns: vec![], ..whole() }), SchemaState::TableDropped(TABLE));
+        assert_eq!(state(Found { set_columns: vec![], ..whole() }), SchemaState::TableDropped(SETS));
+        let before_sets = Found { applied: vec![1, 2, 3, 4], set_columns: vec![], ..whole() };
+        assert_eq!(state(before_sets), SchemaState::Older { applied: 4, wanted: 5 });
     }
 
     #[test]
@@ -179,22 +202,25 @@ mod tests {
         let mut other = whole();
         other.columns[3] = "value regular -1 text none".to_owned();
         assert!(is_foreign(other));
+        let mut other = whole();
+        other.set_columns[3] = "kind clustering 0 int asc".to_owned();
+        assert!(is_foreign(other));
         assert!(is_foreign(Found { columns: COLUMNS[..3].iter().map(ToString::to_string).collect(), ..whole() }));
     }
 
     /// A release that goes back to an older one finds what the newer one made.
     #[test]
     fn a_newer_schema_is_served_where_each_of_its_files_says_so() {
-        let mut found = Found { applied: vec![1, 2, 3, 4, 5, 6], ..whole() };
+        let mut found = Found { applied: vec![1, 2, 3, 4, 5, 6, 7], ..whole() };
         found.columns.push("weight regular -1 int none".to_owned());
         let with = |served_from: &[(i32, i32)]| {
             let served_from = served_from.iter().copied().collect();
             Found { served_from, ..found.clone() }.state(Dialect::Cassandra)
         };
-        assert_eq!(with(&[(5, 4), (6, 4)]), SchemaState::NewerServed { applied: 6, known: 4 });
-        assert!(with(&[(5, 4), (6, 4)]).is_served());
-        for told in [&[(6, 4)][..], &[(5, 4), (6, 5)], &[]] {
-            assert_eq!(with(told), SchemaState::Newer { applied: 6, known: 4 }, "{told:?}");
+        assert_eq!(with(&[(6, 5), (7, 5)]), SchemaState::NewerServed { applied: 7, known: 5 });
+        assert!(with(&[(6, 5), (7, 5)]).is_served());
+        for told in [&[(7, 5)][..], &[(6, 5), (7, 6)], &[]] {
+            assert_eq!(with(told), SchemaState::Newer { applied: 7, known: 5 }, "{told:?}");
         }
         let mut other = whole();
         other.columns.push("weight regular -1 int none".to_owned());
@@ -232,7 +258,7 @@ mod tests {
             SchemaState::NewerServed { applied: 3, known: 2 },
             SchemaState::NoIndex(IndexDefect::Missing),
             SchemaState::NoIndex(IndexDefect::Wrong("on x".into())),
-            SchemaState::TableDropped,
+            SchemaState::TableDropped(TABLE),
             SchemaState::Foreign { detail: "x".into() },
         ];
         for state in states {

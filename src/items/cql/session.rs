@@ -14,15 +14,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
-use super::coalesce::Query;
+use super::coalesce::{FetchedPage, Query};
 use super::core::Core;
 use super::error::NO_INDEX;
-use super::keys::{self, last_shown};
+use super::keys;
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
-use super::{add, contains, entities, get, lookout, remove, trims};
-use crate::domain::{FeatureKey, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
+use super::{add, contains, entities, get, lookout, members, remove, trims};
+use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait,
 };
@@ -35,12 +35,14 @@ pub struct CqlSession {
     core: Arc<Core>,
     lookout: AbortHandle,
     trims: AbortHandle,
+    mends: AbortHandle,
 }
 
 impl Drop for CqlSession {
     fn drop(&mut self) {
         self.lookout.abort();
         self.trims.abort();
+        self.mends.abort();
     }
 }
 
@@ -52,9 +54,10 @@ impl CqlSession {
         core.watch.opened(Arc::downgrade(&seen));
         let lookout = tokio::spawn(lookout::look_out(Arc::clone(&core))).abort_handle();
         let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
+        let mends = tokio::spawn(members::mend(Arc::clone(&core))).abort_handle();
         // So that the first removal need not; what is wrong is known by now, and said.
         let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core, lookout, trims })
+        Ok(Self { core, lookout, trims, mends })
     }
 
     /// Runs a read to its end, whether or not somebody still waits for it.
@@ -82,6 +85,28 @@ impl CqlSession {
     }
 }
 
+/// The last item that a list shows, if it has more.
+async fn last_shown(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<ItemKey>, StoreError> {
+    if list.identity().is_set() {
+        return members::last_shown(core, op, list).await;
+    }
+    keys::last_shown(core, op, list).await
+}
+
+async fn page(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    range: &Range,
+    last_shown: Option<ItemKey>,
+    permit: Permit,
+) -> Result<FetchedPage, StoreError> {
+    if list.identity().is_set() {
+        return members::get(core, op, list, range, last_shown, permit).await;
+    }
+    get::get(core, op, list, range, last_shown, permit).await
+}
+
 #[async_trait(?Send)]
 impl ItemSession for CqlSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
@@ -96,7 +121,7 @@ impl ItemSession for CqlSession {
                     let last_shown = last_shown(&core, &op, &list).await?;
                     range.limit = range.limit.min(op.max_items.map_or(usize::MAX, MaxItems::get));
                     let permit = core.permit(op.deadline).await?;
-                    get::get(&core, &op, &list, &range, last_shown, permit).await.map(|answer| answer.page)
+                    page(&core, &op, &list, &range, last_shown, permit).await.map(|answer| answer.page)
                 })
                 .await;
         }
@@ -104,7 +129,7 @@ impl ItemSession for CqlSession {
         let core = Arc::clone(&self.core);
         let send = move |op: Operation, query: Query, permit: Permit| {
             let core = Arc::clone(&core);
-            async move { get::get(&core, &op, &query.list, &query.range, None, permit).await }
+            async move { page(&core, &op, &query.list, &query.range, None, permit).await }
         };
         let read = self.core.reads.read(op, query, send).await;
         let mut page = read.map_err(|error| self.core.cause_of(error))?;
@@ -126,19 +151,40 @@ impl ItemSession for CqlSession {
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         self.core.admit()?;
         let (op, list, within, values) = (*op, list.clone(), *within, values.to_vec());
-        self.read(|core| async move { contains::contains(&core, &op, &list, &within, &values).await }).await
+        let found = self.read(|core| async move {
+            if list.identity().is_set() {
+                return members::contains(&core, &op, &list, &within, &values).await;
+            }
+            contains::contains(&core, &op, &list, &within, &values).await
+        });
+        found.await
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        self.core.admit()?;
+        let (op, list, members) = (*op, list.clone(), members.to_vec());
+        self.read(|core| async move { members::lookup(&core, &op, &list, &members).await }).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.core.admit()?;
         let (op, list, within) = (*op, list.clone(), *within);
-        self.read(|core| async move { keys::count(&core, &op, &list, &within, max).await }).await
+        let counted = self.read(|core| async move {
+            if list.identity().is_set() {
+                return members::count(&core, &op, &list, &within, max).await;
+            }
+            keys::count(&core, &op, &list, &within, max).await
+        });
+        counted.await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
             let (to, count) = (list.clone(), items.len());
             let added = match self.core.admit() {
+                Ok(()) if to.identity().is_set() => {
+                    self.to_the_end(|core| async move { members::add(&core, &op, &to, &items).await }).await
+                }
                 Ok(()) => self.to_the_end(|core| async move { add::add(&core, &op, &to, &items).await }).await,
                 Err(refused) => Err(refused),
             };
@@ -154,6 +200,9 @@ impl ItemSession for CqlSession {
         self.core.admit()?;
         let (op, list, removal) = (*op, list.clone(), removal.clone());
         let removed = self.to_the_end(|core| async move {
+            if list.identity().is_set() {
+                return members::remove(&core, &op, &list, &removal).await;
+            }
             match removal {
                 Removal::Value(value) => remove::value(&core, &op, &list, &value).await,
                 Removal::Items(items) => {
@@ -163,7 +212,7 @@ impl ItemSession for CqlSession {
                     remove::items(&core, &op, &list, &keys.into_iter().collect::<Vec<_>>()).await
                 }
                 Removal::Between(within) => remove::between(&core, &op, &list, &within).await,
-                Removal::Members(_) => Err(StoreError::no_sets()),
+                Removal::Members(_) => Err(StoreError::no_members()),
             }
         });
         let removed = removed.await;

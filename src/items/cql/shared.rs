@@ -27,6 +27,9 @@ pub struct Shared {
     pub budget: Arc<RetryBudget>,
     pub permits: PermitsOfAll,
     pub metrics: Arc<CqlMetrics>,
+    /// Who this process is in the reverse entries of sets: nobody else, for all that chance allows. Where two are
+    /// the same, of two items of one member that they add at once the one that was written last may stay.
+    pub writer: i32,
     /// Tells how many items lists show at most, if anybody does.
     pub bound_of: Arc<OnceLock<BoundOf>>,
 }

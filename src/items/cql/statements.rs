@@ -108,7 +108,7 @@ pub struct Texts {
 /// Keys of one statement.
 pub const KEYS_MAX: usize = 10;
 
-const LIST: &str = "feature_key = ? AND entity_id = ?";
+pub const LIST: &str = "feature_key = ? AND entity_id = ?";
 
 impl Texts {
     /// The texts for a dialect. With ScyllaDB's, the time that is left until the deadline is bound last in
@@ -118,10 +118,7 @@ impl Texts {
     /// clause of INSERT and DELETE, at the end of SELECT, and it may be a marker.
     pub fn of(keyspace: &str, dialect: Dialect) -> Self {
         let table = format!("\"{keyspace}\".list_items");
-        let (select_within, and_within) = match dialect {
-            Dialect::Scylla => (" USING TIMEOUT ?", " AND TIMEOUT ?"),
-            Dialect::Cassandra => ("", ""),
-        };
+        let (select_within, and_within) = dialect.timeout_clauses();
         let between = "item_key >= ? AND item_key < ?";
         let slice = format!("FROM {table} WHERE {LIST} AND {between} LIMIT ?{select_within}");
         let oldest = format!("FROM {table} WHERE {LIST} AND {between} ORDER BY item_key ASC LIMIT ?{select_within}");
@@ -232,7 +229,12 @@ pub async fn prepare_find(
     prepare(session, &Texts::of(&options.keyspace, dialect).find, options.read_consistency).await
 }
 
-async fn prepare(session: &Session, text: &str, consistency: Consistency) -> Result<PreparedStatement, PrepareError> {
+/// Prepares a statement, which may be repeated as all of this store may.
+pub async fn prepare(
+    session: &Session,
+    text: &str,
+    consistency: Consistency,
+) -> Result<PreparedStatement, PrepareError> {
     let mut prepared = session.prepare(text).await?;
     prepared.set_consistency(consistency.of_driver());
     prepared.set_is_idempotent(true);

@@ -50,9 +50,20 @@ impl CqlStore {
         let datacenter = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
         let (cautioned, permits) = (AtomicBool::new(false), PermitsOfAll::new(options.permits));
         let awaited = ArcSwapOption::empty();
-        let bound_of = Arc::default();
-        let shared =
-            Shared { options, tls, datacenter, cautioned, awaited, write_clock, budget, permits, metrics, bound_of };
+        let (writer, bound_of) = (fastrand::i32(..), Arc::default());
+        let shared = Shared {
+            options,
+            tls,
+            datacenter,
+            cautioned,
+            awaited,
+            write_clock,
+            budget,
+            permits,
+            metrics,
+            writer,
+            bound_of,
+        };
         Ok(Self { shared, skew, opening: Semaphore::new(OPENING_MAX) })
     }
 

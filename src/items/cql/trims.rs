@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::core::Core;
 use super::keys::{Keys, slice, walk_keys};
+use super::members;
 use super::overlong::slack;
 use super::remove::delete_slice;
 use crate::domain::ListKey;
@@ -28,7 +29,7 @@ pub async fn cut(core: Arc<Core>) {
         // Else what was added just before would be left.
         sleep_until(met.at + core.write_clock.until_settled()).await;
         // Whoever meets the list next has it looked at again.
-        if let Err(error) = look(&core, &met.list).await {
+        if let Err(error) = look(&core, &met.what).await {
             tracing::debug!(%error, "a list that is longer than it shows was not cut");
         }
     }
@@ -42,6 +43,13 @@ async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
+    if list.identity().is_set() {
+        let is_bound = || core.bound_of(list) == Some(bound);
+        if members::trim(core, &op, list, max_items, permit, is_bound).await? {
+            core.trims.inc();
+        }
+        return Ok(());
+    }
     let write_timestamp = core.write_clock.before_all_that_follows();
     let (shown, most) = (max_items.as_u64(), (max_items.get() + slack(max_items)) as u64);
     let keys = walk_keys(core, &op, list, &Bounds::ALL, None, (most + 1, shown), permit).await?;

@@ -16,61 +16,37 @@ pub use record::{read, write};
 use super::MetadataError;
 use crate::domain::{Author, EntityId, FeatureId, FeatureKey, Generation, JobId, Timestamp, VersionLabel};
 
-/// A generation of a version that something is done with.
+/// A generation of a version whose lists are to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub version: VersionLabel,
     pub generation: Generation,
 }
 
-/// What a job does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskKind {
-    /// Clears all lists of its targets.
-    Purge,
-    /// Enters all bags of a type into an index, which is its one target.
-    BuildIndex,
-}
-
-impl TaskKind {
-    pub const ALL: [Self; 2] = [Self::Purge, Self::BuildIndex];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Purge => "purge",
-            Self::BuildIndex => "build_index",
-        }
-    }
-}
-
-/// What is to be done.
+/// What is to be purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
-    pub kind: TaskKind,
+pub struct Purge {
     pub feature: FeatureId,
     pub targets: Vec<Target>,
-    /// Lists that are cleared, or bags that are entered, in a second, at most.
+    /// Lists that are cleared in a second, at most.
     pub lists_per_second: Option<NonZeroU32>,
 }
 
-impl Task {
-    /// The key of all lists of a target.
+impl Purge {
     pub fn key(&self, target: &Target) -> FeatureKey {
         FeatureKey::new(&self.feature, &target.version, target.generation).of_any_identity()
     }
 }
 
-/// How far a task is.
+/// How far a purge is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Targets that are behind it.
     pub targets: usize,
     /// Where the walk over the lists of the next one goes on: a hash of the item store's, and the last entity.
     pub place: Option<(u64, Option<EntityId>)>,
-    /// Lists that were cleared, or bags that were looked at.
+    /// Lists that were cleared.
     pub lists: u64,
-    /// Bags that have too many entries to be entered.
-    pub left_out: u64,
     /// Once it is done: whether the item store holds none of the bytes any more.
     pub erased: Option<bool>,
 }
@@ -82,7 +58,7 @@ pub struct Job {
     /// The number of this state, from 1.
     pub number: u64,
     pub state: JobState,
-    pub task: Task,
+    pub purge: Purge,
     pub progress: Progress,
     pub created_at: Timestamp,
     pub created_by: Author,

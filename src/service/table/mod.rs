@@ -8,7 +8,6 @@ mod batch;
 mod entity_types;
 mod erasure;
 mod features;
-mod indexes;
 mod jobs;
 mod keys;
 mod lists;
@@ -16,14 +15,13 @@ mod parts;
 pub mod queries;
 mod server;
 
-const PARTS: [&[Descriptor]; 9] = [
+const PARTS: [&[Descriptor]; 8] = [
     &lists::ROWS,
     &batch::ROWS,
     &erasure::ROWS,
     &jobs::ROWS,
     &features::ROWS,
     &entity_types::ROWS,
-    &indexes::ROWS,
     &keys::ROWS,
     &server::ROWS,
 ];

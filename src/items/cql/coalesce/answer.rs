@@ -20,11 +20,22 @@ pub struct FetchedPage {
     pub page: ItemPage,
     /// The timestamp of the item because of which `page.more` is set.
     pub next: Option<Timestamp>,
+    /// When each of the items, and that next one, expires by itself, in nanoseconds since the Unix epoch, as far as
+    /// that is known: else the database sees to it.
+    pub expiries: Vec<u64>,
 }
 
 impl FetchedPage {
-    /// The answer for a caller to whom older items are not visible.
-    fn visible_from(mut self, oldest: Timestamp) -> ItemPage {
+    /// The answer for a caller at another moment.
+    fn visible_at(mut self, now: Timestamp, ttl: Ttl) -> ItemPage {
+        let oldest = ttl.visible_from(now);
+        let is_over = |expiry: Option<&u64>| expiry.is_some_and(|expiry| *expiry <= now.as_nanos());
+        if self.expiries.iter().any(|expiry| is_over(Some(expiry))) {
+            let next = self.page.items.len();
+            self.page.more &= !is_over(self.expiries.get(next));
+            let mut expiries = self.expiries.iter();
+            self.page.items.retain(|_| !is_over(expiries.next()));
+        }
         let items = &mut self.page.items;
         if items.last().is_some_and(|last| last.timestamp < oldest) {
             items.truncate(items.partition_point(|item| item.timestamp >= oldest));
@@ -55,9 +66,9 @@ pub fn deliver(mut members: Vec<Member>, ttl: Ttl, outcome: Result<FetchedPage, 
         return;
     };
     let give = |member: Member, outcome: Result<FetchedPage, StoreError>| {
-        let oldest = ttl.visible_from(member.now);
+        let now = member.now;
         // One that has given up needs no answer.
-        let _ = member.answer.send(outcome.map(|answer| answer.visible_from(oldest)));
+        let _ = member.answer.send(outcome.map(|answer| answer.visible_at(now, ttl)));
     };
     members.into_iter().for_each(|member| give(member, outcome.clone()));
     give(last, outcome);

@@ -34,7 +34,7 @@ fn query(entity_id: &str) -> Query {
 
 fn answer(nanos: &[u64], next: Option<u64>) -> FetchedPage {
     let items = nanos.iter().map(|n| Item { timestamp: at(*n), value: Bytes::from(n.to_string()) }).collect();
-    FetchedPage { page: ItemPage { items, more: next.is_some() }, next: next.map(at) }
+    FetchedPage { page: ItemPage { items, more: next.is_some() }, next: next.map(at), expiries: Vec::new() }
 }
 
 fn nanos_of(page: &ItemPage) -> Vec<u64> {

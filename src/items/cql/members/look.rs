@@ -1,0 +1,196 @@
+//! What is asked of a set but its pages: members, counts, payloads, and where it ends that is shown.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::core::Core;
+use super::super::keys::{bounds, slice};
+use super::entry::place_of;
+use super::read::{self, AllEntries, Slice};
+use super::walk::{Standing, Walk, keep_of};
+use crate::domain::{IdentityKind, Item, ItemKey, ListKey, MaxItems, Order, Timestamp};
+use crate::items::{Bounds, Count, Operation, StoreError};
+
+/// Rows of one step of a walk that counts.
+const STEP_ROWS: usize = 1_000;
+/// Payloads are looked for among so many of the newest items, and then in the whole set.
+const NEWEST_ROWS: usize = 500;
+
+/// The item of each of these members, in their order.
+pub async fn lookup(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    members: &[Bytes],
+) -> Result<Vec<Option<Item>>, StoreError> {
+    let last_shown = last_shown(core, op, list).await?;
+    let places: Vec<_> = members.iter().map(|member| place_of(member)).collect();
+    let asked: HashSet<_> = places.iter().cloned().collect();
+    let permit = core.permit(op.deadline).await?;
+    let (entries, _permit) = read::entries(core, op, list, asked.into_iter().collect(), permit).await?;
+    let item = |place: &String| {
+        let held = entries.get(place)?.standing(op, keep_of(list))?;
+        last_shown.is_none_or(|last| held.key >= last).then(|| held.item())
+    };
+    Ok(places.iter().map(item).collect())
+}
+
+/// The newest item of each of these values.
+pub async fn contains(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+    values: &[Bytes],
+) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    if list.identity().kind() == IdentityKind::Value {
+        let found = lookup(core, op, list, values).await?.into_iter();
+        let timestamp = |item: Item| Some(item.timestamp).filter(|timestamp| within.contain(*timestamp));
+        return Ok(found.map(|item| item.and_then(timestamp)).collect());
+    }
+    let last_shown = last_shown(core, op, list).await?;
+    let mut sought = Sought { list, values: values.iter().map(|value| &value[..]).collect(), newest: HashMap::new() };
+    let Some((lower, upper)) = bounds(op, within, None, last_shown) else {
+        return Ok(vec![None; values.len()]);
+    };
+    // They are often recent.
+    let permit = core.permit(op.deadline).await?;
+    let mut walk = Walk::new(core, op, list, Slice { order: Order::Newest, lower, upper });
+    let (standing, mut permit) = walk.next(NEWEST_ROWS, permit).await?;
+    for Standing { held, .. } in standing.into_iter().flatten() {
+        sought.meet(&held.stored, held.key.timestamp);
+    }
+    let mut all = AllEntries::new();
+    while !walk.is_over() && sought.newest.len() < sought.values.len() {
+        let entries;
+        (entries, permit) = all.next(core, op, list, permit).await?;
+        let Some(entries) = entries else { break };
+        let shown = |key: &ItemKey| within.contain(key.timestamp) && last_shown.is_none_or(|last| *key >= last);
+        for held in entries.iter().filter_map(|entry| entry.standing(op, keep_of(list))) {
+            if shown(&held.key) {
+                sought.meet(&held.stored, held.key.timestamp);
+            }
+        }
+    }
+    Ok(values.iter().map(|value| sought.newest.get(&value[..]).copied()).collect())
+}
+
+/// Values, and the newest item of each that was met.
+struct Sought<'a> {
+    list: &'a ListKey,
+    values: HashSet<&'a [u8]>,
+    newest: HashMap<&'a [u8], Timestamp>,
+}
+
+impl Sought<'_> {
+    fn meet(&mut self, stored: &[u8], timestamp: Timestamp) {
+        if let Some(value) = self.values.get(self.list.identity().value(stored)) {
+            let newest = self.newest.entry(value).or_insert(timestamp);
+            *newest = timestamp.max(*newest);
+        }
+    }
+}
+
+/// Counts the items that stand within the bounds.
+pub async fn count(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+    max: u64,
+) -> Result<Count, StoreError> {
+    let max = max.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
+    let oldest = op.ttl.visible_from(op.now);
+    let counted = if within.max_timestamp == Timestamp::MAX && within.min_timestamp <= oldest {
+        count_entries(core, op, list, max.saturating_add(1)).await?
+    } else {
+        let last_shown = match within.max_timestamp {
+            // From the newest item on, the first ones are those that are shown.
+            Timestamp::MAX => None,
+            _ => last_shown(core, op, list).await?,
+        };
+        match bounds(op, within, None, last_shown) {
+            Some((lower, upper)) => {
+                let slice = Slice { order: Order::Newest, lower, upper };
+                count_rows(core, op, list, slice, max.saturating_add(1)).await?
+            }
+            None => 0,
+        }
+    };
+    // What was added in between may have made them more than are shown.
+    let counted = counted.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
+    Ok(Count { items: counted.min(max), exact: counted <= max })
+}
+
+/// Counts the whole set by its entries, up to a number: each is a member.
+async fn count_entries(core: &Arc<Core>, op: &Operation, list: &ListKey, enough: u64) -> Result<u64, StoreError> {
+    let (mut all, mut permit) = (AllEntries::new(), core.permit(op.deadline).await?);
+    let mut counted = 0;
+    while counted < enough {
+        let entries;
+        (entries, permit) = all.next(core, op, list, permit).await?;
+        let Some(entries) = entries else { break };
+        counted += entries.iter().filter(|entry| entry.standing(op, keep_of(list)).is_some()).count() as u64;
+    }
+    Ok(counted)
+}
+
+/// Counts a slice, up to a number.
+async fn count_rows(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    slice: Slice,
+    enough: u64,
+) -> Result<u64, StoreError> {
+    let (mut walk, mut permit) = (Walk::new(core, op, list, slice), core.permit(op.deadline).await?);
+    let mut counted = 0;
+    while counted < enough {
+        let rows = usize::try_from(enough - counted).unwrap_or(usize::MAX).min(STEP_ROWS);
+        let standing;
+        (standing, permit) = walk.next(rows, permit).await?;
+        let Some(standing) = standing else { break };
+        counted += standing.len() as u64;
+    }
+    Ok(counted)
+}
+
+/// Whether anything can be seen of a set.
+pub async fn has_items(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<bool, StoreError> {
+    match bounds(op, &Bounds::ALL, None, None) {
+        Some((lower, upper)) => {
+            let slice = Slice { order: Order::Newest, lower, upper };
+            Ok(count_rows(core, op, list, slice, 1).await? > 0)
+        }
+        None => Ok(false),
+    }
+}
+
+/// The last item that a set shows, if it has more than these.
+pub async fn last_shown(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<ItemKey>, StoreError> {
+    let Some(max_items) = op.max_items else { return Ok(None) };
+    let (lower, _) = slice(&Bounds { min_timestamp: op.ttl.visible_from(op.now), ..Bounds::ALL });
+    let (_, upper) = slice(&Bounds::ALL);
+    let slice = Slice { order: Order::Newest, lower, upper };
+    let (mut walk, mut permit) = (Walk::new(core, op, list, slice), core.permit(op.deadline).await?);
+    let (mut counted, mut last) = (0, None);
+    loop {
+        let standing;
+        (standing, permit) = walk.next((max_items.get() + 1 - counted).min(STEP_ROWS), permit).await?;
+        for Standing { held, .. } in standing.into_iter().flatten() {
+            counted += 1;
+            if counted == max_items.get() {
+                last = Some(held.key);
+            }
+            if counted > max_items.get() {
+                core.overlong.met(op, list);
+                return Ok(last);
+            }
+        }
+        if walk.is_over() {
+            return Ok(None);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Sets: ordered rows and reverse entries in one partition.
+//!
+//! A member has one *reverse entry*, which holds its item by who wrote it. Each writer, a process, has a place of
+//! its own there, which it overwrites; so two that add a member at once lose neither item, and which of them
+//! stands is decided by the two items alone ([`Keep`](crate::domain::Keep)). Each item also has an *ordered row*.
+//! A row and its place in an entry are written by one batch with one write timestamp, and are deleted by one
+//! batch with that very timestamp: nothing else is hidden by it, whatever clock that was written by.
+//!
+//! The entry is canonical. A reader takes rows for hints, reads the entries of their members, and shows what these
+//! say. Where both do not agree it notes the member, which is then mended.
+//!
+//! | files | what they own |
+//! | --- | --- |
+//! | `entry` | what an entry holds, which of it stands, and where it is |
+//! | `read`, `write` | the requests: rows and entries; batches of changes |
+//! | `walk` | items that stand, in order |
+//! | `get`, `look`, `add`, `remove` | the operations |
+//! | `trim` | cutting a set that is longer than it shows |
+//! | `mend` | making rows and entries agree |
+
+mod add;
+mod entry;
+mod get;
+mod look;
+mod mend;
+mod read;
+mod remove;
+mod trim;
+mod walk;
+mod write;
+
+pub use add::add;
+pub use get::get;
+pub use look::{contains, count, has_items, last_shown, lookup};
+pub use mend::mend;
+pub use remove::remove;
+pub use trim::trim;

@@ -1,0 +1,168 @@
+//! Remove List Items of a set.
+//!
+//! Each item that is found is deleted with its own write timestamp, in its row and in its entry: that hides what is
+//! there and nothing that comes. With an item that stands goes all that its member's entry holds, so that no other
+//! one comes up behind it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use scylla::response::PagingState;
+
+use super::super::core::Core;
+use super::super::error::after_unknown;
+use super::super::keys::slice;
+use super::super::lanes::in_lanes;
+use super::super::permits::Permit;
+use super::super::remove::wait_out;
+use super::super::statements::Statement;
+use super::entry::{Entry, Held, place_of};
+use super::look::last_shown;
+use super::read::{self, AllEntries, Rows, Slice};
+use super::walk::keep_of;
+use super::write;
+use crate::domain::{IdentityKind, ItemKey, ListKey, Order};
+use crate::items::{Bounds, Operation, Removal, StoreError};
+
+/// Items of one batch.
+const BATCH_ITEMS: usize = 100;
+/// Batches of one removal under way at once.
+const BATCHES_MAX: usize = 8;
+/// Rows that are found before they are deleted: a removal's memory does not grow with its set.
+const FIND_ROWS: usize = 1_000;
+
+/// Removes what a removal takes, and returns how many visible items that were.
+pub async fn remove(core: &Arc<Core>, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    let last_shown = last_shown(core, op, list).await?;
+    let permit = Some(core.permit(op.deadline).await?);
+    let mut removing =
+        Removing { core, op, list, removal, last_shown, permit, removed: 0, begun: false, largest: None };
+    match removal {
+        Removal::Members(members) => removing.members(members.iter().map(|member| place_of(member))).await?,
+        Removal::Value(value) if list.identity().kind() == IdentityKind::Value => {
+            removing.members([place_of(value)]).await?;
+        }
+        Removal::Value(_) => removing.all_entries().await?,
+        Removal::Items(items) => {
+            let members = items.iter().map(|(_, stored)| place_of(list.identity().member(stored)));
+            removing.members(members).await?;
+        }
+        Removal::Between(within) => removing.between(within).await?,
+    }
+    Ok(removing.end().await)
+}
+
+/// A removal that is under way.
+struct Removing<'a> {
+    core: &'a Arc<Core>,
+    op: &'a Operation,
+    list: &'a ListKey,
+    removal: &'a Removal,
+    /// The last item that the set shows, if it has more.
+    last_shown: Option<ItemKey>,
+    permit: Option<Permit>,
+    removed: u64,
+    /// Whether something may have been deleted.
+    begun: bool,
+    /// The largest timestamp that something was deleted with.
+    largest: Option<i64>,
+}
+
+impl Removing<'_> {
+    async fn permit(&mut self) -> Result<Permit, StoreError> {
+        match self.permit.take() {
+            Some(permit) => Ok(permit),
+            None => self.core.permit(self.op.deadline).await.map_err(|error| after_unknown(error, self.begun)),
+        }
+    }
+
+    async fn members(&mut self, members: impl IntoIterator<Item = String>) -> Result<(), StoreError> {
+        let members: HashSet<_> = members.into_iter().collect();
+        let permit = self.permit().await?;
+        let (core, op, list) = (self.core, self.op, self.list);
+        let read = read::entries(core, op, list, members.into_iter().collect(), permit).await;
+        let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
+        self.permit = Some(permit);
+        self.take_from(entries.values()).await
+    }
+
+    async fn all_entries(&mut self) -> Result<(), StoreError> {
+        let mut all = AllEntries::new();
+        loop {
+            let permit = self.permit().await?;
+            let read = all.next(self.core, self.op, self.list, permit).await;
+            let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
+            self.permit = Some(permit);
+            let Some(entries) = entries else { return Ok(()) };
+            self.take_from(entries.iter()).await?;
+        }
+    }
+
+    async fn between(&mut self, within: &Bounds) -> Result<(), StoreError> {
+        let (lower, upper) = slice(within);
+        let slice = Slice { order: Order::Newest, lower, upper };
+        let mut from = Some(PagingState::start());
+        while let Some(state) = from {
+            let permit = self.permit().await?;
+            let read = read::rows(self.core, self.op, self.list, &slice, (state, FIND_ROWS), permit).await;
+            let Rows { rows, next, permit } = read.map_err(|error| after_unknown(error, self.begun))?;
+            self.permit = Some(permit);
+            self.members(rows.into_iter().map(|row| row.member)).await?;
+            from = next;
+        }
+        Ok(())
+    }
+
+    /// Deletes what the removal takes of some entries.
+    async fn take_from(&mut self, entries: impl Iterator<Item = &Entry>) -> Result<(), StoreError> {
+        let mut gone: Vec<(String, Held)> = Vec::new();
+        for entry in entries {
+            let is_taken = |held: &Held| self.removal.takes(self.list.identity(), held.key.timestamp, &held.stored);
+            let stands = entry.standing(self.op, keep_of(self.list)).filter(|held| is_taken(held));
+            let is_shown = |held: &Held| self.last_shown.is_none_or(|last| held.key >= last);
+            self.removed += u64::from(stands.is_some_and(is_shown));
+            let taken = entry.held.iter().filter(|held| stands.is_some() || is_taken(held));
+            gone.extend(taken.map(|held| (entry.member.clone(), held.clone())));
+        }
+        self.largest = gone.iter().map(|(_, held)| held.written).max().max(self.largest);
+        self.delete(gone).await
+    }
+
+    async fn delete(&mut self, gone: Vec<(String, Held)>) -> Result<(), StoreError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let batches = batches(&gone);
+        // Other batches of this removal may have been carried out.
+        let several = self.begun || batches.len() > 1;
+        let permit = self.permit().await?;
+        self.begun = true;
+        let (core, op, list) = (self.core, self.op, self.list);
+        let each = |changes, permit| async move {
+            write::write(core, op, list, Statement::Delete, changes, permit).await.map(|permit| ((), permit))
+        };
+        let deleted = in_lanes(core, permit, batches, BATCHES_MAX, each).await;
+        let (_, permit) = deleted.map_err(|error| after_unknown(error, several))?;
+        self.permit = Some(permit);
+        Ok(())
+    }
+
+    /// Waits until it may be acknowledged. Returns how many visible items were removed.
+    async fn end(self) -> u64 {
+        drop(self.permit);
+        if let Some(largest) = self.largest {
+            wait_out(self.core, largest).await;
+        }
+        self.removed
+    }
+}
+
+/// The changes that delete items, those of one member together.
+fn batches(gone: &[(String, Held)]) -> Vec<Vec<write::Change>> {
+    let mut members: HashMap<&String, Vec<write::Change>> = HashMap::new();
+    for (member, held) in gone {
+        members.entry(member).or_default().extend(write::drop(member, held));
+    }
+    let members: Vec<_> = members.into_values().collect();
+    members.chunks(BATCH_ITEMS).map(<[_]>::concat).collect()
+}

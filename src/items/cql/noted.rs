@@ -1,0 +1,75 @@
+//! What operations met that somebody should look at: remembered within bounds, and handed to whoever looks, one
+//! after the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The same is not looked at again before.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How much is remembered to have been looked at, and so the most that waits for it.
+const REMEMBERED_MAX: usize = 1_024;
+
+/// Something that is to be looked at.
+#[derive(Debug, Clone)]
+pub struct Met<K> {
+    pub what: K,
+    pub at: Instant,
+}
+
+/// What the operations of one session met.
+#[derive(Debug)]
+pub struct Noted<K> {
+    state: Mutex<State<K>>,
+    rung: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    looked_at: HashMap<K, Instant>,
+    waiting: VecDeque<Met<K>>,
+}
+
+impl<K> Default for Noted<K> {
+    fn default() -> Self {
+        let state = Mutex::new(State { looked_at: HashMap::new(), waiting: VecDeque::new() });
+        Self { state, rung: Notify::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Noted<K> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has something looked at. One of very many is passed over: whoever meets it next notes it again.
+    pub fn met(&self, what: K) {
+        let mut state = self.state();
+        let now = Instant::now();
+        if state.looked_at.get(&what).is_some_and(|at| now - *at < INTERVAL) {
+            return;
+        }
+        if state.looked_at.len() >= REMEMBERED_MAX {
+            state.looked_at.retain(|_, at| now - *at < INTERVAL);
+        }
+        if state.looked_at.len() < REMEMBERED_MAX && state.waiting.len() < REMEMBERED_MAX {
+            state.looked_at.insert(what.clone(), now);
+            state.waiting.push_back(Met { what, at: now });
+            self.rung.notify_one();
+        }
+    }
+
+    /// The next one to be looked at: for one caller at a time.
+    pub async fn next(&self) -> Met<K> {
+        loop {
+            if let Some(next) = self.state().waiting.pop_front() {
+                return next;
+            }
+            self.rung.notified().await;
+        }
+    }
+}

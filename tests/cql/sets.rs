@@ -1,0 +1,293 @@
+//! Sets as they stand in the table, and what is done where rows and reverse entries do not agree.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use liststore::domain::{Identity, Item, ItemKey, Keep, ListKey, MemberKey, Order, Timestamp, ValueDigest};
+use liststore::items::{Bounds, Range, Removal};
+use scylla::client::session::Session;
+use serde_json::Value;
+
+use crate::cassandra::shared_options;
+use crate::guide::{Step, blocks, is_as_told, is_line_as_told, steps};
+use crate::probe::{EVERYTHING, Server, bare, fresh_set, now, now_micros};
+use crate::program;
+use crate::schema::Keyspace;
+use crate::servers::{environment, ok};
+
+const KEYS: Identity = Identity::Key(Keep::Newest);
+
+/// By who wrote it: item key, write timestamp, expiry, value.
+type Entry = BTreeMap<i32, (String, i64, i64, Vec<u8>)>;
+
+/// A set as it stands in the table.
+#[derive(Debug, Default)]
+pub struct StoredSet {
+    /// Keys of the ordered rows, newest first, and the members that they name.
+    pub rows: Vec<(String, String)>,
+    pub entries: BTreeMap<String, Entry>,
+}
+
+impl StoredSet {
+    pub async fn read(bare: &Session, list: &ListKey) -> Self {
+        let text = "SELECT kind, sort, member, items FROM list_members WHERE feature_key = ? AND entity_id = ?";
+        let rows = bare.query_unpaged(text, (list.feature_key.as_str(), list.entity_id.as_str())).await.unwrap();
+        let rows = rows.into_rows_result().unwrap();
+        let mut stored = Self::default();
+        for row in rows.rows::<(String, String, Option<String>, Option<Entry>)>().unwrap() {
+            let (kind, sort, member, items) = row.unwrap();
+            match kind.as_str() {
+                "item" => stored.rows.push((sort, member.unwrap())),
+                "member" => drop(stored.entries.insert(sort, items.unwrap())),
+                other => panic!("{other}"),
+            }
+        }
+        stored
+    }
+
+    /// What is wrong, if rows and entries do not agree: each entry has one item, and each item a row.
+    pub fn disagreement(&self) -> Option<String> {
+        let mut pointed_to: Vec<_> = Vec::new();
+        for (member, items) in &self.entries {
+            if items.len() != 1 {
+                return Some(format!("{member} has {} items", items.len()));
+            }
+            pointed_to.extend(items.values().map(|item| (item.0.clone(), member.clone())));
+        }
+        pointed_to.sort_by(|a, b| b.cmp(a));
+        (pointed_to != self.rows).then(|| format!("rows {:?}, entries {pointed_to:?}", self.rows))
+    }
+}
+
+fn ago(secs: u64) -> Timestamp {
+    Timestamp::from_nanos(now().as_nanos() - secs * 1_000_000_000).unwrap()
+}
+
+async fn lookup(server: &Server, list: &ListKey, member: &str) -> Option<Item> {
+    let found = server.session.lookup(&server.op(), list, &[member.to_owned().into()]).await.unwrap();
+    found.into_iter().next().unwrap()
+}
+
+async fn remove_member(server: &Server, list: &ListKey, member: &str) -> u64 {
+    let removal = Removal::Members(vec![member.to_owned().into()]);
+    server.session.remove(&server.op(), list, &removal).await.unwrap()
+}
+
+/// Waits for the background to have made rows and entries agree, while somebody reads.
+async fn until_mended(server: &Server, bare: &Session, list: &ListKey) -> StoredSet {
+    for _ in 0..400 {
+        server.get(list).await;
+        let stored = StoredSet::read(bare, list).await;
+        if stored.disagreement().is_none() {
+            return stored;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{:?}", StoredSet::read(bare, list).await);
+}
+
+#[tokio::test]
+async fn an_item_is_a_row_and_a_place_in_its_members_entry() {
+    let options = shared_options();
+    let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_set(KEYS));
+    let (first, moved) = (ago(20), ago(10));
+    let stored = |value: &str| MemberKey::new("u-17").unwrap().store(value.as_bytes());
+    let key = |at, value| ItemKey::new(at, ValueDigest::of(&stored(value))).to_string();
+    for (at, value) in [(first, "sent 400 mails"), (moved, "again")] {
+        let before = now_micros();
+        server.add(&list, &[(at, &stored(value))]).await;
+        let found = StoredSet::read(&bare, &list).await;
+        assert_eq!(found.rows, [(key(at, value), "u-17".to_owned())]);
+        let entry: Vec<_> = found.entries["u-17"].values().cloned().collect();
+        let expires_at = server.op().ttl.expiry_of(at).cast_signed();
+        assert_eq!(entry, [(key(at, value), entry[0].1, expires_at, value.as_bytes().to_vec())]);
+        assert!((before..=now_micros()).contains(&entry[0].1));
+    }
+    assert_eq!(remove_member(&server, &list, "u-17").await, 1);
+    let found = StoredSet::read(&bare, &list).await;
+    assert!(found.rows.is_empty() && found.entries.is_empty(), "{found:?}");
+}
+
+/// The second server finds the first one's item and takes its place over; the first then finds that of the second.
+#[tokio::test]
+async fn servers_take_each_others_places() {
+    let options = shared_options();
+    let (one, two) = (Server::open(options.clone()).await, Server::open(options.clone()).await);
+    let (bare, list) = (bare(&options).await, fresh_set(Identity::Value(Keep::Newest)));
+    for (n, server) in [&one, &two, &one, &two, &two].into_iter().enumerate() {
+        server.add(&list, &[(ago(100 - n as u64), b"v"), (ago(50), b"w")]).await;
+        let stored = StoredSet::read(&bare, &list).await;
+        assert_eq!((stored.rows.len(), stored.disagreement()), (2, None));
+    }
+    // Writers are told apart.
+    assert_ne!(writers(&bare, &list, &one).await, writers(&bare, &list, &two).await);
+}
+
+async fn writers(bare: &Session, list: &ListKey, server: &Server) -> Vec<i32> {
+    server.add(list, &[(now(), b"v")]).await;
+    StoredSet::read(bare, list).await.entries["v"].keys().copied().collect()
+}
+
+/// Puts an item there as another server would.
+async fn write_item(bare: &Session, list: &ListKey, writer: i32, (at, value): (Timestamp, &str), written: i64) {
+    let key = ItemKey::new(at, ValueDigest::of(value.as_bytes())).to_string();
+    write_item_row(bare, list, &key, value, written).await;
+    write_item_entry(bare, list, writer, (at, value), written).await;
+}
+
+async fn write_item_entry(bare: &Session, list: &ListKey, writer: i32, (at, value): (Timestamp, &str), written: i64) {
+    let key = ItemKey::new(at, ValueDigest::of(value.as_bytes())).to_string();
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let text = "UPDATE list_members USING TTL 600 AND TIMESTAMP ? SET items[?] = ? WHERE feature_key = ? AND entity_id = ? \
+                AND kind = 'member' AND sort = ?";
+    let item = (key, written, ago(0).as_nanos().cast_signed() + 600_000_000_000, value.as_bytes());
+    bare.query_unpaged(text, (written, writer, item, feature_key, entity_id, value)).await.unwrap();
+}
+
+async fn write_item_row(bare: &Session, list: &ListKey, key: &str, member: &str, written: i64) {
+    let text = "INSERT INTO list_members (feature_key, entity_id, kind, sort, member) VALUES (?, ?, 'item', ?, ?) USING \
+                TTL 600 AND TIMESTAMP ?";
+    let values = (list.feature_key.as_str(), list.entity_id.as_str(), key, member, written);
+    bare.query_unpaged(text, values).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_that_were_added_at_once_one_stands_and_the_other_goes() {
+    let options = shared_options();
+    let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
+    for keep in Keep::ALL {
+        let list = fresh_set(Identity::Value(keep));
+        let (older, newer) = (ago(20), ago(10));
+        write_item(&bare, &list, 1, (newer, "v"), now_micros()).await;
+        write_item(&bare, &list, 2, (older, "v"), now_micros()).await;
+        write_item(&bare, &list, 1, (ago(15), "w"), now_micros()).await;
+        let stands = if keep == Keep::Newest { newer } else { older };
+        let expected = if keep == Keep::Newest { [newer, ago(15)] } else { [ago(15), older] };
+        let mended = server.metric("liststore_cql_members_mended_total", "second_item");
+        for order in Order::ALL {
+            let page = server.session.get(&server.op(), &list, &Range { order, ..EVERYTHING }).await.unwrap();
+            assert_eq!(page.items.len(), 2, "{keep}: never two of one member");
+            assert!(page.items.iter().any(|item| item.timestamp == stands), "{keep}");
+        }
+        // In whatever part of the set one looks: the other one is not there.
+        for at in expected.into_iter().chain([older, newer]) {
+            let range = Range { min_timestamp: at, max_timestamp: at, ..EVERYTHING };
+            let page = server.session.get(&server.op(), &list, &range).await.unwrap();
+            let count = server.session.count(&server.op(), &list, &range.bounds(), 10).await.unwrap().items;
+            let found = page.items.iter().filter(|item| item.value == "v").count();
+            assert_eq!(found as u64, u64::from(at == stands), "{keep}");
+            assert_eq!(count, page.items.len() as u64, "{keep}");
+        }
+        assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, stands);
+        assert_eq!(server.session.count(&server.op(), &list, &Bounds::ALL, 10).await.unwrap().items, 2);
+        let stored = until_mended(&server, &bare, &list).await;
+        assert_eq!(stored.rows.len(), 2);
+        assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, stands);
+        assert!(server.metric("liststore_cql_members_mended_total", "second_item") > mended);
+    }
+}
+
+/// What the removal of the one that stands leaves would come up from behind.
+#[tokio::test]
+async fn with_the_item_that_stands_all_of_its_member_goes() {
+    let options = shared_options();
+    let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
+    for removal in ["member", "item", "between"] {
+        let list = fresh_set(Identity::Value(Keep::Newest));
+        let (older, newer) = (ago(20), ago(10));
+        write_item(&bare, &list, 1, (newer, "v"), now_micros()).await;
+        write_item(&bare, &list, 2, (older, "v"), now_micros()).await;
+        let removal = match removal {
+            "member" => Removal::Members(vec!["v".into()]),
+            "item" => Removal::Items(vec![(newer, "v".into())]),
+            _ => Removal::Between(Bounds { min_timestamp: newer, max_timestamp: newer }),
+        };
+        assert_eq!(server.session.remove(&server.op(), &list, &removal).await.unwrap(), 1, "{removal:?}");
+        let stored = StoredSet::read(&bare, &list).await;
+        assert!(stored.rows.is_empty() && stored.entries.is_empty(), "{removal:?}: {stored:?}");
+        // As if it had never been there.
+        server.add(&list, &[(older, b"v")]).await;
+        assert_eq!(server.get(&list).await.items.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_no_entry_points_to_shows_nothing_and_goes_once_it_is_old() {
+    let options = shared_options();
+    let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
+    let list = fresh_set(Identity::Value(Keep::Newest));
+    server.add(&list, &[(ago(5), b"v")]).await;
+    let key = |secs: u64, value: &str| ItemKey::new(ago(secs), ValueDigest::of(value.as_bytes())).to_string();
+    write_item_row(&bare, &list, &key(30, "v"), "v", now_micros() - 60_000_000).await;
+    write_item_row(&bare, &list, &key(40, "w"), "w", now_micros() - 60_000_000).await;
+    assert_eq!(server.values(&list).await, [b"v"]);
+    assert_eq!(lookup(&server, &list, "w").await, None);
+    assert_eq!(until_mended(&server, &bare, &list).await.rows.len(), 1);
+    assert_eq!(server.metric("liststore_cql_members_mended_total", "stray_row"), 2.0);
+    // One that was written just now may be of an add that is under way.
+    write_item_row(&bare, &list, &key(50, "x"), "x", now_micros()).await;
+    assert_eq!(server.values(&list).await, [b"v"]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(StoredSet::read(&bare, &list).await.rows.len(), 2);
+}
+
+/// A replica may have got an add that others did not; and what is read there is written to the others row by row.
+#[tokio::test]
+async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own() {
+    let options = shared_options();
+    let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
+    let list = fresh_set(Identity::Value(Keep::Newest));
+    let (older, newer) = (ago(20), ago(10));
+    write_item(&bare, &list, 1, (older, "v"), now_micros()).await;
+    write_item_entry(&bare, &list, 2, (newer, "v"), now_micros()).await;
+    let page = server.get(&list).await;
+    assert_eq!(page.items.iter().map(|item| item.timestamp).collect::<Vec<_>>(), [newer]);
+    let stored = until_mended(&server, &bare, &list).await;
+    assert_eq!(stored.rows[0].0, ItemKey::new(newer, ValueDigest::of(b"v")).to_string());
+    assert_eq!(server.metric("liststore_cql_members_mended_total", "missing_row"), 1.0);
+}
+
+/// The guide's examples, on Cassandra, and what stands there afterwards.
+#[tokio::test]
+async fn the_guides_examples_hold_on_cassandra() {
+    let guide = include_str!("../../docs/members.md");
+    let keyspace = Keyspace::new();
+    liststore::items::cql::migrate(&keyspace.options, false).await.unwrap();
+    let mut environment: HashMap<_, _> = environment().into_iter().collect();
+    environment.insert("LISTSTORE__ITEMS__CQL__KEYSPACE", keyspace.options.keyspace.clone());
+    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let (server, mut token) = (program::Server::start_with(&environment), String::new());
+    for Step { method, path, body, told } in steps(guide, |secs| ago(secs).as_nanos()) {
+        let path = path.replace("TOKEN", &token);
+        let answer: Value = ok(&server, &method, &path, &body);
+        assert!(is_as_told(&answer, &told, &mut token), "{path}:\n{answer}\nis not\n{told}");
+    }
+    let bare = bare(&keyspace.options).await;
+    let (statements, tables) = (blocks(guide, "cql"), blocks(guide, "text"));
+    assert!(!statements.is_empty() && statements.len() == tables.len());
+    for (statement, table) in statements.into_iter().zip(tables) {
+        let lines = printed(&bare, statement).await;
+        let told: Vec<_> = table.lines().skip(2).collect();
+        assert_eq!(lines.len(), told.len(), "{lines:?}");
+        for (line, told) in lines.iter().zip(told) {
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(is_line_as_told(line, &told), "{line}\nis not\n{told}");
+        }
+    }
+}
+
+/// Rows of two columns, the second a text or a map of items, as cqlsh prints them.
+async fn printed(bare: &Session, statement: &str) -> Vec<String> {
+    let rows = bare.query_unpaged(statement.trim_end_matches(';'), ()).await.unwrap().into_rows_result().unwrap();
+    if let Ok(rows) = rows.rows::<(String, String)>() {
+        return rows.map(|row| row.unwrap()).map(|(sort, member)| format!("{sort} | {member}")).collect();
+    }
+    let print = |(sort, items): (String, Entry)| {
+        let item = |(writer, (key, written, expires, value)): (&i32, &(String, i64, i64, Vec<u8>))| {
+            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{writer}: ('{key}', {written}, {expires}, 0x{hex})")
+        };
+        format!("{sort} | {{{}}}", items.iter().map(item).collect::<Vec<_>>().join(", "))
+    };
+    rows.rows::<(String, Entry)>().unwrap().map(|row| print(row.unwrap())).collect()
+}

@@ -1,0 +1,69 @@
+//! The examples of a page of the documentation: requests, what they answer, and what is read where.
+
+use serde_json::Value;
+
+/// A request of a page, and what it answers.
+pub struct Step {
+    pub method: String,
+    pub path: String,
+    pub body: Value,
+    pub told: Value,
+}
+
+/// The code blocks of a page in a language.
+pub fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    page.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
+}
+
+/// The page's requests, in their order. `ago` makes a timestamp of what the page has as `NOW-` and seconds.
+pub fn steps(page: &str, ago: impl Fn(u64) -> u64) -> Vec<Step> {
+    let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
+    assert_eq!(requests.len(), answers.len());
+    let step = |(request, told): (&str, &str)| {
+        let (line, body) = request.split_once('\n').unwrap_or((request, ""));
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut body = body.to_owned();
+        while let Some((before, rest)) = body.clone().split_once("NOW-") {
+            let (secs, after) = rest.split_once('"').unwrap();
+            body = format!("{before}{}\"{after}", ago(secs.parse().unwrap()));
+        }
+        let body = if body.is_empty() { Value::Null } else { serde_json::from_str(&body).unwrap() };
+        let told = serde_json::from_str(&told.replace("[…]", "\"…\"")).unwrap();
+        Step { method: method.to_owned(), path: path.to_owned(), body, told }
+    };
+    requests.into_iter().zip(answers).map(step).collect()
+}
+
+/// Whether an answer is as the page has it, where an ellipsis stands for anything. Notes a page token.
+pub fn is_as_told(answer: &Value, told: &Value, token: &mut String) -> bool {
+    match (answer, told) {
+        (_, Value::String(any)) if any == "…" => true,
+        (Value::String(found), Value::String(wanted)) if wanted == "TOKEN" => {
+            token.clone_from(found);
+            true
+        }
+        (Value::Object(found), Value::Object(wanted)) => {
+            found.len() == wanted.len()
+                && wanted.iter().all(|(name, told)| found.get(name).is_some_and(|found| is_as_told(found, told, token)))
+        }
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, told)| is_as_told(found, told, token))
+        }
+        (found, wanted) => found == wanted,
+    }
+}
+
+/// The same of a line of text.
+#[allow(dead_code, reason = "not every page shows tables")]
+pub fn is_line_as_told(line: &str, told: &str) -> bool {
+    let mut parts = told.split('…');
+    let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else { return false };
+    let parts: Vec<_> = parts.collect();
+    for (n, part) in parts.iter().enumerate() {
+        let found = if n + 1 == parts.len() { rest.ends_with(part).then_some(rest.len()) } else { rest.find(part) };
+        let Some(at) = found else { return false };
+        rest = if n + 1 == parts.len() { "" } else { &rest[at + part.len()..] };
+    }
+    rest.is_empty()
+}
