@@ -21,7 +21,8 @@ SELECT
     v.created_at_ns AS "version_created_at_ns?",
     v.revision AS "version_revision?",
     v.identity AS "version_identity?",
-    v.keep AS "version_keep?"
+    v.keep AS "version_keep?",
+    v.index AS "version_index?"
 FROM list_feature f
 LEFT JOIN list_feature_version v USING (entity_type, name)
 WHERE f.entity_type = $1 AND f.name = $2

@@ -39,7 +39,8 @@ SELECT
     v.created_at_ns AS "version_created_at_ns?",
     v.revision AS "version_revision?",
     v.identity AS "version_identity?",
-    v.keep AS "version_keep?"
+    v.keep AS "version_keep?",
+    v.index AS "version_index?"
 FROM f
 LEFT JOIN list_feature_version v USING (entity_type, name)
 ORDER BY f.entity_type, f.name, v.version

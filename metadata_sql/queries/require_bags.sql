@@ -1,2 +1,3 @@
--- Turns away servers that do not know bags: a feature without a name makes no sense to them.
-UPDATE liststore_schema_compatibility SET served_from = 8 WHERE served_from < 8
+-- Turns away servers that do not know bags, or not their indexes: a feature without a name makes no sense to them, or
+-- they would write bags without entries.
+UPDATE liststore_schema_compatibility SET served_from = 9 WHERE served_from < 9

@@ -37,6 +37,14 @@ impl<'c> Call<'c> {
         query::parse(self.query, parameters)
     }
 
+    /// The same where some parameters may be given several times.
+    pub fn repeated_query<const N: usize>(
+        &self,
+        parameters: &[Parameter; N],
+    ) -> Result<[Vec<Cow<'c, str>>; N], Problem> {
+        query::parse_repeated(self.query, parameters)
+    }
+
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
         let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
         self.body.read(self.headers, body_bytes_max, body_timeout).await

@@ -46,6 +46,7 @@ mod headers;
 mod health;
 mod host;
 mod http1;
+mod indexes;
 mod jobs;
 mod keys;
 mod lines;

@@ -12,6 +12,27 @@ pub(super) fn parse<'q, const N: usize>(
     parameters: &[Parameter; N],
 ) -> Result<[Option<Cow<'q, str>>; N], Problem> {
     let mut values = [const { None }; N];
+    read(query, parameters, |index, value| values[index] = Some(value))?;
+    Ok(values)
+}
+
+/// The same where some parameters may be given several times: the values of each, in their order.
+pub(super) fn parse_repeated<'q, const N: usize>(
+    query: Option<&'q str>,
+    parameters: &[Parameter; N],
+) -> Result<[Vec<Cow<'q, str>>; N], Problem> {
+    let mut values = [const { Vec::new() }; N];
+    read(query, parameters, |index, value| values[index].push(value))?;
+    Ok(values)
+}
+
+/// Hands on each value, with the index of its parameter.
+fn read<'q, const N: usize>(
+    query: Option<&'q str>,
+    parameters: &[Parameter; N],
+    mut take: impl FnMut(usize, Cow<'q, str>),
+) -> Result<(), Problem> {
+    let mut given = [false; N];
     let mut rest = query;
     while let Some(text) = rest {
         let (pair, others) = cut(text, b'&');
@@ -28,15 +49,16 @@ pub(super) fn parse<'q, const N: usize>(
         let parameter = &parameters[index];
         let field = parameter.name;
         let refused = |reason: &str| Problem::argument(field, format!("{field} {reason}"));
-        if values[index].is_some() {
+        if given[index] && !parameter.repeats {
             return Err(refused("is given twice"));
         }
         if raw.is_empty() && !parameter.may_be_empty {
             return Err(refused("is empty: leave it out, or give it a value"));
         }
-        values[index] = Some(value(raw, parameter).map_err(refused)?);
+        given[index] = true;
+        take(index, value(raw, parameter).map_err(refused)?);
     }
-    Ok(values)
+    Ok(())
 }
 
 fn value<'q>(raw: &'q str, parameter: &Parameter) -> Result<Cow<'q, str>, &'static str> {

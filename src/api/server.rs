@@ -15,8 +15,8 @@ use super::request::{Peer, Request};
 use super::request_log::Accessed;
 use super::routes::{Found, find};
 use super::{
-    ApiState, admission, backups, batch, compression, console, entity_types, erasure, features, health, jobs, keys,
-    lists, log, openapi, origin, pool, versions,
+    ApiState, admission, backups, batch, compression, console, entity_types, erasure, features, health, indexes, jobs,
+    keys, lists, log, openapi, origin, pool, versions,
 };
 use crate::access::Principal;
 use crate::background::Command;
@@ -179,6 +179,11 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::UpdateEntityType => entity_types::update_entity_type(call).await,
         OperationId::DeleteEntityType => entity_types::delete_entity_type(call).await,
         OperationId::GetEntityTypeHistory => entity_types::get_entity_type_history(call).await,
+        OperationId::CreateIndex => indexes::create_index(call).await,
+        OperationId::ListIndexes => indexes::list_indexes(call).await,
+        OperationId::GetIndex => indexes::get_index(call).await,
+        OperationId::DeleteIndex => indexes::delete_index(call).await,
+        OperationId::FindBags => indexes::find_bags(call).await,
         OperationId::PurgeEntityType => entity_types::purge_entity_type(call).await,
         OperationId::GetMe => keys::get_me(call).await,
         OperationId::GetSignIn => keys::get_sign_in(call),

@@ -12,7 +12,15 @@ pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
     let id = call.feature_id()?;
     let VersionInput { version, ttl, max_items, identity, keep, description } =
         VersionInput::read(&call.body().await?)?;
-    let new = NewVersion { version, ttl, max_items, identity, keep, description: description.unwrap_or_default() };
+    let new = NewVersion {
+        version,
+        ttl,
+        max_items,
+        identity,
+        keep,
+        index: None,
+        description: description.unwrap_or_default(),
+    };
     call.execute(&caller, Operation::CreateVersion { id, new }).await
 }
 
@@ -29,7 +37,7 @@ pub(super) async fn update_version(mut call: Call<'_>) -> HandlerResult {
     let condition = if_match(call.headers)?;
     let (id, version) = (call.feature_id()?, call.version_label()?);
     let VersionPatch { ttl, max_items, description } = VersionPatch::read(&call.body().await?)?;
-    let patch = metadata::VersionPatch { ttl, max_items, description };
+    let patch = metadata::VersionPatch { ttl, max_items, description, index_is_ready: false };
     call.execute(&caller, Operation::UpdateVersion { id, version, patch, condition }).await
 }
 

@@ -29,7 +29,7 @@ use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiState, Handles, ListenOptions, Listening, Tls};
-use crate::background::{Jobs, Worker};
+use crate::background::{Jobs, Settle, Worker};
 use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
@@ -194,6 +194,10 @@ impl Application {
             )
             .map_err(StartError::Metrics)?,
         );
+        let settle = Settle(
+            Duration::from_secs(settings.metadata.poll_interval_secs)
+                + Duration::from_millis(settings.items.operation_timeout_ms),
+        );
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
         let options = ListenOptions {
             workers: settings.http.workers,
@@ -212,7 +216,7 @@ impl Application {
             scheme,
             address,
             server,
-            worker: Worker::new(jobs, lists.clone()),
+            worker: Worker::new(jobs, lists.clone(), settle),
             lists,
             metadata,
             items,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::actors::MetadataHandle;
 use crate::domain::{Author, Clock, JobId};
 use crate::metadata::MetadataError;
-use crate::metadata::jobs::{Job, JobState, Progress, Purge};
+use crate::metadata::jobs::{Job, JobState, Progress, Task};
 
 /// Jobs that are not over.
 const OPEN_MAX: usize = 100;
@@ -49,7 +49,16 @@ impl Jobs {
         all.into_iter().find(|job| job.id == id).ok_or(MetadataError::JobNotFound(id))
     }
 
-    pub async fn create(&self, purge: Purge, by: Author) -> Result<Job, MetadataError> {
+    pub async fn create(&self, task: Task, by: Author) -> Result<Job, MetadataError> {
+        let created = self.create_once(JobId::new(Uuid::now_v7().as_u128()), task, by).await?;
+        created.ok_or_else(|| {
+            let reason = "a job of the same id is there".to_owned();
+            MetadataError::Internal { reason, outcome_unknown: false }
+        })
+    }
+
+    /// Creates the job of an id, unless there is one.
+    pub(super) async fn create_once(&self, id: JobId, task: Task, by: Author) -> Result<Option<Job>, MetadataError> {
         let all = self.all().await?;
         let over: Vec<_> = all.iter().filter(|job| job.state.is_over()).collect();
         if all.len() - over.len() >= OPEN_MAX {
@@ -60,10 +69,10 @@ impl Jobs {
         }
         let now = self.clock.now();
         let job = Job {
-            id: JobId::new(Uuid::now_v7().as_u128()),
+            id,
             number: 1,
             state: JobState::Waiting,
-            purge,
+            task,
             progress: Progress::default(),
             created_at: now,
             created_by: by,
@@ -71,12 +80,14 @@ impl Jobs {
             holder: None,
             problem: None,
         };
-        if !self.metadata.put_job(job.clone()).await? {
-            let reason = "a job of the same id is there".to_owned();
-            return Err(MetadataError::Internal { reason, outcome_unknown: false });
-        }
+        let is_new = self.metadata.put_job(job.clone()).await?;
         self.news.notify_one();
-        Ok(job)
+        Ok(is_new.then_some(job))
+    }
+
+    /// Has this server's worker look at once for what there is to do.
+    pub fn wake(&self) {
+        self.news.notify_one();
     }
 
     /// Does what is said to a job. Saying it twice is as good as saying it once.

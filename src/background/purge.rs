@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use super::hold::{Held, Lost};
-use crate::actors::{ListError, ListPool};
+use super::insist::{RETRY_MAX, RETRY_MIN, deadline, insist, pause};
+use crate::actors::ListPool;
 use crate::domain::{FeatureKey, ListKey, Ttl};
 use crate::items::{EntityPage, EntityPlace, Erased};
 use crate::metadata::jobs::JobState;
@@ -15,18 +16,13 @@ use crate::metadata::jobs::JobState;
 const PART_ENTITIES: usize = 100;
 /// Lists that are cleared at once.
 const CLEARED_AT_ONCE: usize = 8;
-/// How long one list, or one part of the walk, may take.
-const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// What failed is tried again after this, and then after twice as long each time.
-const RETRY_MIN: Duration = Duration::from_millis(500);
-const RETRY_MAX: Duration = Duration::from_secs(8);
 /// How often it is said that the work goes on while the item store erases.
 const ERASE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Goes on with a purge to its end.
 pub(super) async fn purge(held: &mut Held<'_>, lists: &ListPool) -> Result<(), Lost> {
-    while let Some(target) = held.job.purge.targets.get(held.job.progress.targets) {
-        let key = held.job.purge.key(target);
+    while let Some(target) = held.job.task.targets.get(held.job.progress.targets) {
+        let key = held.job.task.key(target);
         clear(held, lists, &key).await?;
         held.job.progress.targets += 1;
         held.job.progress.place = None;
@@ -45,7 +41,7 @@ async fn clear(held: &mut Held<'_>, lists: &ListPool, key: &FeatureKey) -> Resul
         // Whatever its TTL is or was: what is stored is to go.
         let read = async || lists.entities(key.clone(), Ttl::MAX, from.clone(), PART_ENTITIES, deadline()).await;
         let EntityPage { entities, next } = insist(held, read).await?;
-        let pace = held.job.purge.lists_per_second.map(|rate| rate.get());
+        let pace = held.job.task.lists_per_second.map(|rate| rate.get());
         let at_once = pace.map_or(CLEARED_AT_ONCE, |rate| CLEARED_AT_ONCE.min(rate as usize).max(1));
         for some in entities.chunks(at_once) {
             let began = Instant::now();
@@ -58,37 +54,11 @@ async fn clear(held: &mut Held<'_>, lists: &ListPool, key: &FeatureKey) -> Resul
             insist(held, remove).await?;
             held.job.progress.lists += some.len() as u64;
             held.save_if_due().await?;
-            if let Some(rate) = pace {
-                sleep(Duration::from_secs_f64(some.len() as f64 / f64::from(rate)).saturating_sub(began.elapsed()))
-                    .await;
-            }
+            pause(some.len(), pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
         held.job.progress.place = Some((hash, after));
         held.save_if_due().await?;
-    }
-}
-
-fn deadline() -> Instant {
-    Instant::now() + OPERATION_TIMEOUT
-}
-
-/// Tries until it is done. Meanwhile the job says what it waits for.
-async fn insist<T>(held: &mut Held<'_>, work: impl AsyncFn() -> Result<T, ListError>) -> Result<T, Lost> {
-    let mut delay = RETRY_MIN;
-    loop {
-        match work().await {
-            Ok(done) => {
-                held.problem(None).await?;
-                return Ok(done);
-            }
-            Err(error) => {
-                tracing::warn!(job = %held.job.id, %error, "a purge cannot go on for now");
-                held.problem(Some("the item store cannot do this at present: it is tried again".to_owned())).await?;
-                sleep(delay).await;
-                delay = (2 * delay).min(RETRY_MAX);
-            }
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::block_on;
 use super::confirm::confirm;
 use super::failure::Failure;
+use super::find;
 use super::output::{Format, Output};
 use super::parse::{Author, ServerOptions};
 use crate::client::{Client, Request, Retries, printable, read};
@@ -29,6 +30,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Find(find::Arguments),
     Erase(Erase),
 }
 
@@ -60,6 +62,7 @@ struct Erase {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
+        Command::Find(arguments) => block_on(find::run(arguments)),
         Command::Erase(arguments) => erase(arguments),
     }
 }

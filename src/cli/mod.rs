@@ -19,7 +19,9 @@ mod export;
 mod failure;
 mod feature;
 mod feature_files;
+mod find;
 mod import;
+mod index;
 mod jobs;
 mod key;
 mod list;
@@ -68,6 +70,7 @@ enum Command {
     Version(version::Arguments),
     List(list::Arguments),
     Entity(entity::Arguments),
+    Index(index::Arguments),
     Purge(purge::Arguments),
     Jobs(jobs::Arguments),
     Key(Box<key::Arguments>),
@@ -111,6 +114,7 @@ impl Command {
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),
             Self::Entity(arguments) => entity::run(arguments),
+            Self::Index(arguments) => index::run(arguments),
             Self::Purge(arguments) => purge::run(arguments),
             Self::Jobs(arguments) => jobs::run(arguments),
             Self::Key(arguments) => key::run(*arguments),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::entity::parse_name;
+use super::index::Index;
 use super::{EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
 
 /// The name of a list feature, such as `story_presented`: same rule as [`EntityType`]. An empty one, which no
@@ -266,6 +267,8 @@ pub struct FeatureVersion {
     pub max_items: Option<MaxItems>,
     /// What tells its items from each other. It never changes: lists are kept by it.
     pub identity: Identity,
+    /// Of a version of bags: the index that its lists are the entries of. What it is about never changes.
+    pub index: Option<Index>,
     pub description: Description,
     pub created_at: Timestamp,
     pub generation: Generation,

@@ -10,6 +10,7 @@ pub mod entity;
 pub mod feature;
 pub mod feature_key;
 pub mod identity;
+pub mod index;
 pub mod invalid;
 pub mod item;
 pub mod item_key;
@@ -36,6 +37,7 @@ pub use feature::{
 };
 pub use feature_key::FeatureKey;
 pub use identity::{Identity, IdentityKind, Keep, MemberKey};
+pub use index::{Index, IndexSpec};
 pub use invalid::{Code, Invalid};
 pub use item::{ADD_ITEMS_MAX, Item, NAMED_ITEMS_MAX, NewItem, Order};
 pub use item_key::{ItemKey, ValueDigest};

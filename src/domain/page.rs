@@ -161,6 +161,50 @@ impl ItemWalk<'_> {
     }
 }
 
+/// A walk over the bags that an index has under some values: the list of their entries, the bounds as they were given,
+/// and the order.
+#[derive(Debug, Clone, Copy)]
+pub struct BagWalk<'a> {
+    pub entries: &'a ListKey,
+    pub min: Option<&'a str>,
+    pub max: Option<&'a str>,
+    pub order: Order,
+}
+
+/// How far a walk over bags is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BagPlace {
+    /// The last entry that is behind it.
+    pub after: ItemKey,
+    /// When it began.
+    pub began_at: Timestamp,
+}
+
+impl BagWalk<'_> {
+    pub fn token_at(&self, BagPlace { after, began_at }: BagPlace) -> PageToken {
+        let nanos = [after.timestamp, began_at].map(|moment| moment.as_nanos().to_be_bytes()).concat();
+        let payload = [&*nanos, after.digest.as_bytes()].concat();
+        self.bound(|binding| PageToken::seal(&payload, binding))
+    }
+
+    /// Where the page of this token begins.
+    pub fn resume(&self, token: &str) -> Result<BagPlace, Invalid> {
+        let payload = self.bound(|binding| PageToken::open(token, binding))?;
+        let (place, rest) = payload.split_first_chunk::<8>().ok_or_else(damaged_token)?;
+        let (began_at, digest) = rest.split_first_chunk::<8>().ok_or_else(damaged_token)?;
+        let moment = |nanos: &[u8; 8]| Timestamp::from_nanos(u64::from_be_bytes(*nanos)).map_err(|_| damaged_token());
+        let digest = ValueDigest::from_bytes(digest.try_into().map_err(|_| damaged_token())?);
+        Ok(BagPlace { after: ItemKey::new(moment(place)?, digest), began_at: moment(began_at)? })
+    }
+
+    fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let Self { entries, min, max, order } = self;
+        // A text of a bound is never empty.
+        let [min, max] = [min, max].map(|bound| bound.unwrap_or_default().as_bytes());
+        with(&[b"bags", entries.bytes(), min, max, order.as_str().as_bytes()])
+    }
+}
+
 /// A walk over the entities that have lists of a feature version.
 #[derive(Debug, Clone, Copy)]
 pub struct EntityWalk<'a>(pub &'a FeatureKey);

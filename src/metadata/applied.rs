@@ -69,7 +69,7 @@ impl Applied {
         let Self { id, version, after, .. } = self;
         let label = version.unwrap_or_else(VersionLabel::default_version);
         let feature = after.ok_or_else(|| MetadataError::not_found(id.clone()))?;
-        let version = feature.version(&label).cloned().ok_or(MetadataError::VersionNotFound(id, label))?;
+        let version = feature.version(&label).cloned().ok_or(MetadataError::version_not_found(id, label))?;
         Ok(VersionChanged { version, feature })
     }
 
@@ -82,7 +82,7 @@ impl Applied {
             Some(label) => before
                 .version(&label)
                 .map(|version| version.ttl_max)
-                .ok_or(MetadataError::VersionNotFound(id, label))?,
+                .ok_or(MetadataError::version_not_found(id, label))?,
         };
         Ok(Deleted { revision, ttl_max, remaining })
     }

@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::domain::index::{Index, Pointer};
 use crate::domain::{Feature, FeatureVersion, Identity, MaxItems};
 
 /// The number of the form below.
@@ -69,7 +70,18 @@ pub fn version(version: &FeatureVersion) -> Json {
         ("description", version.description.as_str().into()),
         ("created_at", version.created_at.to_string().into()),
     ]);
-    with_identity(with_max_items(form, version.max_items), version.identity)
+    with_index(with_identity(with_max_items(form, version.max_items), version.identity), version.index.as_ref())
+}
+
+/// An index of bags; whether it is built is part of it.
+fn with_index(mut form: Json, index: Option<&Index>) -> Json {
+    if let (Some(members), Some(index)) = (form.as_object_mut(), index) {
+        let text = |pointer: &Pointer| Json::from(pointer.as_str());
+        members.insert("properties".to_owned(), index.spec.properties().iter().map(text).collect());
+        members.insert("order_by".to_owned(), index.spec.order_by().map(text).into());
+        members.insert("ready".to_owned(), index.is_ready.into());
+    }
+    form
 }
 
 /// A definition with what tells its items from each other. That of items, which was there before any other,
@@ -106,6 +118,7 @@ mod tests {
             ttl,
             max_items: None,
             identity: Identity::Item,
+            index: None,
             description: crate::domain::Description::new("x").unwrap(),
             created_at,
             generation: Generation::new(7).unwrap(),

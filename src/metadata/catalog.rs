@@ -61,6 +61,16 @@ impl Snapshot {
         self.synced_at
     }
 
+    /// All versions of a feature, in no order.
+    pub fn versions_of<'a>(&'a self, id: &'a FeatureId) -> impl Iterator<Item = &'a CatalogVersion> {
+        self.table.versions_of(id)
+    }
+
+    /// All versions of all features, in no order.
+    pub fn versions(&self) -> impl Iterator<Item = &CatalogVersion> {
+        self.table.versions()
+    }
+
     pub fn version(&self, entity_type: &str, name: &str, version: &str) -> Result<&CatalogVersion, Missing> {
         match self.table.get(entity_type, name, version) {
             Some(found) => Ok(found),

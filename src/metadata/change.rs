@@ -3,13 +3,16 @@
 //! A store reads the present state, asks [`decide`] for the [`Transition`], and writes it in one
 //! transaction.
 
+use std::sync::Arc;
+
 use serde_json::Value as Json;
 
 use super::{
     Action, Change, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
     VersionPatch, audit,
 };
-use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Identity, Revision, VersionLabel};
+use crate::domain::index::INDEXES_MAX;
+use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Identity, Index, Revision, VersionLabel};
 
 /// What is to be written for one change.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,6 +89,7 @@ fn create_feature(
         ttl,
         max_items,
         identity,
+        index: None,
         description: Default::default(),
         created_at: context.at,
         generation,
@@ -180,7 +184,10 @@ fn create_version(
 ) -> Result<Transition, MetadataError> {
     let before = present.ok_or_else(|| MetadataError::not_found(id.clone()))?;
     if before.version(&new.version).is_some() {
-        return Err(MetadataError::VersionExists(id.clone(), new.version));
+        return Err(MetadataError::version_exists(id.clone(), new.version));
+    }
+    if new.index.is_some() && before.versions.iter().filter(|version| version.index.is_some()).count() >= INDEXES_MAX {
+        return Err(MetadataError::TooManyIndexes(id.entity_type.clone()));
     }
     let generation = following(last_generation);
     let ttl = new.ttl.unwrap_or(before.ttl);
@@ -190,6 +197,7 @@ fn create_version(
         ttl,
         max_items: new.max_items.over(before.max_items),
         identity,
+        index: new.index.map(|spec| Index { spec: Arc::new(spec), is_ready: false }),
         description: new.description,
         created_at: context.at,
         generation,
@@ -227,6 +235,7 @@ fn update_version(
     version.ttl_max = version.ttl_max.max(version.ttl);
     version.max_items = patch.max_items.over(version.max_items);
     version.description = patch.description.unwrap_or(version.description);
+    version.index = version.index.map(|index| Index { is_ready: index.is_ready || patch.index_is_ready, ..index });
     if version == *before {
         return Ok(None);
     }
@@ -287,7 +296,7 @@ fn admitted_version<'a>(
         .versions
         .iter()
         .position(|v| v.version == *label)
-        .ok_or_else(|| MetadataError::VersionNotFound(id.clone(), label.clone()))?;
+        .ok_or_else(|| MetadataError::version_not_found(id.clone(), label.clone()))?;
     if label.is_default() {
         return Err(MetadataError::DefaultVersion);
     }

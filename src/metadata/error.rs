@@ -22,6 +22,10 @@ pub enum MetadataError {
     EntityTypeExists(EntityType),
     #[error("there is no entity type {0}: bags are kept of those that were created")]
     EntityTypeNotFound(EntityType),
+    #[error("the bags of {0} have an index {1} already")]
+    IndexExists(EntityType, VersionLabel),
+    #[error("the bags of {0} have no index {1}")]
+    IndexNotFound(EntityType, VersionLabel),
     #[error("it was changed since the given entity tag was read")]
     EtagMismatch,
     #[error("there is no key {0}")]
@@ -34,6 +38,8 @@ pub enum MetadataError {
     KeyExpired(KeyId),
     #[error("there are as many keys as there may be: revoke some")]
     TooManyKeys,
+    #[error("the bags of {0} have as many indexes as there may be: delete some")]
+    TooManyIndexes(EntityType),
     #[error("there is no job {0}")]
     JobNotFound(JobId),
     #[error("the job {id} is {}: nothing is done for it any more", .state.as_str())]
@@ -59,6 +65,16 @@ impl MetadataError {
     /// What is asked for is not there.
     pub fn not_found(id: FeatureId) -> Self {
         if id.is_of_bags() { Self::EntityTypeNotFound(id.entity_type) } else { Self::FeatureNotFound(id) }
+    }
+
+    /// What is to be created is there already.
+    pub fn version_exists(id: FeatureId, version: VersionLabel) -> Self {
+        if id.is_of_bags() { Self::IndexExists(id.entity_type, version) } else { Self::VersionExists(id, version) }
+    }
+
+    /// What is asked for is not there.
+    pub fn version_not_found(id: FeatureId, version: VersionLabel) -> Self {
+        if id.is_of_bags() { Self::IndexNotFound(id.entity_type, version) } else { Self::VersionNotFound(id, version) }
     }
 
     /// Whether the same request may succeed later, unchanged.

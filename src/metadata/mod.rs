@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind, Keep, Labels, Limit,
-    MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind, IndexSpec, Keep, Labels,
+    Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 
 mod applied;
@@ -21,6 +21,7 @@ pub mod catalog;
 pub mod change;
 pub mod embedded;
 pub mod error;
+mod index_record;
 mod job_state;
 pub mod jobs;
 pub mod keys;
@@ -85,7 +86,24 @@ pub struct NewVersion {
     pub max_items: MaxItemsInput,
     pub identity: Option<IdentityKind>,
     pub keep: Option<Keep>,
+    /// Of a version of bags.
+    pub index: Option<IndexSpec>,
     pub description: Description,
+}
+
+impl NewVersion {
+    /// An index of bags.
+    pub fn index(name: VersionLabel, spec: IndexSpec) -> Self {
+        Self {
+            version: name,
+            ttl: None,
+            max_items: MaxItemsInput::Absent,
+            identity: None,
+            keep: None,
+            index: Some(spec),
+            description: Description::default(),
+        }
+    }
 }
 
 /// What is to change of a version; absent fields stay.
@@ -94,6 +112,8 @@ pub struct VersionPatch {
     pub ttl: Option<Ttl>,
     pub max_items: MaxItemsInput,
     pub description: Option<Description>,
+    /// That an index of bags has all of them.
+    pub index_is_ready: bool,
 }
 
 /// The entity tag that a change is made on condition of (`If-Match`, RFC 9110, section 13.1.1).

@@ -14,14 +14,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::catalog::{CatalogVersion, Snapshot};
+use super::index_record::IndexRecord;
 use super::keys::{Keys, record};
 use super::table::{Table, VersionParts};
 use crate::domain::{
-    FeatureKey, Identity, IdentityKind, Keep, MaxItems, Retention, Revision, Timestamp, Ttl, ValueType,
+    FeatureKey, Identity, IdentityKind, Index, Keep, MaxItems, Retention, Revision, Timestamp, Ttl, ValueType,
 };
 
 const FILE_NAME: &str = "catalog.snapshot";
-const FORMAT: u64 = 3;
+const FORMAT: u64 = 4;
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
 
@@ -59,8 +60,8 @@ struct Head {
 }
 
 /// Feature key, value type, TTL in seconds, the most items that are shown, identity, and which item of a member is
-/// kept.
-type Line<'a> = (&'a str, &'a str, u64, Option<u64>, &'a str, Option<&'a str>);
+/// kept; of bags, the index that a version is.
+type Line<'a> = (&'a str, &'a str, u64, Option<u64>, &'a str, Option<&'a str>, Option<IndexRecord>);
 
 impl SnapshotFile {
     /// `source` tells one metadata store from another, and is written into the file: no secret.
@@ -96,11 +97,13 @@ impl SnapshotFile {
             keys: keys.keys.len(),
         };
         let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(&head)?);
-        for CatalogVersion { feature_key, value_type, retention } in snapshot.table().versions() {
+        for CatalogVersion { feature_key, value_type, retention, index } in snapshot.table().versions() {
             let Retention { ttl, max_items } = retention;
             let (max_items, identity) = (max_items.map(MaxItems::as_u64), feature_key.identity());
             let (kind, keep) = (identity.kind().as_str(), identity.keep().map(Keep::as_str));
-            let line: Line<'_> = (feature_key.as_str(), value_type.as_str(), ttl.as_secs(), max_items, kind, keep);
+            let index = index.as_ref().map(IndexRecord::from);
+            let line: Line<'_> =
+                (feature_key.as_str(), value_type.as_str(), ttl.as_secs(), max_items, kind, keep, index);
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
         }
@@ -154,8 +157,8 @@ impl SnapshotFile {
 
 /// Through the domain's constructors, as everything that comes from outside.
 fn parts_of(line: &str) -> Option<VersionParts> {
-    type Owned = (String, String, u64, Option<u64>, String, Option<String>);
-    let (key, value_type, ttl_secs, max_items, kind, keep): Owned = serde_json::from_str(line).ok()?;
+    type Owned = (String, String, u64, Option<u64>, String, Option<String>, Option<IndexRecord>);
+    let (key, value_type, ttl_secs, max_items, kind, keep, index): Owned = serde_json::from_str(line).ok()?;
     let max_items = max_items.map(MaxItems::new).transpose().ok()?;
     let keep = keep.as_deref().map(Keep::parse).transpose().ok()?;
     let (id, label, generation) = FeatureKey::parse(&key)?;
@@ -166,6 +169,7 @@ fn parts_of(line: &str) -> Option<VersionParts> {
         value_type: ValueType::parse(&value_type).ok()?,
         retention: Retention { ttl: Ttl::from_secs(ttl_secs).ok()?, max_items },
         identity: Identity::of(Some(IdentityKind::parse(&kind).ok()?), keep, Identity::Item).ok()?,
+        index: index.map(Index::try_from).transpose().ok()?,
     })
 }
 
@@ -176,7 +180,7 @@ mod tests {
     use crate::metadata::catalog::Missing;
 
     const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3,\"keys_revision\":6,\"keys\":1}\n\
-                        [\"user#seen|\",\"json\",60,null,\"item\",null]\n[\"user#seen|v2~3\",\"json\",5,9,\"key\",\"oldest\"]\n[\"post#likes|~2\",\"int64\",1,null,\"item\",null]\n\
+                        [\"user#seen|\",\"json\",60,null,\"item\",null,null]\n[\"user#seen|v2~3\",\"json\",5,9,\"key\",\"oldest\",null]\n[\"post#likes|~2\",\"int64\",1,null,\"item\",null,null]\n\
                         {\"id\":\"0123456789ab\",\"name\":\"feed\",\"roles\":[\"reader\"],\"scopes\":[\"*\"],\
                         \"hash\":\"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\",\"previous\":null,\
                         \"created_at_nanos\":1,\"created_by\":\"local\",\"expires_at_nanos\":null,\
@@ -256,10 +260,11 @@ mod tests {
         }
         let other = read(&checked(&TEXT.replace("here", "there"))).unwrap_err().to_string();
         assert_eq!(other, "it is of there, and this server is set to here");
-        assert!(matches!(read(&checked(TEXT).replacen(" 3\n", " 4\n", 1)), Err(SnapshotError::Newer(4))));
-        // One of before there were keys does not say who may, and the next one not which lists are sets.
-        for older in [" 1\n", " 2\n"] {
-            assert!(matches!(read(&checked(TEXT).replacen(" 3\n", older, 1)), Err(SnapshotError::Damaged(_))));
+        assert!(matches!(read(&checked(TEXT).replacen(" 4\n", " 5\n", 1)), Err(SnapshotError::Newer(5))));
+        // One of before there were keys does not say who may, the next one not which lists are sets, and the next one
+        // not which are entries.
+        for older in [" 1\n", " 2\n", " 3\n"] {
+            assert!(matches!(read(&checked(TEXT).replacen(" 4\n", older, 1)), Err(SnapshotError::Damaged(_))));
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::domain::{
-    Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Retention, ValueType, VersionLabel,
+    Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Index, Retention, ValueType, VersionLabel,
 };
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
@@ -22,6 +22,8 @@ pub struct CatalogVersion {
     pub feature_key: FeatureKey,
     pub value_type: ValueType,
     pub retention: Retention,
+    /// Of a version of bags, if it is an index.
+    pub index: Option<Index>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,13 +42,15 @@ pub(super) struct VersionParts {
     pub value_type: ValueType,
     pub retention: Retention,
     pub identity: Identity,
+    pub index: Option<Index>,
 }
 
 impl Entry {
     fn of(id: &FeatureId, version: &FeatureVersion, feature: &Feature) -> Self {
         let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), version.version.as_str());
         let (feature_key, value_type) = (version.key(id), feature.value_type);
-        let version = CatalogVersion { feature_key, value_type, retention: version.retention() };
+        let version =
+            CatalogVersion { feature_key, value_type, retention: version.retention(), index: version.index.clone() };
         Self { plain_len, version }
     }
 
@@ -97,10 +101,11 @@ impl Table {
 
     pub fn of_parts(parts: &[VersionParts]) -> Self {
         let mut table = Self::default();
-        for VersionParts { id, label, generation, value_type, retention, identity } in parts {
+        for VersionParts { id, label, generation, value_type, retention, identity, index } in parts {
             let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str());
             let feature_key = FeatureKey::new(id, label, *generation).with_identity(*identity);
-            let version = CatalogVersion { feature_key, value_type: *value_type, retention: *retention };
+            let version =
+                CatalogVersion { feature_key, value_type: *value_type, retention: *retention, index: index.clone() };
             table.insert_entry(id, label, Entry { plain_len, version });
         }
         table
@@ -116,6 +121,14 @@ impl Table {
         self.shards[shard]
             .find(hash, |(_, entry)| entry.is(entity_type, name, version))
             .map(|(_, found)| &found.version)
+    }
+
+    /// All versions of a feature, in no order.
+    pub fn versions_of<'a>(&'a self, id: &'a FeatureId) -> impl Iterator<Item = &'a CatalogVersion> {
+        let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
+        let ShardHash { shard, .. } = self.place(entity_type, name, "");
+        let is_of = move |entry: &&(u64, Entry)| entry.1.label_of(entity_type, name).is_some();
+        self.shards[shard].iter().filter(is_of).map(|(_, entry)| &entry.version)
     }
 
     /// Puts a feature with all its versions in place of what is known of it; none takes it out.
@@ -168,6 +181,7 @@ mod tests {
             ttl,
             max_items: None,
             identity: Default::default(),
+            index: None,
             description: Default::default(),
             created_at: Timestamp::MIN,
             generation: Generation::new(*generation).unwrap(),

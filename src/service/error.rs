@@ -5,6 +5,7 @@ use crate::access::{Denied, Limited};
 use crate::actors::ListError;
 use crate::backup::BackupError;
 use crate::domain::Invalid;
+use crate::domain::index::{ENTRIES_MAX, TooManyEntries};
 use crate::metadata::MetadataError;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -20,6 +21,10 @@ pub enum ServiceError {
     InvalidEntry { field: &'static str, index: usize, invalid: Invalid },
     #[error("the item store of this server keeps no bags of properties")]
     BagsUnsupported,
+    #[error(
+        "the bag would have more than {ENTRIES_MAX} entries in the indexes of its type: shorten the arrays that they look into"
+    )]
+    TooManyEntries,
     #[error(transparent)]
     List(#[from] ListError),
     #[error(transparent)]
@@ -49,6 +54,12 @@ pub enum ServiceError {
     /// What is stored cannot be read. The text is for the log alone.
     #[error("{0}")]
     Damaged(String),
+}
+
+impl From<TooManyEntries> for ServiceError {
+    fn from(_: TooManyEntries) -> Self {
+        Self::TooManyEntries
+    }
 }
 
 impl ServiceError {

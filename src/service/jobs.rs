@@ -7,7 +7,7 @@ use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, wi
 use crate::access::{Permission, Resource, decide};
 use crate::background::Command;
 use crate::domain::{FeatureId, Generation, JobId, VersionLabel};
-use crate::metadata::jobs::{Job, Purge, Target};
+use crate::metadata::jobs::{Job, Target, Task, TaskKind};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction};
 use crate::metadata::{LastGeneration, MetadataError};
 
@@ -40,11 +40,11 @@ impl<R: PageRenderer> Service<R> {
             all.map(|generation| Target { version: version.clone(), generation })
         });
         let targets: Vec<_> = targets.collect();
-        let purge = Purge { feature: id.clone(), targets, lists_per_second };
-        let lists: Vec<_> = purge.targets.iter().map(|target| purge.key(target).to_string()).collect();
+        let task = Task { kind: TaskKind::Purge, feature: id.clone(), targets, lists_per_second };
+        let lists: Vec<_> = task.targets.iter().map(|target| task.key(target).to_string()).collect();
         let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
         let asking = async move {
-            let job = jobs.create(purge, by.clone()).await?;
+            let job = jobs.create(task, by.clone()).await?;
             let details = json!({"job": job.id.to_string(), "feature_keys": lists});
             let erasure = Erasure { action: ErasureAction::Purge, target: id.to_string(), details };
             metadata.note_erasure(erasure, by).await.map(|_| job)
@@ -83,7 +83,7 @@ impl<R: PageRenderer> Service<R> {
 
 /// Whether the caller may do this to the feature that a job is about.
 fn may(caller: &Caller, permission: Permission, job: &Job) -> Result<(), ServiceError> {
-    let FeatureId { entity_type, name } = &job.purge.feature;
+    let FeatureId { entity_type, name } = &job.task.feature;
     let resource = Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() };
     Ok(decide(&caller.principal, permission, resource)?)
 }

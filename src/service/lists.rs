@@ -41,7 +41,7 @@ pub(super) struct PageRead {
 impl PageRead {
     pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
         let GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token } = request;
-        let CatalogVersion { feature_key, value_type, retention } = found;
+        let CatalogVersion { feature_key, value_type, retention, .. } = found;
         let mut read = Self {
             list: ListKey::new(feature_key, list.entity_id.clone()),
             retention,

@@ -29,6 +29,9 @@ mod entities;
 mod erase;
 mod error;
 mod features;
+mod find_bags;
+mod index_view;
+mod indexes;
 mod jobs;
 mod keys;
 mod lists;
@@ -61,8 +64,11 @@ pub use crate::access::Permission;
 pub use audit::REFUSE;
 pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;
+pub use index_view::IndexView;
 pub use lists::PageRenderer;
-pub use operation::{AddItems, Audited, CreateKey, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey};
+pub use operation::{
+    AddItems, Audited, CreateKey, FindBags, FoundBag, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey,
+};
 pub use operation_id::OperationId;
 pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
@@ -254,6 +260,15 @@ impl<R: PageRenderer> Service<R> {
             Operation::GetEntityTypeHistory { entity_type, page_size, page_token } => {
                 self.get_history(caller, FeatureId::of_bags(entity_type), page_size, page_token).await
             }
+            Operation::CreateIndex { entity_type, name, spec } => {
+                self.create_index(caller, entity_type, name, spec).await
+            }
+            Operation::ListIndexes(entity_type) => self.list_indexes(caller, entity_type).await,
+            Operation::GetIndex { entity_type, name } => self.get_index(caller, entity_type, name).await,
+            Operation::DeleteIndex { entity_type, name, condition } => {
+                self.delete_index(caller, entity_type, name, condition).await
+            }
+            Operation::FindBags(request) => Box::pin(self.find_bags(caller, request)).await,
             Operation::GetMe => Ok(Reply::Me(caller.principal.clone())),
             Operation::CreateKey(new) => self.create_key(caller, new).await,
             Operation::ListKeys { page_size, page_token } => self.list_keys(caller, page_size, page_token).await,

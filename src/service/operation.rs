@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use super::error::ServiceError;
+use super::index_view::IndexView;
 use super::operation_id::OperationId;
 use super::page_cache::RenderedPage;
 use super::receipt::Receipt;
@@ -16,8 +17,8 @@ use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::background::Command;
 use crate::backup::Backup;
 use crate::domain::{
-    AccessLog, ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, Item, JobId, KeyId, KeyName, Limit,
-    ListKey, Order, PageToken, RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
+    AccessLog, ApiKey, EntityId, EntityType, Feature, FeatureId, FeatureVersion, IndexSpec, Item, JobId, KeyId,
+    KeyName, Limit, ListKey, Order, PageToken, RateLimits, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::items::{Bounds, Count};
 use crate::metadata::jobs::Job;
@@ -57,6 +58,27 @@ pub struct AddItems<'r> {
     pub list: ListName<'r>,
     /// At least one, with values as JSON: only the feature knows their type.
     pub items: Vec<ItemInput<'r>>,
+}
+
+/// Find bags by an index.
+#[derive(Debug)]
+pub struct FindBags<'r> {
+    pub entity_type: EntityType,
+    pub index: VersionLabel,
+    /// JSON texts, one for each property of the index.
+    pub values: Vec<Cow<'r, str>>,
+    pub min: Option<Cow<'r, str>>,
+    pub max: Option<Cow<'r, str>>,
+    pub order: Order,
+    pub limit: Limit,
+    pub page_token: Option<Cow<'r, str>>,
+}
+
+/// A bag that was found.
+#[derive(Debug)]
+pub struct FoundBag {
+    pub entity_id: EntityId,
+    pub bag: Item,
 }
 
 /// What of a feature is to be purged.
@@ -205,6 +227,22 @@ pub enum Operation<'r> {
     },
     /// Of its bags.
     PurgeEntityType(PurgeFeature),
+    CreateIndex {
+        entity_type: EntityType,
+        name: VersionLabel,
+        spec: IndexSpec,
+    },
+    ListIndexes(EntityType),
+    GetIndex {
+        entity_type: EntityType,
+        name: VersionLabel,
+    },
+    DeleteIndex {
+        entity_type: EntityType,
+        name: VersionLabel,
+        condition: Precondition,
+    },
+    FindBags(FindBags<'r>),
     GetMe,
     CreateKey(CreateKey),
     ListKeys {
@@ -270,6 +308,11 @@ impl Operation<'_> {
             Self::DeleteEntityType { .. } => OperationId::DeleteEntityType,
             Self::GetEntityTypeHistory { .. } => OperationId::GetEntityTypeHistory,
             Self::PurgeEntityType(_) => OperationId::PurgeEntityType,
+            Self::CreateIndex { .. } => OperationId::CreateIndex,
+            Self::ListIndexes(_) => OperationId::ListIndexes,
+            Self::GetIndex { .. } => OperationId::GetIndex,
+            Self::DeleteIndex { .. } => OperationId::DeleteIndex,
+            Self::FindBags(_) => OperationId::FindBags,
             Self::GetMe => OperationId::GetMe,
             Self::CreateKey(_) => OperationId::CreateKey,
             Self::ListKeys { .. } => OperationId::ListKeys,
@@ -313,6 +356,11 @@ impl Operation<'_> {
             | Self::DeleteVersion { id, .. } => of(id),
             Self::EraseEntity { entity_type, .. }
             | Self::GetEntityType(entity_type)
+            | Self::CreateIndex { entity_type, .. }
+            | Self::ListIndexes(entity_type)
+            | Self::GetIndex { entity_type, .. }
+            | Self::DeleteIndex { entity_type, .. }
+            | Self::FindBags(FindBags { entity_type, .. })
             | Self::UpdateEntityType { entity_type, .. }
             | Self::DeleteEntityType { entity_type, .. }
             | Self::GetEntityTypeHistory { entity_type, .. } => Resource::EntityType(entity_type.as_str()),
@@ -393,6 +441,13 @@ pub enum Reply {
         /// The feature that it belongs to.
         feature: FeatureId,
         version: FeatureVersion,
+    },
+    Index(Box<IndexView>),
+    Indexes(Vec<IndexView>),
+    IndexDeleted,
+    FoundBags {
+        bags: Vec<FoundBag>,
+        next_page_token: Option<PageToken>,
     },
     Deleted {
         /// When the last items are gone, about.

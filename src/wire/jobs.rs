@@ -52,12 +52,12 @@ pub(super) fn lists_per_second(object: &Object<'_>) -> Result<Option<NonZeroU32>
     Ok(rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?)))
 }
 
-/// A purge, and how far it is.
+/// Work in the background, and how far it is.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     #[schema(pattern = "^[0-9a-f]{32}$")]
     pub id: String,
-    /// What it does: `purge`.
+    /// What it does: `purge` clears lists, `build_index` enters the bags of an entity type into an index.
     pub kind: String,
     /// `waiting`, `running`, `paused`, `cancelled` or `done`.
     pub state: String,
@@ -67,11 +67,11 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Name, inline, required = false)]
     pub feature: Option<String>,
-    /// Generations of versions whose lists are to go.
+    /// Generations of versions whose lists are to go, or the index that is built.
     pub generations: u64,
     /// Those of them that are behind it.
     pub generations_cleared: u64,
-    /// Lists that were cleared so far.
+    /// Lists that were cleared so far, or bags that were looked at.
     pub lists_cleared: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]

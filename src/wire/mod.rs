@@ -12,6 +12,7 @@ mod batch_body;
 mod entity_types;
 mod erasure;
 mod error_code;
+mod indexes;
 mod item_input;
 mod jobs;
 mod keys;
@@ -41,6 +42,7 @@ pub use batch::{
 pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};
 pub use erasure::{EntityErased, ErasedBag, ErasedList};
 pub use error_code::{ErrorCode, Row};
+pub use indexes::{FoundBag, FoundBags, Index, IndexInput, IndexList, IndexState};
 pub use item_input::{ItemInput, member_key};
 pub use jobs::{Job, JobList, PurgeInput};
 pub use keys::{

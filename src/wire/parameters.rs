@@ -1,10 +1,10 @@
 //! The parameters of operations: what a path, a query or a header may say beside the body.
 
 use utoipa::PartialSchema;
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::texts::{self, EntityId, JobIdText, KeyIdText, Label, Millis, Name, TimestampText};
+use super::texts::{self, EntityId, IndexName, JobIdText, KeyIdText, Label, Millis, Name, TimestampText};
 use crate::domain::{Author, Limit};
 
 /// A parameter that an operation takes.
@@ -19,11 +19,13 @@ pub struct Parameter {
     /// plus.
     pub plus_is_space: bool,
     pub may_be_empty: bool,
+    /// Whether it may be given several times.
+    pub repeats: bool,
 }
 
 impl Parameter {
     const fn new(name: &'static str, description: &'static str, schema: fn() -> RefOr<Schema>) -> Self {
-        Self { name, description, schema, example: None, plus_is_space: false, may_be_empty: false }
+        Self { name, description, schema, example: None, plus_is_space: false, may_be_empty: false, repeats: false }
     }
 
     const fn with_example(self, example: &'static str) -> Self {
@@ -32,7 +34,8 @@ impl Parameter {
 }
 
 /// What variable segments of a path may be, by their names in its template.
-pub const PATH: [Parameter; 7] = [
+pub const PATH: [Parameter; 8] = [
+    Parameter::new("index", "The index's name, percent-encoded.", IndexName::schema).with_example("by_country"),
     Parameter::new("key_id", "The public part of the key.", KeyIdText::schema).with_example("4k7p2m9x0qzr"),
     Parameter::new("job_id", "The job's id, as it was answered.", JobIdText::schema)
         .with_example("01a204fa8a3770468e3f40d93b3ec28c"),
@@ -108,6 +111,26 @@ pub const TYPE_TEXT: Parameter = Parameter {
     ..TEXT
 };
 
+/// The values that bags are found by, each as JSON.
+pub const VALUE: Parameter = Parameter {
+    repeats: true,
+    ..Parameter::new(
+        "value",
+        "Once for each property of the index, in their order: the JSON text of a string (in its quotation marks), number, \
+         `true`, `false` or `null`. `1` and `\"1\"` are two values, `1` and `1.0` one.",
+        texts_once_or_more,
+    )
+};
+pub const MIN: Parameter = Parameter::new(
+    "min",
+    "Inclusive: of what the index is ordered by, a number or a time in RFC 3339; without `order_by`, a timestamp.",
+    not_empty,
+)
+.with_example("2024-08-29T16:44:05.43Z");
+pub const MAX: Parameter = Parameter { name: "max", ..MIN };
+pub const BAGS_LIMIT: Parameter =
+    Parameter { name: "limit", description: "At most so many bags; 100 if left out.", ..PAGE_SIZE };
+
 pub const AUDIT_BY: Parameter =
     Parameter::new("by", "Only changes by, or on behalf of, whoever goes by this name.", not_empty)
         .with_example("key:feed");
@@ -168,6 +191,10 @@ fn any_text() -> RefOr<Schema> {
 
 fn not_empty() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).min_length(Some(1)).into()
+}
+
+fn texts_once_or_more() -> RefOr<Schema> {
+    ArrayBuilder::new().items(text(None)).min_items(Some(1)).into()
 }
 
 fn whole_number(max: usize) -> RefOr<Schema> {

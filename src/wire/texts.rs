@@ -14,6 +14,10 @@ use crate::domain;
 const NAME: &str = r"^([A-Za-z0-9_\-]|\.[A-Za-z0-9_\-]|\.\.[A-Za-z0-9_.\-])[A-Za-z0-9_.\-]*$";
 /// 0 to 64 characters, but neither `.` nor `..`.
 const LABEL: &str = r"^(([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*)?$";
+/// The same, of 1 character at least.
+const INDEX_NAME: &str = r"^([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*$";
+/// RFC 6901, section 3.
+const POINTER: &str = r"^(/([^/~]|~[01])*)+$";
 /// 1 to 512 bytes without NUL, but neither `.` nor `..`.
 const ENTITY_ID: &str = r"^([^.\x00]|\.[^.\x00]|\.\.[^\x00])[^\x00]*$";
 /// Whole numbers with units, the largest first.
@@ -137,6 +141,10 @@ texts! {
     Name => (1, 128), NAME, "1 to 128 characters of A-Z a-z 0-9 _ . -, not \".\" or \"..\".", "story_presented";
     /// The label of a version.
     Label => (0, 64), LABEL, "0 to 64 characters of A-Z a-z 0-9 _ . / : -, not \".\" or \"..\"; empty is the default version.", "v2";
+    /// The name of an index.
+    IndexName => (1, 64), INDEX_NAME, "1 to 64 characters of A-Z a-z 0-9 _ . / : -, not \".\" or \"..\".", "by_country";
+    /// A JSON Pointer to a property.
+    Pointer => (1, 512), POINTER, "A JSON Pointer (RFC 6901) to a property.", "/country";
     /// An entity.
     EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
     /// What tells a keyed item from others.

@@ -17,7 +17,7 @@ use crate::server::{settings, spawn_with};
 use crate::servers::{context, new_feature, store};
 
 /// The schema that this release knows.
-const NEWEST: i64 = 8;
+const NEWEST: i64 = 9;
 
 #[tokio::test]
 async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {

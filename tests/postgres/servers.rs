@@ -94,6 +94,7 @@ impl Node {
             max_items: Default::default(),
             identity: None,
             keep: None,
+            index: None,
             description: Default::default(),
         };
         self.handle.apply(Change::CreateVersion { id: id(name), new }, Author::anonymous()).await.map(|_| ())

@@ -16,6 +16,7 @@ impl From<ServiceError> for Problem {
                 Self::from(invalid).at(format!("items[{index}].{member}"))
             }
             ServiceError::InvalidEntry { field, index, invalid } => Self::from(invalid).at(format!("{field}[{index}]")),
+            ServiceError::TooManyEntries => Self::new(ErrorCode::TooManyEntries, error.to_string()),
             ServiceError::BagsUnsupported => Self::new(ErrorCode::BagsUnsupported, error.to_string()),
             ServiceError::List(error) => error.into(),
             ServiceError::Metadata(error) => error.into(),
@@ -122,6 +123,9 @@ impl From<MetadataError> for Problem {
             MetadataError::TooManyKeys => Self::new(ErrorCode::TooManyKeys, text),
             MetadataError::JobNotFound(_) => Self::new(ErrorCode::JobNotFound, text),
             MetadataError::JobIsOver { .. } => Self::new(ErrorCode::JobIsOver, text),
+            MetadataError::IndexExists(..) => Self::new(ErrorCode::IndexExists, text),
+            MetadataError::IndexNotFound(..) => Self::new(ErrorCode::IndexNotFound, text),
+            MetadataError::TooManyIndexes(_) => Self::new(ErrorCode::TooManyIndexes, text),
             MetadataError::TooManyJobs => Self::new(ErrorCode::TooManyJobs, text),
             MetadataError::Unavailable { reason, .. } => {
                 Self::new(ErrorCode::MetadataUnavailable, text).because(reason)

@@ -6,6 +6,7 @@ use actix_web::{HttpResponse, HttpResponseBuilder};
 mod batch;
 mod definitions;
 mod erasure;
+mod indexes;
 mod jobs;
 mod json;
 mod pool;
@@ -73,6 +74,10 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         Reply::Features { of_bags, features, next_page_token } => {
             definitions::features(response, of_bags, &features, next_page_token)
         }
+        Reply::Index(index) => indexes::index(call, response, &index),
+        Reply::Indexes(found) => indexes::indexes(response, &found),
+        Reply::IndexDeleted => Ok(response.finish()),
+        Reply::FoundBags { bags, next_page_token } => indexes::found(response, &bags, next_page_token),
         Reply::Feature(feature) => definitions::feature(call, response, &feature),
         Reply::History { entries, next_page_token } => {
             let history = entries.into_iter().map(change).collect();

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity, IdentityKind,
-    Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
+use crate::metadata::index_record::IndexRecord;
 use crate::metadata::keys::record::{Broken, author};
 use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
 
@@ -72,6 +73,8 @@ struct VersionRecord {
     identity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    index: Option<IndexRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,6 +105,7 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
         revision: version.revision.0,
         identity: version.identity.is_set().then(|| version.identity.kind().to_string()),
         keep: version.identity.keep().map(|keep| keep.to_string()),
+        index: version.index.as_ref().map(IndexRecord::from),
     };
     write(&FeatureRecord {
         value_type: feature.value_type.as_str().to_owned(),
@@ -156,6 +160,7 @@ fn read_version(source: Source<'_>, record: VersionRecord) -> Result<FeatureVers
     Ok(FeatureVersion {
         version: source.parsed("versions.version", VersionLabel::new(&record.version))?,
         identity: source.parsed("versions.identity", identity)?,
+        index: source.parsed("versions.index", record.index.map(Index::try_from).transpose())?,
         ttl: source.parsed("versions.ttl_secs", Ttl::from_secs(record.ttl_secs))?,
         max_items: source.parsed("versions.max_items", record.max_items.map(MaxItems::new).transpose())?,
         description: source.parsed("versions.description", Description::new(record.description))?,

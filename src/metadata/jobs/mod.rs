@@ -16,37 +16,61 @@ pub use record::{read, write};
 use super::MetadataError;
 use crate::domain::{Author, EntityId, FeatureId, FeatureKey, Generation, JobId, Timestamp, VersionLabel};
 
-/// A generation of a version whose lists are to go.
+/// A generation of a version that something is done with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub version: VersionLabel,
     pub generation: Generation,
 }
 
-/// What is to be purged.
+/// What a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskKind {
+    /// Clears all lists of its targets.
+    Purge,
+    /// Enters all bags of a type into an index, which is its one target.
+    BuildIndex,
+}
+
+impl TaskKind {
+    pub const ALL: [Self; 2] = [Self::Purge, Self::BuildIndex];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Purge => "purge",
+            Self::BuildIndex => "build_index",
+        }
+    }
+}
+
+/// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Purge {
+pub struct Task {
+    pub kind: TaskKind,
     pub feature: FeatureId,
     pub targets: Vec<Target>,
-    /// Lists that are cleared in a second, at most.
+    /// Lists that are cleared, or bags that are entered, in a second, at most.
     pub lists_per_second: Option<NonZeroU32>,
 }
 
-impl Purge {
+impl Task {
+    /// The key of all lists of a target.
     pub fn key(&self, target: &Target) -> FeatureKey {
         FeatureKey::new(&self.feature, &target.version, target.generation).of_any_identity()
     }
 }
 
-/// How far a purge is.
+/// How far a task is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Targets that are behind it.
     pub targets: usize,
     /// Where the walk over the lists of the next one goes on: a hash of the item store's, and the last entity.
     pub place: Option<(u64, Option<EntityId>)>,
-    /// Lists that were cleared.
+    /// Lists that were cleared, or bags that were looked at.
     pub lists: u64,
+    /// Bags that have too many entries to be entered.
+    pub left_out: u64,
     /// Once it is done: whether the item store holds none of the bytes any more.
     pub erased: Option<bool>,
 }
@@ -58,7 +82,7 @@ pub struct Job {
     /// The number of this state, from 1.
     pub number: u64,
     pub state: JobState,
-    pub purge: Purge,
+    pub task: Task,
     pub progress: Progress,
     pub created_at: Timestamp,
     pub created_by: Author,

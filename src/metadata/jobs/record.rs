@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Job, JobState, Progress, Purge, Target};
+use super::{Job, JobState, Progress, Target, Task, TaskKind};
 use crate::domain::{
     EntityId, EntityType, FeatureId, FeatureName, Generation, Invalid, JobId, Timestamp, VersionLabel,
 };
@@ -18,6 +18,9 @@ struct JobRecord {
     id: String,
     number: u64,
     state: String,
+    /// A purge where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
     entity_type: String,
     feature: String,
     /// Versions and generations.
@@ -26,6 +29,8 @@ struct JobRecord {
     targets_done: usize,
     place: Option<(u64, Option<String>)>,
     lists: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    left_out: u64,
     erased: Option<bool>,
     created_at_nanos: u64,
     created_by: String,
@@ -37,21 +42,27 @@ struct JobRecord {
 
 const FORMAT: u32 = 1;
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 pub fn write(job: &Job) -> Result<String, serde_json::Error> {
-    let Job { id, number, state, purge, progress, created_at, created_by, updated_at, holder, problem } = job;
-    let targets = purge.targets.iter().map(|target| (target.version.to_string(), target.generation.as_u64()));
+    let Job { id, number, state, task, progress, created_at, created_by, updated_at, holder, problem } = job;
+    let targets = task.targets.iter().map(|target| (target.version.to_string(), target.generation.as_u64()));
     serde_json::to_string(&JobRecord {
         format: FORMAT,
         id: id.to_string(),
         number: *number,
         state: state.as_str().to_owned(),
-        entity_type: purge.feature.entity_type.to_string(),
-        feature: purge.feature.name.to_string(),
+        kind: (task.kind != TaskKind::Purge).then(|| task.kind.as_str().to_owned()),
+        entity_type: task.feature.entity_type.to_string(),
+        feature: task.feature.name.to_string(),
         targets: targets.collect(),
-        lists_per_second: purge.lists_per_second,
+        lists_per_second: task.lists_per_second,
         targets_done: progress.targets,
         place: progress.place.as_ref().map(|(hash, after)| (*hash, after.as_ref().map(|id| id.as_str().to_owned()))),
         lists: progress.lists,
+        left_out: progress.left_out,
         erased: progress.erased,
         created_at_nanos: created_at.as_nanos(),
         created_by: created_by.as_str().to_owned(),
@@ -79,12 +90,15 @@ pub fn read(text: &[u8]) -> Result<Job, Broken> {
         .place
         .map(|(hash, after)| Ok((hash, after.map(|after| valid("place", EntityId::new(&after))).transpose()?)));
     let holder = record.holder.map(|holder| u128::from_str_radix(&holder, 16).map_err(|_| Broken("holder")));
+    let kind = record.kind.as_deref().unwrap_or(TaskKind::Purge.as_str());
+    let kind = TaskKind::ALL.into_iter().find(|known| known.as_str() == kind);
     let state = JobState::ALL.into_iter().find(|state| state.as_str() == record.state);
     Ok(Job {
         id: valid("id", JobId::parse(&record.id))?,
         number: record.number,
         state: state.ok_or(Broken("state"))?,
-        purge: Purge {
+        task: Task {
+            kind: kind.ok_or(Broken("kind"))?,
             feature,
             targets: record.targets.iter().map(target).collect::<Result<_, _>>()?,
             lists_per_second: record.lists_per_second,
@@ -93,6 +107,7 @@ pub fn read(text: &[u8]) -> Result<Job, Broken> {
             targets: record.targets_done,
             place: place.transpose()?,
             lists: record.lists,
+            left_out: record.left_out,
             erased: record.erased,
         },
         created_at: valid("created_at", Timestamp::from_nanos(record.created_at_nanos))?,

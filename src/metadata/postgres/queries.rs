@@ -9,6 +9,7 @@ use super::error::Failure;
 use super::rows::{self, FeatureRow, HistoryRow};
 use super::unnamed::Unnamed;
 use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, Keep, Limit, Revision, VersionLabel};
+use crate::metadata::index_record::IndexRecord;
 use crate::metadata::{FeatureFilter, HistoryEntry, LastGeneration, MetadataError, Page};
 
 type Connection = PgConnection;
@@ -157,6 +158,7 @@ pub(super) async fn put_version(
     id: &FeatureId,
     version: &FeatureVersion,
 ) -> Result<(), Failure> {
+    let index = version.index.as_ref().map(|index| serde_json::json!(IndexRecord::from(index)));
     sqlx::query_file!(
         "metadata_sql/queries/put_version.sql",
         id.entity_type.as_str(),
@@ -171,6 +173,7 @@ pub(super) async fn put_version(
         version.max_items.map(rows::items),
         version.identity.kind().as_str(),
         version.identity.keep().map(Keep::as_str),
+        index,
     )
     .execute(Unnamed(connection))
     .await?;

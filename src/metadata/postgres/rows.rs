@@ -2,12 +2,14 @@
 //!
 //! A row that breaks an invariant is an error that names its table, column and key, never a panic.
 
+use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::domain::{
     Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity, IdentityKind,
-    Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
+use crate::metadata::index_record::IndexRecord;
 use crate::metadata::keys::record::author;
 use crate::metadata::{Action, HistoryEntry, LastGeneration, MetadataError};
 
@@ -42,6 +44,7 @@ pub(super) struct FeatureRow {
     pub version_identity: Option<String>,
     /// Null where the identity is that of items.
     pub version_keep: Option<String>,
+    pub version_index: Option<Json>,
 }
 
 #[derive(Debug)]
@@ -152,12 +155,19 @@ fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
         ttl: at.ttl("ttl_secs", at.present("ttl_secs", row.version_ttl_secs)?)?,
         max_items: at.max_items("max_items", row.version_max_items)?,
         identity: at.valid("keep", Identity::of(Some(kind), keep, Identity::Item))?,
+        index: index(&at, row.version_index.as_ref())?,
         description: at.valid("description", Description::new(description.as_str()))?,
         created_at: at.timestamp("created_at_ns", at.present("created_at_ns", row.version_created_at_ns)?)?,
         generation: generation(&at, "generation", at.present("generation", row.version_generation)?)?,
         ttl_max: at.ttl("ttl_max_secs", at.present("ttl_max_secs", row.version_ttl_max_secs)?)?,
         revision: at.revision("revision", at.present("revision", row.version_revision)?)?,
     })
+}
+
+fn index(at: &RowName<'_>, stored: Option<&Json>) -> Result<Option<Index>, MetadataError> {
+    let Some(stored) = stored else { return Ok(None) };
+    let record = IndexRecord::deserialize(stored).map_err(|_| at.broken("index"))?;
+    at.valid("index", Index::try_from(record)).map(Some)
 }
 
 fn generation(at: &RowName<'_>, column: &'static str, number: i64) -> Result<Generation, MetadataError> {

@@ -8,6 +8,7 @@ mod batch;
 mod entity_types;
 mod erasure;
 mod features;
+mod indexes;
 mod jobs;
 mod keys;
 mod lists;
@@ -15,13 +16,14 @@ mod parts;
 pub mod queries;
 mod server;
 
-const PARTS: [&[Descriptor]; 8] = [
+const PARTS: [&[Descriptor]; 9] = [
     &lists::ROWS,
     &batch::ROWS,
     &erasure::ROWS,
     &jobs::ROWS,
     &features::ROWS,
     &entity_types::ROWS,
+    &indexes::ROWS,
     &keys::ROWS,
     &server::ROWS,
 ];

@@ -35,6 +35,7 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
             ttl: new.ttl,
             max_items: new.max_items,
             identity: Default::default(),
+            index: None,
             description: description(""),
             created_at: at,
             generation: Generation::FIRST,

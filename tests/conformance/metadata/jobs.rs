@@ -1,7 +1,7 @@
 //! Jobs: each state takes the place of the one before it alone.
 
 use liststore::domain::{Generation, JobId};
-use liststore::metadata::jobs::{Job, JobState, Progress, Purge, Target};
+use liststore::metadata::jobs::{Job, JobState, Progress, Target, Task, TaskKind};
 
 use super::MetadataBackend;
 use super::sample::*;
@@ -12,7 +12,12 @@ pub fn job(number: u128) -> Job {
         id: JobId::new(number),
         number: 1,
         state: JobState::Waiting,
-        purge: Purge { feature: id("user", "seen"), targets: vec![target], lists_per_second: None },
+        task: Task {
+            kind: TaskKind::Purge,
+            feature: id("user", "seen"),
+            targets: vec![target],
+            lists_per_second: None,
+        },
         progress: Progress::default(),
         created_at: context.at,
         created_by: context.by,

@@ -12,6 +12,7 @@ pub mod erasures;
 pub mod features;
 pub mod generations;
 pub mod history;
+pub mod indexes;
 pub mod jobs;
 pub mod keys;
 pub mod listing;
@@ -66,6 +67,11 @@ macro_rules! metadata_store_suite {
             erasures {
                 every_generation_that_ever_was_is_told,
                 an_erasure_takes_a_revision_and_stands_in_the_audit_trail,
+            }
+            indexes {
+                an_index_is_a_version_of_bags_that_becomes_ready,
+                an_index_created_again_has_other_lists,
+                an_entity_type_has_64_indexes_at_most,
             }
             jobs {
                 a_state_takes_the_place_of_the_one_before_it_alone,

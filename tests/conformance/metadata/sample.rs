@@ -72,6 +72,7 @@ pub fn new_version(version: &str) -> NewVersion {
         max_items: MaxItemsInput::Absent,
         identity: None,
         keep: None,
+        index: None,
         description: Description::default(),
     }
 }

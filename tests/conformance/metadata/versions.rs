@@ -16,6 +16,7 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
         max_items: MaxItemsInput::AtMost(MaxItems::MAX),
         identity: None,
         keep: None,
+        index: None,
         description: description("why"),
     };
     let context = by("creator");

@@ -1,0 +1,61 @@
+//! Reads requests about indexes of bags, and queries by them.
+
+use super::call::{Call, HandlerResult};
+use super::features::limit;
+use super::headers::if_match;
+use super::problem::Problem;
+use crate::domain::{Order, VersionLabel};
+use crate::service::{FindBags, Operation, queries};
+use crate::wire::IndexInput;
+use crate::wire::parameters::ORDER;
+
+pub(super) async fn create_index(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    let entity_type = call.entity_type()?;
+    let (name, spec) = IndexInput::read(&call.body().await?)?.spec()?;
+    call.execute(&caller, Operation::CreateIndex { entity_type, name, spec }).await
+}
+
+pub(super) async fn list_indexes(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::ListIndexes(call.entity_type()?)).await
+}
+
+pub(super) async fn get_index(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    call.execute(&caller, Operation::GetIndex { entity_type: call.entity_type()?, name: name(&call)? }).await
+}
+
+pub(super) async fn delete_index(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    let condition = if_match(call.headers)?;
+    let (entity_type, name) = (call.entity_type()?, name(&call)?);
+    call.execute(&caller, Operation::DeleteIndex { entity_type, name, condition }).await
+}
+
+pub(super) async fn find_bags(call: Call<'_>) -> HandlerResult {
+    let [values, min, max, order_text, limit_text, page_token] = call.repeated_query(&queries::FIND_BAGS)?;
+    let caller = call.caller()?;
+    let [min, max, order_text, limit_text, page_token] =
+        [min, max, order_text, limit_text, page_token].map(|given| given.into_iter().next());
+    let order = order_text.map(|text| Order::parse(&text)).transpose();
+    let request = FindBags {
+        entity_type: call.entity_type()?,
+        index: name(&call)?,
+        values,
+        min,
+        max,
+        order: order.map_err(|invalid| Problem::from(invalid).at(ORDER.name))?.unwrap_or_default(),
+        limit: limit(limit_text.as_deref())?,
+        page_token,
+    };
+    call.execute(&caller, Operation::FindBags(request)).await
+}
+
+fn name(call: &Call<'_>) -> Result<VersionLabel, Problem> {
+    VersionLabel::new(&call.segments[1]).map_err(|invalid| Problem::from(invalid).at("index"))
+}

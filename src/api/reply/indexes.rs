@@ -1,0 +1,68 @@
+//! Indexes, and what is found by them, as answers.
+
+use actix_web::HttpResponseBuilder;
+use actix_web::http::header::{ETAG, LOCATION};
+use serde_json::value::RawValue;
+
+use super::super::call::{Call, HandlerResult};
+use super::super::headers::etag;
+use super::json::json;
+use super::text;
+use crate::domain::PageToken;
+use crate::domain::index::Pointer;
+use crate::metadata::jobs::TaskKind;
+use crate::service::{FoundBag, IndexView, OperationId, ServiceError};
+use crate::wire;
+
+pub(super) fn index(call: &Call<'_>, mut response: HttpResponseBuilder, index: &IndexView) -> HandlerResult {
+    if call.operation.id == OperationId::CreateIndex {
+        let path = OperationId::GetIndex.descriptor().path_of(&[&call.segments[0], index.name.as_str()]);
+        response.insert_header((LOCATION, path));
+    }
+    if let Some(definition) = &index.definition {
+        response.insert_header((ETAG, etag(definition.revision)));
+    }
+    json(response, &body(index))
+}
+
+pub(super) fn indexes(response: HttpResponseBuilder, indexes: &[IndexView]) -> HandlerResult {
+    json(response, &wire::IndexList { indexes: indexes.iter().map(body).collect() })
+}
+
+fn body(index: &IndexView) -> wire::Index {
+    let IndexView { name, definition, state, job } = index;
+    let spec = definition.as_ref().and_then(|version| version.index.as_ref()).map(|index| &index.spec);
+    let text = |pointer: &Pointer| pointer.as_str().to_owned();
+    let built = job.as_ref().filter(|job| job.task.kind == TaskKind::BuildIndex);
+    let created_at = definition.as_ref().map(|version| version.created_at).or(job.as_ref().map(|job| job.created_at));
+    wire::Index {
+        name: name.to_string(),
+        properties: spec.map(|spec| spec.properties().iter().map(text).collect()).unwrap_or_default(),
+        order_by: spec.and_then(|spec| spec.order_by()).map(text),
+        state: state.as_str().to_owned(),
+        bags_done: built.map(|job| job.progress.lists),
+        bags_left_out: built.map(|job| job.progress.left_out),
+        job_id: job.as_ref().map(|job| job.id.to_string()),
+        problem: job.as_ref().and_then(|job| job.problem.clone()),
+        created_at: created_at.unwrap_or_default().to_string(),
+    }
+}
+
+pub(super) fn found(
+    response: HttpResponseBuilder,
+    bags: &[FoundBag],
+    next_page_token: Option<PageToken>,
+) -> HandlerResult {
+    let entities = bags.iter().map(|FoundBag { entity_id, bag }| {
+        let properties: &RawValue = serde_json::from_slice(&bag.value)
+            .map_err(|_| ServiceError::Damaged("a stored bag is not JSON".to_owned()))?;
+        Ok(wire::FoundBag {
+            entity_id: entity_id.as_str(),
+            updated_at: bag.timestamp.to_string(),
+            etag: format!("\"{}\"", bag.timestamp.as_nanos()),
+            properties,
+        })
+    });
+    let entities = entities.collect::<Result<_, ServiceError>>()?;
+    json(response, &wire::FoundBags { entities, next_page_token: text(next_page_token) })
+}

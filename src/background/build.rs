@@ -1,0 +1,170 @@
+//! Builds an index: enters all bags of a type that were there before it, part by part, while bags come and go.
+//!
+//! Whoever writes a bag enters it into all indexes that there are, built or not. So what is left are the bags that
+//! nobody has written since; and of each of these the entries are added for as long as it is the one that was read.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use super::entries::entry_changes;
+use super::hold::{Held, Lost};
+use super::insist::{deadline, insist, pause};
+use super::jobs::Jobs;
+use crate::actors::{ListError, ListPool};
+use crate::domain::{EntityId, ListKey, NewItem, Ttl};
+use crate::items::{BagAfter, BagSwap, EntityPage, EntityPlace, Swapped};
+use crate::metadata::catalog::CatalogVersion;
+use crate::metadata::jobs::JobState;
+use crate::metadata::{Change, Precondition, VersionPatch};
+
+/// Bags of one part of the walk.
+const PART_BAGS: usize = 500;
+/// Bags that are read and entered at once.
+const ENTERED_AT_ONCE: usize = 32;
+/// How often it is said that the work goes on while nothing is done.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long it takes until all servers that share a metadata store know of a change, and have ended what they began
+/// before.
+#[derive(Debug, Clone, Copy)]
+pub struct Settle(pub Duration);
+
+/// The definitions that an index is built by.
+struct Built {
+    bags: CatalogVersion,
+    /// All versions of the bags, the index among them: a bag has a bound of entries in all indexes together.
+    versions: Vec<CatalogVersion>,
+    index: CatalogVersion,
+    /// No bag lives longer than this, whatever its TTL was when it was written.
+    ttl_max: Ttl,
+}
+
+/// What became of one bag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    Done,
+    /// It has too many entries.
+    LeftOut,
+}
+
+/// Goes on with an index to its end.
+pub(super) async fn build(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, settle: Settle) -> Result<(), Lost> {
+    wait_for_others(held, jobs, settle).await?;
+    let Some(ttl_max) = longest_ttl(held, jobs).await? else { return give_up(held).await };
+    loop {
+        let Some(built) = definitions(held, jobs, ttl_max) else { return give_up(held).await };
+        let CatalogVersion { feature_key, retention, .. } = &built.bags;
+        let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
+        let read = async || lists.entities(feature_key.clone(), *retention, from.clone(), PART_BAGS, deadline()).await;
+        let EntityPage { entities, next } = insist(held, read).await?;
+        let pace = held.job.task.lists_per_second.map(|rate| rate.get());
+        let at_once = pace.map_or(ENTERED_AT_ONCE, |rate| ENTERED_AT_ONCE.min(rate as usize).max(1));
+        for some in entities.chunks(at_once) {
+            let began = Instant::now();
+            let enter_all = async || {
+                let entered = some.iter().map(|entity| enter(lists, &built, entity));
+                join_all(entered).await.into_iter().collect::<Result<Vec<_>, _>>()
+            };
+            let entered = insist(held, enter_all).await?;
+            held.job.progress.lists += some.len() as u64;
+            held.job.progress.left_out += entered.iter().filter(|entered| **entered == Entered::LeftOut).count() as u64;
+            held.save_if_due().await?;
+            pause(some.len(), pace, began).await;
+        }
+        let Some(EntityPlace { hash, after }) = next else { return finish(held, jobs).await };
+        held.job.progress.place = Some((hash, after));
+        held.save_if_due().await?;
+    }
+}
+
+/// Enters a bag as it is now.
+async fn enter(lists: &ListPool, built: &Built, entity: &EntityId) -> Result<Entered, ListError> {
+    let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
+    let ttl = built.bags.retention.ttl;
+    loop {
+        let deadline = deadline();
+        let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Done) };
+        let expires_at = built.ttl_max.expiry_of(bag.timestamp);
+        let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
+        let Ok(mut entries) = entry_changes(built.versions.iter(), entity, None, Some(&stands)) else {
+            return Ok(Entered::LeftOut);
+        };
+        entries.retain(|change| change.list.feature_key == built.index.feature_key);
+        if entries.is_empty() {
+            return Ok(Entered::Done);
+        }
+        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Same, entries };
+        if lists.swap_bag(list.clone(), ttl, swap, deadline).await? == Swapped::Done {
+            return Ok(Entered::Done);
+        }
+    }
+}
+
+/// Other servers may not know of the index yet, and write bags without it.
+async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle) -> Result<(), Lost> {
+    let since = |held: &Held<'_>| jobs.metadata.age_of(held.job.created_at);
+    while jobs.metadata.is_shared() && since(held) < time {
+        sleep(LOOK_INTERVAL).await;
+        held.save_if_due().await?;
+    }
+    Ok(())
+}
+
+/// The longest TTL that the bags ever had; none if there are no such bags any more.
+async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Ttl>, Lost> {
+    loop {
+        match jobs.metadata.feature(held.job.task.feature.clone()).await {
+            Ok(found) => return Ok(found.map(|bags| bags.ttl_max)),
+            Err(error) => {
+                tracing::debug!(job = %held.job.id, %error, "definitions cannot be read");
+                held.save_if_due().await?;
+                sleep(LOOK_INTERVAL).await;
+            }
+        }
+    }
+}
+
+/// The definitions as they are now; none if the index is gone, or another one has its name.
+fn definitions(held: &Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Option<Built> {
+    let task = &held.job.task;
+    let target = task.targets.first()?;
+    let key = task.key(target);
+    let snapshot = jobs.metadata.catalog().snapshot()?;
+    let versions: Vec<_> = snapshot.versions_of(&task.feature).cloned().collect();
+    let index = versions.iter().find(|version| version.feature_key == key)?.clone();
+    let bags = snapshot.version(task.feature.entity_type.as_str(), task.feature.name.as_str(), "").ok()?.clone();
+    Some(Built { bags, versions, index, ttl_max })
+}
+
+/// The index was deleted meanwhile.
+async fn give_up(held: &mut Held<'_>) -> Result<(), Lost> {
+    (held.job.state, held.job.holder) = (JobState::Cancelled, None);
+    held.save().await
+}
+
+async fn finish(held: &mut Held<'_>, jobs: &Jobs) -> Result<(), Lost> {
+    let (id, target) = (held.job.task.feature.clone(), held.job.task.targets.first().cloned());
+    let Some(target) = target else { return give_up(held).await };
+    loop {
+        let patch = VersionPatch { index_is_ready: true, ..VersionPatch::default() };
+        let change = Change::UpdateVersion {
+            id: id.clone(),
+            version: target.version.clone(),
+            patch,
+            condition: Precondition::None,
+        };
+        match jobs.metadata.apply(change, held.job.created_by.clone()).await {
+            Ok(_) => break,
+            Err(error) if error.is_retryable() || error.outcome_unknown() => {
+                tracing::debug!(job = %held.job.id, %error, "the index cannot be said to be ready");
+                held.save_if_due().await?;
+                sleep(LOOK_INTERVAL).await;
+            }
+            Err(_) => return give_up(held).await,
+        }
+    }
+    (held.job.state, held.job.holder) = (JobState::Done, None);
+    held.save().await
+}

@@ -1,0 +1,58 @@
+//! The entries by which a bag is found: what of them changes with it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::domain::index::{Document, ENTRIES_MAX, Entry, TooManyEntries};
+use crate::domain::{EntityId, Index, Item, ListKey, NewItem, Timestamp};
+use crate::items::EntryChange;
+use crate::metadata::catalog::CatalogVersion;
+
+/// What is to change of the entries of a bag when it takes the place of another, or goes. What it keeps is written
+/// again, since its expiry is that of the bag.
+pub fn entry_changes<'v>(
+    versions: impl Iterator<Item = &'v CatalogVersion>,
+    entity_id: &EntityId,
+    before: Option<&Item>,
+    after: Option<&NewItem>,
+) -> Result<Vec<EntryChange>, TooManyEntries> {
+    let before = before.and_then(|bag| Document::parse(&bag.value).map(|document| (document, bag.timestamp)));
+    let after = after.and_then(|bag| Document::parse(&bag.value).map(|document| (document, bag)));
+    let value = Bytes::copy_from_slice(entity_id.as_str().as_bytes());
+    let (mut changes, mut count, mut removable) = (Vec::new(), 0, ENTRIES_MAX);
+    for (version, index) in versions.filter_map(|version| version.index.as_ref().map(|index| (version, index))) {
+        // A bag that was there before the index may have too many, and has none then.
+        let gone = before.as_ref().and_then(|(document, stamp)| entries_of(index, document, *stamp).ok());
+        let added = after.as_ref().map(|(document, bag)| entries_of(index, document, bag.timestamp)).transpose()?;
+        count += added.as_ref().map_or(0, Vec::len);
+        let mut lists: BTreeMap<EntityId, (Vec<Timestamp>, Vec<Timestamp>)> = BTreeMap::new();
+        // Nor had it more in all indexes together than it may have.
+        let gone: Vec<_> = gone.into_iter().flatten().take(removable).collect();
+        removable -= gone.len();
+        for Entry { values, place } in gone {
+            lists.entry(values).or_default().0.push(place);
+        }
+        for Entry { values, place } in added.into_iter().flatten() {
+            let (removed, added) = lists.entry(values).or_default();
+            removed.retain(|gone| *gone != place);
+            added.push(place);
+        }
+        for (values, (removed, added)) in lists {
+            let entry = |timestamp| {
+                let expires_at = after.as_ref().map_or(0, |(_, bag)| bag.expires_at);
+                NewItem { timestamp, value: value.clone(), expires_at }
+            };
+            changes.push(EntryChange {
+                list: ListKey::new(version.feature_key.clone(), values),
+                removed: removed.into_iter().map(|place| (place, value.clone())).collect(),
+                added: added.into_iter().map(entry).collect(),
+            });
+        }
+    }
+    if count > ENTRIES_MAX { Err(TooManyEntries) } else { Ok(changes) }
+}
+
+fn entries_of(index: &Index, document: &Document<'_>, stamp: Timestamp) -> Result<Vec<Entry>, TooManyEntries> {
+    index.spec.entries(document, stamp)
+}

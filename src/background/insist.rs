@@ -1,0 +1,44 @@
+//! How jobs do their work on lists: at a pace, and again until it is done.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::hold::{Held, Lost};
+use crate::actors::ListError;
+
+/// How long one list, or one part of a walk, may take.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// What failed is tried again after this, and then after twice as long each time.
+pub(super) const RETRY_MIN: Duration = Duration::from_millis(500);
+pub(super) const RETRY_MAX: Duration = Duration::from_secs(8);
+
+pub(super) fn deadline() -> Instant {
+    Instant::now() + OPERATION_TIMEOUT
+}
+
+/// Tries until it is done. Meanwhile the job says what it waits for.
+pub(super) async fn insist<T>(held: &mut Held<'_>, work: impl AsyncFn() -> Result<T, ListError>) -> Result<T, Lost> {
+    let mut delay = RETRY_MIN;
+    loop {
+        match work().await {
+            Ok(done) => {
+                held.problem(None).await?;
+                return Ok(done);
+            }
+            Err(error) => {
+                tracing::warn!(job = %held.job.id, %error, "a job cannot go on for now");
+                held.problem(Some("the item store cannot do this at present: it is tried again".to_owned())).await?;
+                sleep(delay).await;
+                delay = (2 * delay).min(RETRY_MAX);
+            }
+        }
+    }
+}
+
+/// Waits until so many, begun at a moment, have had their share of a second.
+pub(super) async fn pause(count: usize, pace: Option<u32>, began: Instant) {
+    if let Some(rate) = pace {
+        sleep(Duration::from_secs_f64(count as f64 / f64::from(rate)).saturating_sub(began.elapsed())).await;
+    }
+}

@@ -1,0 +1,112 @@
+//! `liststore entity find`: the bags that an index has under some values, through a server's HTTP API.
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::ServerOptions;
+use crate::client::{Client, Request, Retries, printable, read};
+use crate::domain::index::Scalar;
+use crate::domain::{EntityType, Limit, Order, VersionLabel};
+use crate::service::OperationId;
+use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, PAGE_TOKEN, VALUE};
+
+/// Find bags by an index
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore entity find user by_country --value GB
+  liststore entity find link by_user --value 17 --value '\"rust\"' --limit 20
+  liststore entity find user by_country --value GB --min 7.5 --order oldest
+
+A value is JSON: 17, true, null, \"17\". Any other text is taken for a string.")]
+pub(super) struct Arguments {
+    /// The kind of entity, such as user
+    #[arg(value_parser = EntityType::new)]
+    entity_type: EntityType,
+    /// The index's name
+    #[arg(value_name = "INDEX", value_parser = super::index::name)]
+    index: VersionLabel,
+    /// A value, once for each property of the index, in their order
+    #[arg(long = "value", value_name = "VALUE", required = true, allow_hyphen_values = true, value_parser = value)]
+    values: Vec<String>,
+    /// Only what is not before this: a number or a time, as the index is ordered
+    #[arg(long, allow_hyphen_values = true)]
+    min: Option<String>,
+    /// Only what is not after this
+    #[arg(long, allow_hyphen_values = true)]
+    max: Option<String>,
+    /// Which end comes first: newest or oldest
+    #[arg(long, default_value = "newest", value_parser = Order::parse)]
+    order: Order,
+    /// How many bags to show
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// The JSON text of a value.
+fn value(text: &str) -> Result<String, String> {
+    if Scalar::parse(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    serde_json::to_string(text).map_err(|error| error.to_string())
+}
+
+/// As the server wrote them: members that this release does not know are printed too.
+#[derive(Deserialize)]
+struct Page {
+    entities: Vec<Box<RawValue>>,
+    next_page_token: Option<String>,
+}
+
+/// What a table shows of a bag.
+#[derive(Deserialize)]
+struct Row {
+    entity_id: String,
+    updated_at: String,
+    properties: Box<RawValue>,
+}
+
+pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { entity_type, index, values, min, max, order, limit, options } = arguments;
+    let client = Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
+    let (mut found, mut page_token) = (Vec::new(), None);
+    loop {
+        let left = usize::try_from(limit).unwrap_or(usize::MAX) - found.len();
+        let mut request = Request::new(OperationId::FindBags, &[entity_type.as_str(), index.as_str()]);
+        for value in &values {
+            request = request.query(&VALUE, Some(value));
+        }
+        let request = request
+            .query(&MIN, min.as_ref())
+            .query(&MAX, max.as_ref())
+            .query(&ORDER, Some(order.as_str()))
+            .query(&BAGS_LIMIT, Some(left.min(Limit::PAGE_SIZE_MAX)))
+            .query(&PAGE_TOKEN, page_token);
+        let Page { entities, next_page_token } = client.ask(&request).await?;
+        found.extend(entities);
+        page_token = next_page_token;
+        if page_token.is_none() || found.len() as u64 >= limit {
+            break;
+        }
+    }
+    let mut output = Output::open();
+    match options.output {
+        Format::Json => output.json(&json!({ "entities": found, "next_page_token": page_token }))?,
+        Format::Ndjson => found.iter().try_for_each(|bag| output.json(bag))?,
+        Format::Table => {
+            let rows = found.iter().map(|bag| {
+                let Row { entity_id, updated_at, properties } = read(bag.get().as_bytes())?;
+                Ok(vec![printable(&entity_id), updated_at, printable(properties.get())])
+            });
+            let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
+            output.table(&["ENTITY ID", "UPDATED AT", "PROPERTIES"], &rows)?;
+        }
+    }
+    output.flush()
+}

@@ -1,0 +1,102 @@
+//! The values that a property is found by: JSON's scalars, each with one text.
+
+use serde_json::value::RawValue;
+
+use super::decimal::Decimal;
+use crate::domain::{EntityId, Invalid};
+
+/// A value that a property is found by. `1` and `"1"` are two; `1` and `1.0` are one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scalar {
+    Null,
+    Bool(bool),
+    Number(Decimal),
+    String(String),
+}
+
+impl Scalar {
+    /// None of arrays and objects, and of numbers beyond all reason.
+    pub(super) fn of(value: &RawValue) -> Option<Self> {
+        let raw = value.get();
+        match raw.as_bytes().first()? {
+            b'n' => Some(Self::Null),
+            b't' => Some(Self::Bool(true)),
+            b'f' => Some(Self::Bool(false)),
+            b'"' => serde_json::from_str(raw).ok().map(Self::String),
+            b'-' | b'0'..=b'9' => Decimal::parse(raw).map(Self::Number),
+            _ => None,
+        }
+    }
+
+    /// Reads what a query asks for: the JSON text of a scalar.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let value = serde_json::from_str(text).ok().and_then(Self::of);
+        value.ok_or_else(|| {
+            Invalid::argument(
+                "a value must be a JSON string, number, true, false or null: strings stand in quotation marks, such \
+                 as \"GB\", which is %22GB%22 in a URL",
+            )
+        })
+    }
+
+    fn write(&self, to: &mut String) {
+        match self {
+            Self::Null => to.push_str("null"),
+            Self::Bool(value) => to.push_str(if *value { "true" } else { "false" }),
+            Self::Number(number) => number.write(to),
+            // Strings always have a JSON text.
+            Self::String(text) => to.push_str(&serde_json::to_string(text).unwrap_or_default()),
+        }
+    }
+}
+
+/// The name that values have together: their canonical JSON array, or where that is too long for the ID of an
+/// entity, a hash of it. So two names of different values may be alike: whoever finds a bag by one looks again.
+pub(super) fn name_of(values: &[Scalar]) -> String {
+    let mut name = String::from("[");
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            name.push(',');
+        }
+        value.write(&mut name);
+    }
+    name.push(']');
+    if name.len() <= EntityId::BYTES_MAX {
+        return name;
+    }
+    let digest: [u8; 16] = <md5::Md5 as md5::Digest>::digest(name.as_bytes()).into();
+    format!("#{:032x}", u128::from_be_bytes(digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(values: &[&str]) -> String {
+        name_of(&values.iter().map(|value| Scalar::parse(value).unwrap()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn values_are_typed_and_each_has_one_text() {
+        assert_eq!(name(&["1", "\"1\"", "1.0", "true", "null"]), r#"[1,"1",1,true,null]"#);
+        assert_eq!(name(&[r#""\u0061\n""#]), r#"["a\n"]"#);
+        assert_eq!(name(&[r#""\u0000""#]), r#"["\u0000"]"#);
+        assert_ne!(name(&["\"a,b\""]), name(&["\"a\"", "\"b\""]));
+    }
+
+    #[test]
+    fn long_values_have_a_short_name() {
+        let long = |c: &str| name(&[&format!("\"{}\"", c.repeat(100_000))]);
+        assert_eq!(long("a").len(), 33);
+        assert_ne!(long("a"), long("b"));
+        assert_eq!(name(&[&format!("\"{}\"", "a".repeat(508))]).len(), 512);
+        assert_eq!(name(&[&format!("\"{}\"", "a".repeat(509))]).len(), 33);
+    }
+
+    #[test]
+    fn what_is_no_scalar_is_refused() {
+        for bad in ["", "GB", "[1]", "{}", "1 2", "01", "\"a", "1e1234567890123456789", "nul"] {
+            assert!(Scalar::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Finds bags by an index: reads its entries, and of each the bag.
+//!
+//! An entry is a hint: it may be of an earlier state of the bag, or of other values whose name is the same. So each bag
+//! is looked at again, and is found by its present entry alone, which makes it stand once in a walk.
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::operation::{FindBags, FoundBag, Reply};
+use super::{Caller, PageRenderer, Service, ServiceError};
+use crate::actors::ResolveError;
+use crate::domain::index::{Condition, Document};
+use crate::domain::page::{BagPlace, BagWalk};
+use crate::domain::{EntityId, FeatureId, Index, Item, ItemKey, ListKey, Order, Timestamp, Ttl, VersionLabel};
+use crate::items::{ItemPage, Range};
+use crate::metadata::MetadataError;
+use crate::metadata::catalog::CatalogVersion;
+
+/// Bags that are read at once.
+const READ_AT_ONCE: usize = 32;
+/// Entries that one call reads at most, beside one for each bag of the page: a page ends early, and has a token, where
+/// so many of them are left over from earlier states.
+const LEFT_OVER_MAX: usize = 2_000;
+
+/// A query as it is carried out.
+struct Query<'q> {
+    bags: &'q CatalogVersion,
+    index: &'q Index,
+    condition: Condition,
+    entries: ListKey,
+    range: Range,
+}
+
+impl<R: PageRenderer> Service<R> {
+    pub(super) async fn find_bags(&self, caller: &Caller, request: FindBags<'_>) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
+        let deadline = self.deadline(caller);
+        let FindBags { entity_type, index: name, values, min, max, order, limit, page_token } = request;
+        let id = FeatureId::of_bags(entity_type);
+        let bags = self.resolve_bags(&id, &VersionLabel::default_version(), deadline).await?;
+        let version = self.resolve_bags(&id, &name, deadline).await?;
+        let no_index = || MetadataError::IndexNotFound(id.entity_type.clone(), name.clone());
+        let index = version.index.as_ref().ok_or_else(no_index)?;
+        let values: Vec<_> = values.iter().map(|value| &**value).collect();
+        let condition = index.spec.condition(&values, min.as_deref(), max.as_deref());
+        let condition =
+            condition.map_err(|refused| ServiceError::Invalid { field: refused.field, invalid: refused.invalid })?;
+        let entity = condition.entity().map_err(ServiceError::invalid("value"))?;
+        let entries = ListKey::new(version.feature_key.clone(), entity);
+        let walk = BagWalk { entries: &entries, min: min.as_deref(), max: max.as_deref(), order };
+        let place = page_token.map(|token| walk.resume(&token)).transpose();
+        let place = place.map_err(ServiceError::invalid("page_token"))?;
+        let began_at = place.map_or_else(|| self.clock.now(), |place| place.began_at);
+        let (min_timestamp, mut max_timestamp) = condition.places();
+        if index.spec.order_by().is_none() && order == Order::Oldest {
+            // What is updated meanwhile moves to where the walk is going to be: it was met before, or is not met.
+            max_timestamp = max_timestamp.min(began_at);
+        }
+        let after = place.map(|place| place.after);
+        let range =
+            Range { min_timestamp, max_timestamp, after, limit: limit.get(), value_bytes_max: usize::MAX, order };
+        let query = Query { bags: &bags, index, condition, entries: entries.clone(), range };
+        let (found, after) = self.find(caller, query, deadline).await?;
+        caller.owe_items(found.len().saturating_sub(1));
+        let next_page_token = after.map(|after| walk.token_at(BagPlace { after, began_at }));
+        Ok(Reply::FoundBags { bags: found, next_page_token })
+    }
+
+    /// Finds the bags of a type, or an index of theirs.
+    async fn resolve_bags(
+        &self,
+        id: &FeatureId,
+        label: &VersionLabel,
+        deadline: Instant,
+    ) -> Result<CatalogVersion, ServiceError> {
+        let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
+        if let Ok(found) = self.metadata.catalog().version(entity_type, name, label.as_str()) {
+            return Ok(found);
+        }
+        let found = self.metadata.resolve(entity_type, name, label.as_str(), deadline).await;
+        found.map_err(|error| match error {
+            ResolveError::FeatureNotFound => MetadataError::not_found(id.clone()).into(),
+            ResolveError::VersionNotFound => MetadataError::version_not_found(id.clone(), label.clone()).into(),
+            ResolveError::Unavailable { reason } => ServiceError::CatalogUnavailable { reason },
+        })
+    }
+
+    /// The bags of a page, and the last entry that was looked at if others may follow.
+    async fn find(
+        &self,
+        caller: &Caller,
+        mut query: Query<'_>,
+        deadline: Instant,
+    ) -> Result<(Vec<FoundBag>, Option<ItemKey>), ServiceError> {
+        let lists = self.lists_of(caller);
+        let limit = query.range.limit;
+        let (mut found, mut bytes, mut left_over) = (Vec::new(), 0, 0);
+        loop {
+            query.range.limit = (limit - found.len()).min(READ_AT_ONCE);
+            let (page, _) = lists.get(&query.entries, Ttl::ENDLESS, query.range, deadline).await?;
+            let ItemPage { items, more } = page;
+            let read = items.iter().map(|entry| async {
+                let bag = match entity_of(entry) {
+                    Some(entity) => lists.bag(query.bag_of(&entity), query.bags.retention.ttl, deadline).await?,
+                    None => None,
+                };
+                Ok::<_, ServiceError>(bag)
+            });
+            let bags = join_all(read).await;
+            let count = items.len();
+            for (index, (entry, bag)) in items.into_iter().zip(bags).enumerate() {
+                let held = bag?.filter(|bag| query.holds(bag, entry.timestamp));
+                let (key, follows) = (entry.key(), more || index + 1 < count);
+                match (held, entity_of(&entry)) {
+                    (Some(bag), Some(entity_id)) => {
+                        if bytes + bag.value.len() > self.options.page_bytes_max && !found.is_empty() {
+                            return Ok((found, query.range.after));
+                        }
+                        bytes += bag.value.len();
+                        found.push(FoundBag { entity_id, bag });
+                    }
+                    _ => left_over += 1,
+                }
+                query.range.after = Some(key);
+                if found.len() == limit || left_over >= LEFT_OVER_MAX {
+                    return Ok((found, follows.then_some(key)));
+                }
+            }
+            if !more {
+                return Ok((found, None));
+            }
+        }
+    }
+}
+
+impl Query<'_> {
+    fn bag_of(&self, entity: &EntityId) -> ListKey {
+        ListKey::new(self.bags.feature_key.clone(), entity.clone())
+    }
+
+    fn holds(&self, bag: &Item, entry: Timestamp) -> bool {
+        let document = Document::parse(&bag.value);
+        document.is_some_and(|document| self.index.spec.holds(&document, bag.timestamp, &self.condition, entry))
+    }
+}
+
+/// The entity whose bag an entry is of.
+fn entity_of(entry: &Item) -> Option<EntityId> {
+    std::str::from_utf8(&entry.value).ok().and_then(|text| EntityId::new(text).ok())
+}

@@ -1,0 +1,149 @@
+//! The bodies of indexes of bags, and of what is found by them.
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::object::Object;
+use super::{Problem, text, texts};
+use crate::domain::index::{PROPERTIES_MAX, Pointer};
+use crate::domain::{IndexSpec, Invalid, VersionLabel};
+
+/// What an index is created from.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"name": "by_country", "properties": ["/country"], "order_by": "/score"}))]
+#[serde(deny_unknown_fields)]
+pub struct IndexInput {
+    #[serde(serialize_with = "text::serialize")]
+    #[schema(value_type = texts::IndexName, inline)]
+    pub name: VersionLabel,
+    /// JSON Pointers (RFC 6901) to the properties whose values bags are found by, each once.
+    #[serde(serialize_with = "pointers")]
+    #[schema(value_type = Vec<texts::Pointer>, min_items = 1, max_items = 8)]
+    pub properties: Vec<Pointer>,
+    /// A JSON Pointer to a property that is a number or a time in RFC 3339. If it is left out, bags are ordered by
+    /// when they were updated.
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Pointer, inline, required = false)]
+    pub order_by: Option<Pointer>,
+}
+
+fn pointers<S: Serializer>(pointers: &[Pointer], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(pointers.iter().map(Pointer::as_str))
+}
+
+fn index_name(text: &str) -> Result<VersionLabel, Invalid> {
+    if text.is_empty() {
+        return Err(Invalid::argument("an index must have a name"));
+    }
+    VersionLabel::new(text)
+}
+
+impl IndexInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["name", "properties", "order_by"], &[])?;
+        let raw = object.required_raw("properties")?;
+        let texts: Vec<String> = serde_json::from_str(raw)
+            .map_err(|_| Problem::argument("properties", "properties must be a list of strings"))?;
+        if texts.len() > PROPERTIES_MAX {
+            let detail = format!("an index must have 1 to {PROPERTIES_MAX} properties");
+            return Err(Problem::argument("properties", detail));
+        }
+        let pointer = |(index, text): (usize, &String)| {
+            Pointer::new(text).map_err(|invalid| Problem::from(invalid).at(format!("properties[{index}]")))
+        };
+        Ok(Self {
+            name: object.required("name", index_name)?,
+            properties: texts.iter().enumerate().map(pointer).collect::<Result<_, _>>()?,
+            order_by: object.optional("order_by", Pointer::new)?,
+        })
+    }
+
+    pub fn spec(self) -> Result<(VersionLabel, IndexSpec), Problem> {
+        let spec = IndexSpec::new(self.properties, self.order_by);
+        Ok((self.name, spec.map_err(|invalid| Problem::from(invalid).at("properties"))?))
+    }
+}
+
+/// An index of the bags of an entity type.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Index {
+    #[schema(value_type = texts::IndexName, inline)]
+    pub name: String,
+    #[schema(value_type = Vec<texts::Pointer>)]
+    pub properties: Vec<String>,
+    /// Where it is absent, bags are ordered by when they were updated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub order_by: Option<String>,
+    /// `building`: bags that were there before it may be missing. `ready`: all bags are in it. `dropping`: it is
+    /// deleted, and what is left of it goes.
+    #[schema(value_type = IndexState)]
+    pub state: String,
+    /// While it is built, the bags that were looked at so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub bags_done: Option<u64>,
+    /// Bags that have too many values to be in it, as far as its building has met them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub bags_left_out: Option<u64>,
+    /// The job that builds it, or that drops what is left of it: `/v1/jobs/{job_id}` tells of it, and pauses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::JobIdText, inline, required = false)]
+    pub job_id: Option<String>,
+    /// Why that does not go on at present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub problem: Option<String>,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub created_at: String,
+}
+
+/// A bag that was found.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FoundBag<'a> {
+    #[schema(value_type = texts::EntityId, inline)]
+    pub entity_id: &'a str,
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub updated_at: String,
+    /// The entity tag of the bag, for `If-Match`.
+    pub etag: String,
+    #[schema(value_type = Object)]
+    pub properties: &'a RawValue,
+}
+
+/// A page of bags that were found, in the order of the index.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FoundBags<'a> {
+    pub entities: Vec<FoundBag<'a>>,
+    /// Where others may follow. A page may have few bags, or none, and not be the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    pub next_page_token: Option<String>,
+}
+
+/// How far an index is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum IndexState {
+    Building,
+    Ready,
+    Dropping,
+}
+
+impl IndexState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Building => "building",
+            Self::Ready => "ready",
+            Self::Dropping => "dropping",
+        }
+    }
+}
+
+/// All indexes of an entity type, by name.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct IndexList {
+    pub indexes: Vec<Index>,
+}
