@@ -130,6 +130,7 @@ set_suite! { sets_memory: Memory }
 set_suite! { durable sets_embedded: Embedded::new() }
 set_suite! { durable sets_cassandra: Cassandra }
 bag_suite! { bags_memory: Memory }
+bag_suite! { bags_embedded: Embedded::new() }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }
 metadata_store_suite! { durable metadata_postgres: Postgres::new() }

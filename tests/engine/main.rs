@@ -3,6 +3,7 @@
 
 mod ahead;
 mod backups;
+mod bags;
 mod bounded;
 #[path = "../support/bounded_list.rs"]
 mod bounded_list;

@@ -12,13 +12,16 @@ pub enum Change {
     Row(Bytes),
     /// Removes all that is older than this.
     Clear,
+    /// Both: removes all that is older, and adds the items of a row, of which none is deleted. The log carries it as
+    /// the two.
+    Replace(Bytes),
 }
 
 impl Change {
     /// Bytes of the items that it carries.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Row(row) => row.len(),
+            Self::Row(row) | Self::Replace(row) => row.len(),
             Self::Clear => 0,
         }
     }
@@ -45,11 +48,15 @@ impl Changes {
         Self(smallvec![ListChange { list, change, oldest }])
     }
 
-    /// These, and one of another list.
-    pub fn and(mut self, list: ListId, change: Change, oldest: u64) -> Self {
-        debug_assert!(self.0.iter().all(|other| other.list != list), "one change of a list says it all");
-        self.0.push(ListChange { list, change, oldest });
-        self
+    /// Each with the oldest timestamp of its row. `None` if there are none.
+    pub fn of_each(changes: impl Iterator<Item = (ListId, Change, u64)>) -> Option<Self> {
+        let changes = changes.map(|(list, change, oldest)| ListChange { list, change, oldest });
+        let changes: SmallVec<[ListChange; 1]> = changes.collect();
+        debug_assert!(
+            changes.iter().enumerate().all(|(i, one)| changes[..i].iter().all(|other| other.list != one.list)),
+            "one change of a list says it all"
+        );
+        (!changes.is_empty()).then_some(Self(changes))
     }
 
     pub fn as_slice(&self) -> &[ListChange] {

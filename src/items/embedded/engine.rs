@@ -156,7 +156,7 @@ impl Engine {
     pub fn note_removal(&self, pending: &Pending, list: &ListId, change: &Change) {
         let partition = partition_of(list.hash());
         let hidden = match change {
-            Change::Clear => self.tables.view().files.bytes_of(list),
+            Change::Clear | Change::Replace(_) => self.tables.view().files.bytes_of(list),
             Change::Row(row) => row.len() as u64,
         };
         pending.note_hidden(partition, hidden.max(1));

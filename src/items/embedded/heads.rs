@@ -337,6 +337,11 @@ impl Head {
                 let row = RowBuilder::default().finish();
                 return Ok(Some(Self { row, count: 0, wanted: self.wanted, complete: true }));
             }
+            Change::Replace(row) => {
+                let count = usize::try_from(row::count(row)).unwrap_or(usize::MAX);
+                let fits = row.len() <= BYTES_MAX;
+                return Ok(fits.then(|| Self { row: row.clone(), count, wanted: self.wanted, complete: true }));
+            }
             Change::Row(row) => row,
         };
         if let Some(head) = self.joined(row) {
@@ -450,6 +455,9 @@ mod tests {
         assert_eq!(seen_times(&heads, &list), Some(vec![30, 20, 10]));
         heads.change(&list, &Change::Clear, || {});
         assert_eq!(seen_times(&heads, &list), Some(vec![]));
+        heads.change(&list, &Change::Row(row(&[40])), || {});
+        heads.change(&list, &Change::Replace(row(&[35])), || {});
+        assert_eq!(seen_times(&heads, &list), Some(vec![35]));
     }
 
     /// Else a reader of heads could see one list changed, and another one as it was.

@@ -7,12 +7,13 @@
 //! step; and the `manifest` says which of them count. `tables` is what readers see of all this. `room`
 //! watches the disk, and `health` says which writes are taken. `surplus` is what lists do not show.
 //! `sets` are lists with `reverse` entries, by which a `member_search` finds `members`, and `set_write` is what
-//! a write leaves of them. `backup` copies a running store, and
+//! a write leaves of them; `bags` are lists that are swapped with others. `backup` copies a running store, and
 //! `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 
 mod backup;
+mod bags;
 mod bell;
 mod change;
 mod codec;
@@ -28,6 +29,7 @@ mod file_id;
 mod flush;
 mod heads;
 mod health;
+mod item_changes;
 mod list_id;
 mod log;
 mod look;

@@ -118,10 +118,12 @@ impl Pending {
     /// Carries out a change. `oldest` is the oldest timestamp of its row.
     pub fn apply(&self, list: &ListId, change: &Change, oldest: u64) {
         let spacing = if reverse::is_reverse(list.bytes()) { Spacing::Places } else { Spacing::Pages };
-        let row = match change {
-            Change::Row(row) => Some(HeldRow::new(row.clone(), spacing)),
-            Change::Clear => None,
+        let (clears, row) = match change {
+            Change::Row(row) => (false, Some(row)),
+            Change::Clear => (true, None),
+            Change::Replace(row) => (true, Some(row)),
         };
+        let row = row.map(|row| HeldRow::new(row.clone(), spacing));
         let mut shard = self.shard(list);
         let (mut added, mut freed) = (0, 0);
         let pending = match shard.entry(list.clone()) {
@@ -131,21 +133,19 @@ impl Pending {
                 slot.insert(PendingList::default())
             }
         };
-        match row {
-            None => {
-                freed += pending.runs.iter().map(Run::bytes).sum::<usize>();
-                *pending = PendingList { cleared: true, runs: Vec::new() };
-            }
-            Some(row) => {
-                let run = Run { row, level: 0, oldest };
-                added += run.bytes();
-                pending.runs.push(run);
-                let before: usize = pending.runs.iter().map(Run::bytes).sum();
-                pending.fold(spacing);
-                let after: usize = pending.runs.iter().map(Run::bytes).sum();
-                added += after.saturating_sub(before);
-                freed += before.saturating_sub(after);
-            }
+        if clears {
+            freed += pending.runs.iter().map(Run::bytes).sum::<usize>();
+            *pending = PendingList { cleared: true, runs: Vec::new() };
+        }
+        if let Some(row) = row {
+            let run = Run { row, level: 0, oldest };
+            added += run.bytes();
+            pending.runs.push(run);
+            let before: usize = pending.runs.iter().map(Run::bytes).sum();
+            pending.fold(spacing);
+            let after: usize = pending.runs.iter().map(Run::bytes).sum();
+            added += after.saturating_sub(before);
+            freed += before.saturating_sub(after);
         }
         drop(shard);
         // Only one thread changes the sum, so that it never passes below zero.

@@ -350,8 +350,8 @@ mod tests {
     #[test]
     fn a_write_takes_room_for_all_its_lists_and_changes_no_more_than_some() {
         let changing = |lists: usize| {
-            let more = (1..lists).map(|i| list(format!("list {i}").as_bytes()));
-            more.fold(Changes::of(list(b"a"), Change::Clear, 0), |changes, list| changes.and(list, Change::Clear, 0))
+            let lists = (0..lists).map(|i| (list(format!("list {i}").as_bytes()), Change::Clear, 0));
+            Changes::of_each(lists).unwrap()
         };
         let queue = CommitQueue::new(64 << 20);
         let units = |lists: usize| queue.units(Part::Adds, &changing(lists)).ok();

@@ -1,5 +1,6 @@
 //! A session: the list operations of one arbiter, none of which holds it up.
 
+use std::iter;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ use super::set_write;
 use super::tables::{InMemory, View};
 use crate::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
-    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, RemovalTurns,
-    StateToken, StoreError, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
+    RemovalTurns, StateToken, StoreError, Swapped, ToAwait,
 };
 
 /// Bytes of a list in memory that are read on the arbiter itself.
@@ -162,7 +163,7 @@ impl EmbeddedSession {
     }
 
     /// A page of a list that shows all its items, newest first.
-    async fn newest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    pub(super) async fn newest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         let engine = &self.engine;
         let borrowed = BorrowedListId::of(list, engine.options.list_hash);
         if let Some(page) = engine.heads.page(borrowed, op, range) {
@@ -199,9 +200,10 @@ impl EmbeddedSession {
 
     /// Commits the removal of items that were found. Returns how many visible ones there were.
     async fn delete(&self, op: &Operation, list: &ListId, found: Found) -> Result<u64, StoreError> {
-        let Found { deleted, entries, visible, oldest, .. } = found;
+        let Found { mut deleted, entries, visible, oldest, .. } = found;
         let reverse = reverse::list_of(list, self.engine.options.list_hash);
-        if let Some(changes) = set_write::changes_of((list.clone(), deleted, oldest), reverse, entries) {
+        let items = (deleted.count() > 0).then(|| (deleted.finish(), oldest));
+        if let Some(changes) = set_write::changes_of(list.clone(), items, reverse, entries) {
             self.write(op, Part::Removals, changes).await?;
         }
         Ok(visible)
@@ -307,11 +309,10 @@ impl ItemSession for EmbeddedSession {
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
-        let is_set = list.identity().is_set();
-        let list = self.list_id(list);
-        let reverse = is_set.then(|| reverse::list_of(&list, self.engine.options.list_hash));
-        let changes = Changes::of(list, Change::Clear, 0);
-        let changes = reverse.into_iter().fold(changes, |changes, list| changes.and(list, Change::Clear, 0));
+        let set = self.list_id(list);
+        let reverse = list.identity().is_set().then(|| reverse::list_of(&set, self.engine.options.list_hash));
+        let lists = iter::once(set).chain(reverse);
+        let Some(changes) = Changes::of_each(lists.map(|list| (list, Change::Clear, 0))) else { return Ok(()) };
         self.write(op, Part::Removals, changes).await
     }
 
@@ -326,6 +327,16 @@ impl ItemSession for EmbeddedSession {
         let (view, hash) = (self.engine.tables.view(), self.engine.options.list_hash);
         let mut read = EntityRead::new(view, op, hash, feature_key, from, limit);
         self.read(op, false, move || read.turn().transpose()).await
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        op.begin()?;
+        self.visible_bag(op, list).await
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        op.begin()?;
+        self.swap(op, list, swap).await
     }
 
     fn removal_turns(&self) -> RemovalTurns {

@@ -2,31 +2,23 @@
 //! that go, and a row that does the same to the reverse entries. So a member is there once, and found, for
 //! readers at any moment and after a crash.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use super::change::{Change, Changes};
+use super::item_changes::ItemChanges;
 use super::list_id::ListId;
 use super::members::{Met, Present};
 use super::reverse::{self, Pointer, ReverseEntry};
-use super::row::RowBuilder;
 use crate::domain::{Identity, ItemKey, NewItem, ValueDigest};
 use crate::items::Operation;
 
 /// What a write does to the items of a set, and to their entries.
 #[derive(Default)]
 pub struct SetWrite {
-    items: Vec<ItemChange>,
+    items: ItemChanges,
     entries: Vec<ReverseEntry>,
-}
-
-struct ItemChange {
-    key: ItemKey,
-    expires_at: u64,
-    deleted: bool,
-    value: Bytes,
 }
 
 /// What becomes of a member.
@@ -67,7 +59,7 @@ impl SetWrite {
     }
 
     fn put(&mut self, place: u64, key: ItemKey, NewItem { value, expires_at, .. }: NewItem) {
-        self.items.push(ItemChange { key, expires_at, deleted: false, value });
+        self.items.put(key, expires_at, value);
         self.entries.push(ReverseEntry::new(place, pointer_to(&key), expires_at));
     }
 
@@ -76,36 +68,27 @@ impl SetWrite {
         if let Some(present) = &met.present
             && let Some(key) = present.key()
         {
-            self.items.push(ItemChange { key, expires_at: 0, deleted: true, value: present.value().clone() });
+            self.items.delete(key, present.value().clone());
             self.entries.push(ReverseEntry::deleted(met.place, pointer_to(&key)));
         }
         self.entries.extend(met.stale.iter().map(|stale| ReverseEntry::deleted(met.place, *stale)));
     }
 
     /// The changes to the set and to its reverse list. `None` if there is nothing to be changed.
-    pub fn into_changes(mut self, set: ListId, reverse: ListId) -> Option<Changes> {
-        self.items.sort_unstable_by_key(|item| Reverse(item.key));
-        let oldest = self.items.last().map_or(0, |item| item.key.timestamp.as_nanos());
-        let mut row = RowBuilder::default();
-        for ItemChange { key, expires_at, deleted, value } in &self.items {
-            row.push(key.timestamp.as_nanos(), *expires_at, *deleted, value);
-        }
-        changes_of((set, row, oldest), reverse, self.entries)
+    pub fn into_changes(self, set: ListId, reverse: ListId) -> Option<Changes> {
+        changes_of(set, self.items.into_row(), reverse, self.entries)
     }
 }
 
-/// Changes to a set and to its reverse list. `None` if there are none.
+/// Changes to a set, by a row with its oldest timestamp, and to its reverse list. `None` if there are none.
 pub fn changes_of(
-    (set, mut row, oldest): (ListId, RowBuilder, u64),
+    set: ListId,
+    items: Option<(Bytes, u64)>,
     reverse: ListId,
     entries: Vec<ReverseEntry>,
 ) -> Option<Changes> {
-    let items = (row.count() > 0).then(|| (set, Change::Row(row.finish()), oldest));
-    let entries = reverse::row_of(entries).map(|(row, lowest)| (reverse, Change::Row(row), lowest));
-    let mut both = items.into_iter().chain(entries);
-    let (list, change, oldest) = both.next()?;
-    let first = Changes::of(list, change, oldest);
-    Some(both.fold(first, |changes, (list, change, oldest)| changes.and(list, change, oldest)))
+    let change = |list| move |(row, oldest)| (list, Change::Row(row), oldest);
+    Changes::of_each(items.map(change(set)).into_iter().chain(reverse::row_of(entries).map(change(reverse))))
 }
 
 fn pointer_to(key: &ItemKey) -> Pointer {

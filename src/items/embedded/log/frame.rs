@@ -138,16 +138,26 @@ impl FrameBuffer {
     }
 
     pub fn push(&mut self, list: &ListId, change: &Change) {
+        match change {
+            Change::Row(row) => self.push_row(list, row),
+            Change::Clear => self.push_kind(list, CHANGE_CLEAR),
+            Change::Replace(row) => {
+                self.push_kind(list, CHANGE_CLEAR);
+                self.push_row(list, row);
+            }
+        }
+    }
+
+    fn push_kind(&mut self, list: &ListId, kind: u8) {
         put_varint(&mut self.bytes, list.bytes().len() as u64);
         self.bytes.extend_from_slice(list.bytes());
-        match change {
-            Change::Row(row) => {
-                self.bytes.push(CHANGE_ROW);
-                put_varint(&mut self.bytes, row.len() as u64);
-                self.bytes.extend_from_slice(row);
-            }
-            Change::Clear => self.bytes.push(CHANGE_CLEAR),
-        }
+        self.bytes.push(kind);
+    }
+
+    fn push_row(&mut self, list: &ListId, row: &[u8]) {
+        self.push_kind(list, CHANGE_ROW);
+        put_varint(&mut self.bytes, row.len() as u64);
+        self.bytes.extend_from_slice(row);
     }
 
     /// Bytes that the frame takes in the log.
@@ -296,17 +306,20 @@ mod tests {
 
     #[test]
     fn a_frame_holds_all_changes_of_its_group_in_order() {
-        let lists = [b"a\0first".as_slice(), b"b\0second", b"a\0first"].map(|bytes| ListId::from_bytes(bytes, HASH));
-        let changes = [Change::Row(row(&[30, 20])), Change::Clear, Change::Row(row(&[10]))];
+        let [a, b] = [b"a\0first".as_slice(), b"b\0second"].map(|bytes| ListId::from_bytes(bytes, HASH));
         let mut frame = FrameBuffer::default();
-        lists.iter().zip(&changes).for_each(|(list, change)| frame.push(list, change));
+        frame.push(&a, &Change::Row(row(&[30, 20])));
+        frame.push(&b, &Change::Clear);
+        frame.push(&a, &Change::Replace(row(&[10])));
+        let lists = [a.clone(), b, a.clone(), a];
+        let changes = [Change::Row(row(&[30, 20])), Change::Clear, Change::Clear, Change::Row(row(&[10]))];
         let mut segment = vec![0; 64];
         segment.extend_from_slice(frame.seal(SALT, 64, Position::new(0, 64)));
         let found = frame_at(&segment, SALT, 64).unwrap();
         assert_eq!((found.kind, found.end), (Kind::Changes, segment.len()));
         let records: Vec<_> = records(found.body, HASH).map(|record| record.unwrap()).collect();
         assert_eq!(records.iter().map(|record| &record.list).collect::<Vec<_>>(), lists.iter().collect::<Vec<_>>());
-        assert_eq!(records.iter().map(|record| record.oldest).collect::<Vec<_>>(), [20, 0, 10]);
+        assert_eq!(records.iter().map(|record| record.oldest).collect::<Vec<_>>(), [20, 0, 0, 10]);
         for (record, change) in records.iter().zip(&changes) {
             match (&record.change, change) {
                 (Change::Row(read), Change::Row(written)) => assert_eq!(read, written),
