@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Outcome, Request, ValueType, VersionName};
+use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Outcome, Request, Special, ValueType, VersionName};
 use crate::http::{Answer, Trouble};
 
 pub const ENTITY_TYPE: &str = "user";
@@ -57,6 +57,12 @@ struct WireCounted {
 #[serde(deny_unknown_fields)]
 struct WireContained {
     results: Vec<WireFound>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireLookedUp {
+    results: Vec<Option<WireItem>>,
 }
 
 #[derive(Deserialize)]
@@ -160,6 +166,10 @@ pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str
             let path = with_parameters(list_path(list, "items:contains"), &parameters);
             wire(Method::POST, path, Some(format!(r#"{{"values":[{}]}}"#, values.join(","))))
         }
+        Request::Lookup { list, values } => {
+            let body = format!(r#"{{"values":[{}]}}"#, values.join(","));
+            wire(Method::POST, list_path(list, "items:lookup"), Some(body))
+        }
         Request::Add { list, items } => {
             let body = format!(r#"{{"items":{}}}"#, items_json(items));
             wire(Method::POST, list_path(list, "items"), Some(body))
@@ -182,6 +192,15 @@ pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str
             let value_type = value_type.map_or("string", ValueType::as_str);
             let body = json!({"entity_type": ENTITY_TYPE, "name": feature, "value_type": value_type,
                               "ttl": format!("{ttl_secs}s")});
+            wire(Method::POST, "/v1/features".to_owned(), Some(body.to_string()))
+        }
+        Request::CreateSpecial { feature, ttl_secs, special } => {
+            let mut body = json!({"entity_type": ENTITY_TYPE, "name": feature, "value_type": "string",
+                                  "ttl": format!("{ttl_secs}s")});
+            match special {
+                Special::Sets => body["identity"] = json!("value"),
+                Special::Bounded(items) => body["max_items"] = json!(items),
+            }
             wire(Method::POST, "/v1/features".to_owned(), Some(body.to_string()))
         }
         Request::DeleteFeature { feature } => {
@@ -271,6 +290,18 @@ fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::erro
             let newest = results.into_iter().map(|found| found.timestamp.as_deref().map(nanos).transpose());
             Ok((Outcome::Contained(newest.collect::<Result<_, _>>()?), None))
         }
+        Request::Lookup { values, .. } => {
+            expect(200)?;
+            let WireLookedUp { results } = serde_json::from_slice(&answer.body)?;
+            let asked = values.iter().map(String::as_str);
+            let is_answer =
+                |(found, asked): (&Option<WireItem>, &str)| found.as_ref().is_none_or(|item| item.value.get() == asked);
+            if results.len() != values.len() || !results.iter().zip(asked).all(is_answer) {
+                return Err("other values than were asked for".into());
+            }
+            let stand = results.into_iter().map(|found| found.map(|item| nanos(&item.timestamp)).transpose());
+            Ok((Outcome::Contained(stand.collect::<Result<_, _>>()?), None))
+        }
         Request::Add { .. } => {
             expect(200)?;
             Ok((added(&answer.body)?, None))
@@ -281,7 +312,7 @@ fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::erro
             Ok((Outcome::Removed(removed), None))
         }
         Request::RemoveAll { .. } => expect(204).map(|()| (Outcome::Done, None)).map_err(Into::into),
-        Request::CreateFeature { .. } | Request::CreateVersion { .. } => {
+        Request::CreateFeature { .. } | Request::CreateSpecial { .. } | Request::CreateVersion { .. } => {
             expect(201).map(|()| (Outcome::Done, None)).map_err(Into::into)
         }
         Request::DeleteFeature { .. } | Request::DeleteVersion { .. } | Request::ChangeTtl { .. } => {

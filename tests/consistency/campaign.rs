@@ -262,25 +262,27 @@ fn kind(call: &Call) -> &'static str {
         Request::Get { .. } => "page",
         Request::Count { .. } => "count",
         Request::Contains { .. } => "search",
+        Request::Lookup { .. } => "lookup",
         Request::Add { .. } => "add",
         Request::RemoveValue { .. } => "remove",
         Request::RemoveItems { .. } => "remove items",
         Request::RemoveBetween { .. } => "remove between",
         Request::RemoveAll { .. } => "remove all",
-        Request::CreateFeature { .. } | Request::CreateVersion { .. } => "create",
+        Request::CreateFeature { .. } | Request::CreateSpecial { .. } | Request::CreateVersion { .. } => "create",
         Request::DeleteFeature { .. } | Request::DeleteVersion { .. } => "delete",
         Request::ChangeTtl { .. } => "ttl",
         Request::ReadTtl { .. } => "read definition",
     }
 }
 
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 17] = [
     "get",
     "page",
     "get of the oldest",
     "get of several",
     "count",
     "search",
+    "lookup",
     "add",
     "add to several",
     "remove",

@@ -335,7 +335,7 @@ pub struct Scene {
 impl Scene {
     pub async fn open(recipe: Recipe) -> Result<Self, String> {
         let timeline = Timeline::begin();
-        let world = Arc::new(World::new("", timeline.epoch));
+        let world = Arc::new(World::new("", timeline.epoch, true));
         let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
         run::create(&world, &subject).await?;
         let client = Client::new(0, Rng::with_seed(1), &world, std::slice::from_ref(&subject));

@@ -102,6 +102,16 @@ pub enum Order {
     Oldest,
 }
 
+/// What a feature has that others have not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Special {
+    /// Its lists are sets, of whose members, values, the newest item stays.
+    Sets,
+    /// Its lists show so many items at most.
+    Bounded(u64),
+}
+
 /// What a client asked for. Bounds are inclusive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -127,6 +137,11 @@ pub enum Request {
         max: Option<u64>,
         values: Vec<String>,
     },
+    /// Where members of a set stand, which are values.
+    Lookup {
+        list: ListName,
+        values: Vec<String>,
+    },
     Add {
         list: ListName,
         items: Vec<Item>,
@@ -150,6 +165,12 @@ pub enum Request {
     CreateFeature {
         feature: String,
         ttl_secs: u64,
+    },
+    /// One whose lists are sets of values, or show no more than some items.
+    CreateSpecial {
+        feature: String,
+        ttl_secs: u64,
+        special: Special,
     },
     DeleteFeature {
         feature: String,
@@ -260,6 +281,9 @@ pub struct History {
     /// The wall clock at moment 0, in nanoseconds since the Unix epoch.
     pub epoch: u64,
     pub value_types: BTreeMap<String, ValueType>,
+    /// The features that are not like others.
+    #[serde(default)]
+    pub special: BTreeMap<String, Special>,
     /// The versions that were there, with their TTL in seconds, before the first call.
     pub versions: Vec<(VersionName, u64)>,
     /// When each start of the server came to its end, its process being gone.
@@ -275,6 +299,7 @@ impl Request {
             Self::Get { list, .. }
             | Self::Count { list, .. }
             | Self::Contains { list, .. }
+            | Self::Lookup { list, .. }
             | Self::Add { list, .. }
             | Self::RemoveValue { list, .. }
             | Self::RemoveItems { list, .. }
@@ -286,7 +311,10 @@ impl Request {
 
     /// Whether it changes nothing, whatever comes of it.
     pub fn reads(&self) -> bool {
-        matches!(self, Self::Get { .. } | Self::Count { .. } | Self::Contains { .. } | Self::ReadTtl { .. })
+        matches!(
+            self,
+            Self::Get { .. } | Self::Count { .. } | Self::Contains { .. } | Self::Lookup { .. } | Self::ReadTtl { .. }
+        )
     }
 
     /// Whether it looks for items, and removes and counts those that it finds.
@@ -396,6 +424,7 @@ impl fmt::Display for Call {
             Request::Contains { list, min, max, values } => {
                 write!(f, "look in {list} min={min:?} max={max:?} for {values:?}")?;
             }
+            Request::Lookup { list, values } => write!(f, "look up {values:?} in {list}")?,
             Request::Add { list, items } => {
                 write!(f, "add {list}")?;
                 items.iter().try_for_each(|item| write!(f, " {item}"))?;
@@ -408,6 +437,7 @@ impl fmt::Display for Call {
             Request::RemoveBetween { list, min, max } => write!(f, "remove {list} min={min:?} max={max:?}")?,
             Request::RemoveAll { list } => write!(f, "remove all {list}")?,
             Request::CreateFeature { feature, ttl_secs } => write!(f, "create feature {feature} ttl={ttl_secs}s")?,
+            Request::CreateSpecial { feature, special, .. } => write!(f, "create feature {feature}: {special:?}")?,
             Request::DeleteFeature { feature } => write!(f, "delete feature {feature}")?,
             Request::CreateVersion { version, ttl_secs } => write!(f, "create version {version} ttl={ttl_secs}s")?,
             Request::DeleteVersion { version } => write!(f, "delete version {version}")?,

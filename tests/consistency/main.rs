@@ -45,7 +45,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Every run wants the whole machine.
     arguments.test_threads.get_or_insert(1);
-    let cases = check::forbidden::CASES.iter().chain(check::forbidden_looks::CASES).chain(check::proofs::CASES);
+    let forbidden = check::forbidden::CASES.iter().chain(check::forbidden_looks::CASES);
+    let cases = forbidden.chain(check::forbidden_special::CASES).chain(check::proofs::CASES);
     let cases = cases.map(|(name, case)| {
         Trial::test(format!("checker::{name}"), || {
             case();

@@ -89,7 +89,9 @@ impl Timeline {
 /// Carries out a plan on servers made by recipes, one each, whose directories must be fresh.
 pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     let timeline = Timeline::begin();
-    let world = Arc::new(World::new(&plan.suffix, timeline.epoch));
+    // Only the stores of one server keep sets.
+    let with_sets = plan.promises == Promises::Linearizable;
+    let world = Arc::new(World::new(&plan.suffix, timeline.epoch, with_sets));
     let mut subjects = Vec::with_capacity(recipes.len());
     for recipe in recipes {
         // The others find the features there when they start.
@@ -156,7 +158,8 @@ pub fn history(
     calls.sort_by_key(|call| (call.from, call.client));
     let versions = world.features().iter().map(|(name, _, secs)| (default_version(name), *secs)).collect();
     let value_types = world.features().iter().map(|(name, value_type, _)| (name.clone(), *value_type)).collect();
-    History { promises, epoch: timeline.epoch, value_types, versions, ends: timeline.ends(), clock_steps, calls }
+    let (epoch, ends) = (timeline.epoch, timeline.ends());
+    History { promises, epoch, value_types, special: world.special(), versions, ends, clock_steps, calls }
 }
 
 fn default_version(feature: &str) -> VersionName {
@@ -168,7 +171,11 @@ pub async fn create(world: &World, subject: &Subject) -> Result<(), String> {
     let mut connection = Connection::default();
     let endpoint = subject.endpoint().await;
     for (feature, value_type, ttl_secs) in world.features() {
-        let request = Request::CreateFeature { feature: feature.clone(), ttl_secs: *ttl_secs };
+        let (feature, ttl_secs) = (feature.clone(), *ttl_secs);
+        let request = match world.special().get(&feature) {
+            Some(&special) => Request::CreateSpecial { feature: feature.clone(), ttl_secs, special },
+            None => Request::CreateFeature { feature: feature.clone(), ttl_secs },
+        };
         let told = exchange(&mut connection, &endpoint, &request, Some(*value_type), None).await;
         if told.0 != Outcome::Done {
             return Err(format!("cannot create {feature}: {:?}", told.0));

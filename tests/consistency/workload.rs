@@ -1,7 +1,7 @@
 //! What the clients do: few hot lists and many cold ones, long lists, large values, features that come
 //! and go, items about to expire. Everything is drawn from the seed; only the interleaving is not.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use liststore::domain::{EntityType, FeatureId, FeatureKey, FeatureName, Generation, Token, VersionLabel};
 
 use crate::calls::ENTITY_TYPE;
-use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Request, ValueType, VersionName};
+use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Request, Special, ValueType, VersionName};
 
 pub const LONG_TTL_SECS: u64 = 30 * 86_400;
 const TTLS_SECS: [u64; 3] = [1_800, 3_600, 7_200];
@@ -23,6 +23,12 @@ const FULL_PARTITION: u64 = 11;
 /// Embedded stores keep so many of the newest items of a list in memory at most; gets of more look
 /// elsewhere.
 const HEAD_LIMIT: usize = 512;
+/// Lists of each kind that is not like others, the members of such a set, and the times at which one may stand.
+const SPECIAL_LISTS: usize = 2;
+const MEMBERS: u8 = 12;
+const MOVES: u64 = 20;
+/// Items that a bounded list shows.
+const BOUND: u64 = 10;
 /// Of a value; what the API takes is a little more.
 const VALUE_BYTES_MAX: usize = 60_000;
 
@@ -40,6 +46,10 @@ enum Kind {
     Long,
     /// Values so large that a few adds fill the queue of a small store, and its memory.
     Bulky,
+    /// Sets of few members, which move, go and come back.
+    Set,
+    /// Lists that show a few items only.
+    Bounded,
 }
 
 impl Kind {
@@ -66,6 +76,7 @@ struct List {
 pub struct World {
     lists: Vec<List>,
     features: Vec<(String, ValueType, u64)>,
+    special: BTreeMap<String, Special>,
     churned: String,
     expiring: VersionName,
     /// The wall clock when the world began, in nanoseconds.
@@ -102,7 +113,7 @@ impl Walk {
 
 impl World {
     /// `suffix` keeps the features of different worlds on one store apart.
-    pub fn new(suffix: &str, epoch: u64) -> Self {
+    pub fn new(suffix: &str, epoch: u64, with_sets: bool) -> Self {
         let name = |base: &str| format!("{base}{suffix}");
         let mut lists = Vec::new();
         let mut add = |feature: &str, label: &str, entity: String, kind, value_type| {
@@ -130,7 +141,17 @@ impl World {
                 add(feature, "", entity, kind, ValueType::String);
             }
         }
-        let features = vec![
+        let mut special = BTreeMap::from([(name("latest"), Special::Bounded(BOUND))]);
+        for number in 0..SPECIAL_LISTS {
+            add("latest", "", format!("l-{number}"), Kind::Bounded, ValueType::String);
+        }
+        if with_sets {
+            special.insert(name("members"), Special::Sets);
+            for number in 0..SPECIAL_LISTS {
+                add("members", "", format!("s-{number}"), Kind::Set, ValueType::String);
+            }
+        }
+        let mut features = vec![
             (name("hot"), ValueType::String, LONG_TTL_SECS),
             (name("cold"), ValueType::Json, LONG_TTL_SECS),
             (name("numbers"), ValueType::Int64, LONG_TTL_SECS),
@@ -140,8 +161,14 @@ impl World {
             (name("long"), ValueType::String, LONG_TTL_SECS),
             (name("bulky"), ValueType::String, LONG_TTL_SECS),
         ];
+        features.extend(special.keys().map(|feature| (feature.clone(), ValueType::String, LONG_TTL_SECS)));
         let expiring = VersionName { feature: name("brief"), label: String::new() };
-        Self { lists, features, churned: name("churned"), expiring, epoch, values: AtomicU64::new(1) }
+        Self { lists, features, special, churned: name("churned"), expiring, epoch, values: AtomicU64::new(1) }
+    }
+
+    /// The features that are not like others.
+    pub fn special(&self) -> BTreeMap<String, Special> {
+        self.special.clone()
     }
 
     /// What is created before the first operation.
@@ -164,6 +191,18 @@ impl World {
     pub fn next(&self, rng: &mut Rng, wall: u64) -> Work {
         if rng.u8(0..100) < 6 {
             return Work::Once(self.define(rng));
+        }
+        let lists = match rng.u8(0..100) {
+            0..10 => self.of_kind(Kind::Set),
+            10..14 => self.of_kind(Kind::Bounded),
+            _ => Vec::new(),
+        };
+        if let Some(list) = rng.choice(lists) {
+            return Work::Once(if list.kind == Kind::Set {
+                self.on_set(rng, list)
+            } else {
+                self.on_bounded(rng, list)
+            });
         }
         let list = self.draw(rng);
         match rng.u8(0..100) {
@@ -194,8 +233,54 @@ impl World {
             80..87 => Kind::Churned,
             _ => Kind::Expiring,
         };
-        let of_kind: Vec<&List> = self.lists.iter().filter(|list| list.kind == kind).collect();
+        let of_kind = self.of_kind(kind);
         of_kind[rng.usize(0..of_kind.len())]
+    }
+
+    fn of_kind(&self, kind: Kind) -> Vec<&List> {
+        self.lists.iter().filter(|list| list.kind == kind).collect()
+    }
+
+    /// On a set of few members, each at a few times.
+    fn on_set(&self, rng: &mut Rng, list: &List) -> Request {
+        let member = |rng: &mut Rng| format!("\"m-{}\"", rng.u8(0..MEMBERS));
+        let members = |rng: &mut Rng| (0..rng.usize(1..6)).map(|_| member(rng)).collect();
+        let list = list.name.clone();
+        match rng.u8(0..100) {
+            0..35 => {
+                let timestamp = |rng: &mut Rng| self.epoch - 600 * NANOS_PER_SEC + rng.u64(0..MOVES) * NANOS_PER_SEC;
+                let item = |rng: &mut Rng| Item { timestamp: timestamp(rng), value: member(rng) };
+                Request::Add { list, items: (0..rng.usize(1..5)).map(|_| item(rng)).collect() }
+            }
+            35..55 => Request::Lookup { list, values: members(rng) },
+            55..60 => Request::Contains { list, min: None, max: None, values: members(rng) },
+            60..78 => Request::RemoveValue { list, value: member(rng) },
+            78..80 => Request::RemoveAll { list },
+            _ => Request::Get { list, min: None, max: None, order: Self::order(rng), limit: None, after: None },
+        }
+    }
+
+    /// On a list that shows a few items: most are newer than those before.
+    fn on_bounded(&self, rng: &mut Rng, list: &List) -> Request {
+        let name = list.name.clone();
+        match rng.u8(0..100) {
+            0..45 => {
+                let number = self.values.fetch_add(1, Ordering::Relaxed);
+                let age = rng.u64(0..3) * NANOS_PER_SEC;
+                let timestamp = self.epoch - 3_600 * NANOS_PER_SEC + number * NANOS_PER_SEC / 100 - age;
+                let item = |n: u64| Item { timestamp: timestamp + n, value: format!("\"v-{number}-{n}\"") };
+                let items: Vec<_> = (0..rng.u64(1..4)).map(item).collect();
+                let mut sent = list.sent.lock().expect("no client panics");
+                sent.push_back(items.clone());
+                if sent.len() > CLUSTERS_KEPT {
+                    sent.pop_front();
+                }
+                Request::Add { list: name, items }
+            }
+            45..60 => Request::RemoveValue { list: name, value: self.some_value(rng, list) },
+            60..62 => Request::RemoveAll { list: name },
+            _ => Request::Get { list: name, min: None, max: None, order: Order::Newest, limit: None, after: None },
+        }
     }
 
     /// Gets of several lists, of one among them more than once.

@@ -431,3 +431,27 @@ fn entries_of_an_older_set_that_were_begun_and_not_ended_are_begun_anew() {
         }
     });
 }
+
+#[test]
+fn a_backup_of_sets_has_their_entries_and_knows_of_older_ones() {
+    runtime().block_on(async {
+        let disk = left_by_an_older_release(KEYS).await;
+        let (old, new) = (set(0, KEYS), set(1, KEYS));
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        opened.session.add(&op(), &new, (0..20).map(|n| member(KEYS, n, START - n)).collect()).await.unwrap();
+        opened.store.flush().unwrap();
+        opened.session.remove(&op(), &new, &Removal::Members(vec![name(3)])).await.unwrap();
+        opened.store.backup(Path::new("/backup"), &|| false).unwrap();
+        opened.session.remove_all(&op(), &new).await.unwrap();
+        opened.store.close().await.unwrap();
+        drop(opened);
+        let options = EmbeddedOptions { dir: "/backup".into(), ..small_options(Fsync::Group) };
+        let restored = open(&disk.killed(), options).await;
+        for (set, members) in [(&old, MEMBERS), (&new, 19)] {
+            assert_eq!(checked(&restored.session, &op(), set, "restored").await.len() as u64, members);
+            restored.session.add(&op(), set, vec![member(KEYS, 5, START + 1), member(KEYS, 3, START)]).await.unwrap();
+            let restored = checked(&restored.session, &op(), set, "restored and written to").await;
+            assert_eq!(restored.len() as u64, members.max(20));
+        }
+    });
+}

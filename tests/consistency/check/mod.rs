@@ -2,16 +2,19 @@
 //!
 //! A history is taken apart into objects that can be judged by themselves: the items of a list
 //! that were ever added together or share a value ([`clusters`]), the definitions of a feature and
-//! the TTL of a version ([`definitions`]). Each of those is judged exactly ([`linear`]). What
-//! spans objects is judged by what must be so at every instant ([`windows`]): whether a page is
-//! the list at one moment. What callers notice first, a list that goes back, is looked for by itself
-//! ([`monotonic`]). This module must never talk to a server.
+//! the TTL of a version ([`definitions`]), a member of a set ([`members`]). Each of those is judged
+//! exactly ([`linear`]). What spans objects is judged by what must be so at every instant
+//! ([`windows`]): whether a page is the list at one moment. What callers notice first, a list that
+//! goes back, is looked for by itself ([`monotonic`]). Lists that show their newest items only have
+//! promises of their own ([`bounded`]). This module must never talk to a server.
 
+mod bounded;
 mod clusters;
 mod counts;
 mod definitions;
 mod expiry;
 mod linear;
+mod members;
 mod monotonic;
 mod pages;
 mod story;
@@ -19,6 +22,7 @@ mod windows;
 
 pub mod forbidden;
 pub mod forbidden_looks;
+pub mod forbidden_special;
 pub mod proofs;
 
 use std::fmt;
@@ -92,6 +96,8 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
         }
         violations.extend(windows::check(history, story));
     }
+    violations.extend(members::check(history)?);
+    violations.extend(bounded::check(history)?);
     violations.extend(definitions::check(history)?);
     Ok(violations)
 }

@@ -80,7 +80,8 @@ impl<'a> Stories<'a> {
             if can_empty(call) {
                 emptying.push(index);
             }
-            if let Some(list) = call.request.list() {
+            if let Some(list) = call.request.list().filter(|list| !history.special.contains_key(&list.version.feature))
+            {
                 history.value_type(list)?;
                 by_list.entry(list.clone()).or_default().push(index);
             }

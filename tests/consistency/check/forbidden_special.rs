@@ -1,0 +1,80 @@
+//! The same for sets, and for lists that show their newest items only.
+
+use super::forbidden::{Case, Script, item, items, list, unknown};
+use crate::history::{Order, Outcome, Request, Special};
+
+const MEMBER: &str = "linearizable adds, removals and lookups of a member";
+const ONCE: &str = "a member stands in a set once";
+
+fn of(special: Special) -> Script {
+    let mut script = Script::new();
+    script.history.special.insert("seen".to_owned(), special);
+    script
+}
+
+fn set() -> Script {
+    of(Special::Sets)
+}
+
+/// `a@5 b` looks up a, which stands at 5, and b, which does not.
+fn look_up(script: Script, span: (u64, u64), found: &str) -> Script {
+    let value = |text: &str| format!("{:?}", text.split('@').next().unwrap());
+    let values = found.split_whitespace().map(value).collect();
+    let at = found.split_whitespace().map(|text| text.contains('@').then(|| item(text).timestamp)).collect();
+    script.call(span, Request::Lookup { list: list(), values }, Outcome::Contained(at))
+}
+
+pub const CASES: &[Case] = &[
+    ("a_member_stands_at_its_newest_time", || {
+        let moved = || set().add((0, 1), "a@1").add((2, 3), "a@5").add((4, 5), "a@3");
+        look_up(moved(), (6, 7), "a@5 b").get((8, 9), "a@5").allowed();
+        look_up(moved(), (6, 7), "a@3").forbidden(MEMBER);
+        moved().get((6, 7), "a@1").forbidden(MEMBER);
+        moved().get((6, 7), "").forbidden(MEMBER);
+    }),
+    ("a_member_twice_in_a_page", || set().add((0, 1), "a@1").add((2, 9), "a@5").get((3, 4), "a@5 a@1").forbidden(ONCE)),
+    ("a_member_that_was_removed_may_be_older_again", || {
+        let removed = || set().add((0, 1), "a@5").remove((2, 3), "a", Outcome::Removed(1)).add((4, 5), "a@1");
+        look_up(removed(), (6, 7), "a@1").allowed();
+        look_up(removed(), (6, 7), "a@5").forbidden(MEMBER);
+    }),
+    ("a_member_lost_by_a_kill", || {
+        look_up(set().add((0, 1), "a@5").killed(2), (3, 4), "a").forbidden(MEMBER);
+    }),
+    ("a_removal_of_a_member_that_was_not_there", || {
+        set().remove((0, 1), "a", Outcome::Removed(1)).forbidden(MEMBER);
+        set().add((0, 9), "a@1").remove((1, 2), "a", Outcome::Removed(1)).allowed();
+    }),
+    ("an_unknown_move_of_a_member_is_seen_or_not_and_does_not_flicker", || {
+        let moved = || {
+            let request = Request::Add { list: list(), items: items("a@5") };
+            set().add((0, 1), "a@1").call((2, 3), request, unknown())
+        };
+        look_up(look_up(moved(), (4, 5), "a@1"), (6, 7), "a@5").allowed();
+        look_up(look_up(moved(), (4, 5), "a@5"), (6, 7), "a@1").forbidden(MEMBER);
+    }),
+    ("a_lookup_and_a_page_that_disagree", || {
+        let looked_up = look_up(set().add((0, 1), "a@1 b@2"), (2, 3), "a@1 b");
+        looked_up.get((4, 5), "b@2 a@1").forbidden(MEMBER);
+    }),
+    ("a_bounded_list_shows_no_more_than_it_may", || {
+        let full = || of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3");
+        full().get((2, 3), "c@3 b@2").allowed();
+        full().get((2, 3), "c@3 b@2 a@1").forbidden("a list shows no more items than it may");
+        full().get((2, 3), "c@3").forbidden("what was acknowledged is there");
+        full().get((2, 3), "c@3 a@1").forbidden("what was acknowledged is there");
+    }),
+    ("what_lay_beyond_may_be_gone_and_may_be_there", || {
+        let removed = || {
+            let full = of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3");
+            full.remove((2, 3), "c", Outcome::Removed(1))
+        };
+        removed().get((4, 5), "b@2").allowed();
+        removed().get((4, 5), "b@2 a@1").allowed();
+        removed().get((4, 5), "a@1").forbidden("what was acknowledged is there");
+        removed().get((4, 5), "c@3 b@2").forbidden("what was removed does not come back");
+        let page =
+            Request::Get { list: list(), min: None, max: None, order: Order::Newest, limit: Some(1), after: None };
+        removed().call((4, 5), page, Outcome::Page { items: items("b@2"), more: true }).allowed();
+    }),
+];

@@ -1,0 +1,165 @@
+//! Whether each member of a set stood where it must have stood. A member is an object by itself, whose state is
+//! the timestamp of its item: an add keeps the newest, so it raises that, and a removal takes it away. Of the
+//! timestamps that a member was ever added with, there is a bit each, which is set while its item is no older: then
+//! an add sets bits and clears none, whatever was there, and the order of calls can be found as that of lists is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Violation;
+use super::linear::{Effect, Step, Verdict, judge, minimal};
+use crate::history::{Call, History, Item, ListName, Outcome, Promises, Request, Special};
+
+const TIMES_MAX: usize = 63;
+const ONCE: &str = "a member stands in a set once";
+
+pub fn check(history: &History) -> Result<Vec<Violation>, String> {
+    let mut by_set: BTreeMap<&ListName, Vec<usize>> = BTreeMap::new();
+    for (index, call) in history.calls.iter().enumerate() {
+        let is_set = |list: &&ListName| history.special.get(&list.version.feature) == Some(&Special::Sets);
+        if let Some(list) = call.request.list().filter(is_set) {
+            by_set.entry(list).or_default().push(index);
+        }
+    }
+    if !by_set.is_empty() && history.promises != Promises::Linearizable {
+        return Err("no store with weaker promises keeps sets".to_owned());
+    }
+    let mut violations = Vec::new();
+    for (list, calls) in by_set {
+        let pages: Vec<_> = calls.iter().filter_map(|index| out_of_shape(history, *index)).collect();
+        if pages.is_empty() {
+            for (value, times) in members(history, &calls) {
+                violations.extend(Member::new(list, value, times)?.judged(history, &calls));
+            }
+        }
+        violations.extend(pages);
+    }
+    Ok(violations)
+}
+
+/// What a page shows twice, or out of order.
+fn out_of_shape(history: &History, index: usize) -> Option<Violation> {
+    let Call { request: Request::Get { order, .. }, outcome: Outcome::Page { items, .. }, .. } = &history.calls[index]
+    else {
+        return None;
+    };
+    let mut met = BTreeSet::new();
+    if let Some(twice) = items.iter().find(|item| !met.insert(&item.value)) {
+        return Some(Violation::new(ONCE, format!("{twice} again in one page"), [index]));
+    }
+    let in_order = |pair: &[Item]| match order {
+        crate::history::Order::Newest => pair[0].timestamp >= pair[1].timestamp,
+        crate::history::Order::Oldest => pair[0].timestamp <= pair[1].timestamp,
+    };
+    let is_sorted = items.windows(2).all(in_order);
+    (!is_sorted).then(|| Violation::new("pages are in order", "a page of a set is not", [index]))
+}
+
+/// All members that were ever added, shown or removed, with the times of their items.
+fn members<'a>(history: &'a History, calls: &[usize]) -> BTreeMap<&'a str, BTreeSet<u64>> {
+    let mut members: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for call in calls.iter().map(|index| &history.calls[*index]) {
+        let items = match (&call.request, &call.outcome) {
+            (Request::Add { items, .. }, _) | (_, Outcome::Page { items, .. }) => items,
+            (Request::RemoveValue { value, .. }, _) => {
+                members.entry(value).or_default();
+                continue;
+            }
+            _ => continue,
+        };
+        items.iter().for_each(|item| _ = members.entry(&item.value).or_default().insert(item.timestamp));
+    }
+    for call in calls.iter().map(|index| &history.calls[*index]) {
+        if let (Some(values), Outcome::Contained(found)) = (asked(&call.request), &call.outcome) {
+            for (value, timestamp) in values.iter().zip(found).filter_map(|(value, at)| Some((value, (*at)?))) {
+                members.entry(value).or_default().insert(timestamp);
+            }
+        }
+    }
+    members
+}
+
+fn asked(request: &Request) -> Option<&[String]> {
+    match request {
+        Request::Lookup { values, .. } | Request::Contains { values, min: None, max: None, .. } => Some(values),
+        _ => None,
+    }
+}
+
+/// One member, and its timestamps, oldest first.
+struct Member<'a> {
+    list: &'a ListName,
+    value: &'a str,
+    times: Vec<u64>,
+}
+
+impl<'a> Member<'a> {
+    fn new(list: &'a ListName, value: &'a str, times: BTreeSet<u64>) -> Result<Self, String> {
+        if times.len() > TIMES_MAX {
+            return Err(format!("{value} was added to {list} at more than {TIMES_MAX} times: fewer please"));
+        }
+        Ok(Self { list, value, times: times.into_iter().collect() })
+    }
+
+    /// The state in which it stands at a time.
+    fn at(&self, timestamp: u64) -> u64 {
+        (1 << self.times.partition_point(|time| *time <= timestamp)) - 1
+    }
+
+    fn standing(&self, timestamp: Option<u64>) -> Effect {
+        Effect::tells(u64::MAX, timestamp.map_or(0, |timestamp| self.at(timestamp)))
+    }
+
+    fn judged(&self, history: &History, calls: &[usize]) -> Option<Violation> {
+        let effects = calls.iter().flat_map(|index| self.effects(&history.calls[*index]).map(move |one| (*index, one)));
+        let step = |(index, effect)| {
+            let call: &Call = &history.calls[index];
+            Step { call: index, from: call.from, to: history.latest(call), optional: call.unknown(), effect }
+        };
+        let steps: Vec<Step> = effects.map(step).collect();
+        let who = || format!("{} in {}", self.value, self.list);
+        match judge(&steps, 0) {
+            Verdict::Possible => None,
+            Verdict::Undecided => {
+                Some(Violation::new("the history can be judged", format!("too much at once on {}", who()), []))
+            }
+            Verdict::Impossible { step } => {
+                let last = steps[step].call;
+                let calls = minimal(&steps, 0).into_iter().map(|step| step.call);
+                let detail = format!("no order of these calls on {} explains the answer to call {last}", who());
+                Some(Violation::new("linearizable adds, removals and lookups of a member", detail, calls))
+            }
+        }
+    }
+
+    /// What a call did to it, or tells of it.
+    fn effects(&self, call: &Call) -> impl Iterator<Item = Effect> + use<'_> {
+        let of_value = |item: &&Item| item.value == self.value;
+        let happened = call.unknown() || !matches!(call.outcome, Outcome::NotDone { .. });
+        let effects: Vec<Effect> = match (&call.request, &call.outcome) {
+            (Request::Add { items, .. }, _) if happened => {
+                let newest = items.iter().filter(of_value).map(|item| item.timestamp).max();
+                newest.map(|newest| Effect::sets(self.at(newest))).into_iter().collect()
+            }
+            (Request::RemoveValue { value, .. }, outcome) if happened && value == self.value => {
+                let counted = match outcome {
+                    Outcome::Removed(count) => Some((vec![(1, 1, 1)], *count)),
+                    _ => None,
+                };
+                vec![Effect { counted, ..Effect::clears(u64::MAX) }]
+            }
+            (Request::RemoveAll { .. }, _) if happened => vec![Effect::clears(u64::MAX)],
+            (Request::Get { min: None, max: None, after, .. }, Outcome::Page { items, more }) => {
+                let found = items.iter().find(of_value).map(|item| item.timestamp);
+                // A part of the set tells of those alone that are in it.
+                let is_told = found.is_some() || (after.is_none() && !more);
+                is_told.then(|| self.standing(found)).into_iter().collect()
+            }
+            (request, Outcome::Contained(found)) => {
+                let of_call = asked(request).unwrap_or_default().iter().zip(found);
+                of_call.filter(|(value, _)| *value == self.value).map(|(_, at)| self.standing(*at)).collect()
+            }
+            _ => Vec::new(),
+        };
+        effects.into_iter()
+    }
+}
