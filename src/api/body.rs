@@ -48,11 +48,17 @@ impl RequestBody {
     }
 
     /// Takes a JSON body of at most `bytes_max` bytes. `at_most` is the time that it had.
-    pub async fn read(&mut self, headers: &HeaderMap, bytes_max: usize, at_most: Duration) -> Result<Bytes, Problem> {
+    pub async fn read(
+        &mut self,
+        headers: &HeaderMap,
+        kind: BodyKind,
+        bytes_max: usize,
+        at_most: Duration,
+    ) -> Result<Bytes, Problem> {
         if let Some(problem) = self.missing(bytes_max, at_most) {
             return Err(problem);
         }
-        check_media_type(headers)?;
+        check_media_type(headers, kind)?;
         let body = match self {
             Self::Whole(body) => std::mem::take(body),
             Self::Handed(payload) => {
@@ -70,12 +76,23 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::new(ErrorCode::PayloadTooLarge, format!("a body may have at most {bytes_max} bytes"))
 }
 
+/// Which JSON is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyKind {
+    Json,
+    /// A merge patch, which may say that it is one (RFC 7396, section 4).
+    MergePatch,
+}
+
 /// A missing type is taken as JSON; so is `application/json` with any parameter but a foreign
 /// character set (RFC 8259, section 8.1, has UTF-8 only).
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_media_type(headers: &HeaderMap, kind: BodyKind) -> Result<(), Problem> {
     let refused = |detail: &'static str| Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
-    if !headers.get_all(CONTENT_TYPE).all(is_json) {
-        return refused("send Content-Type: application/json, in UTF-8, or none");
+    if !headers.get_all(CONTENT_TYPE).all(|value| is_of(value, kind)) {
+        return refused(match kind {
+            BodyKind::Json => "send Content-Type: application/json, in UTF-8, or none",
+            BodyKind::MergePatch => "send Content-Type: application/merge-patch+json, in UTF-8, or none",
+        });
     }
     if !headers.get_all(CONTENT_ENCODING).all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return refused("a body must not be compressed: leave Content-Encoding out");
@@ -83,13 +100,15 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-fn is_json(value: &HeaderValue) -> bool {
+fn is_of(value: &HeaderValue, kind: BodyKind) -> bool {
     let Ok(text) = value.to_str() else { return false };
     let mut parts = text.split(';').map(str::trim);
-    parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
-        && parts.filter_map(|parameter| parameter.split_once('=')).all(|(name, value)| {
-            !name.trim().eq_ignore_ascii_case("charset") || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
-        })
+    parts.next().is_some_and(|essence| {
+        essence.eq_ignore_ascii_case("application/json")
+            || kind == BodyKind::MergePatch && essence.eq_ignore_ascii_case("application/merge-patch+json")
+    }) && parts.filter_map(|parameter| parameter.split_once('=')).all(|(name, value)| {
+        !name.trim().eq_ignore_ascii_case("charset") || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+    })
 }
 
 #[cfg(test)]
@@ -99,10 +118,12 @@ mod tests {
     #[test]
     fn only_json_in_utf_8_is_taken() {
         for good in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\";x=y"] {
-            assert!(is_json(&HeaderValue::from_static(good)), "{good}");
+            assert!(is_of(&HeaderValue::from_static(good), BodyKind::Json), "{good}");
         }
         for bad in ["", "text/plain", "application/jsonl", "application/json; charset=latin1", "application/*"] {
-            assert!(!is_json(&HeaderValue::from_static(bad)), "{bad}");
+            assert!(!is_of(&HeaderValue::from_static(bad), BodyKind::MergePatch), "{bad}");
         }
+        let patch = HeaderValue::from_static("application/merge-patch+json; charset=utf-8");
+        assert!(is_of(&patch, BodyKind::MergePatch) && !is_of(&patch, BodyKind::Json));
     }
 }

@@ -6,7 +6,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
-use super::body::RequestBody;
+use super::body::{BodyKind, RequestBody};
 use super::problem::Problem;
 use super::request::Client;
 use super::routes::Segments;
@@ -47,7 +47,8 @@ impl<'c> Call<'c> {
 
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
         let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
-        self.body.read(self.headers, body_bytes_max, body_timeout).await
+        let kind = if self.operation.takes_merge_patch() { BodyKind::MergePatch } else { BodyKind::Json };
+        self.body.read(self.headers, kind, body_bytes_max, body_timeout).await
     }
 
     /// Who asks, and how long they wait: as far as the operation has a use for it.

@@ -1,15 +1,13 @@
 //! Reads requests that erase items of several lists at once.
 
+use super::bags::entity;
 use super::call::{Call, HandlerResult};
-use super::problem::Problem;
-use crate::domain::{EntityId, EntityType};
+use super::headers::bag_conditions;
 use crate::service::{Operation, queries};
 
 pub(super) async fn erase_entity(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
-    let [entity_type, entity_id, _] = &call.segments;
-    let entity_type = EntityType::new(entity_type).map_err(|invalid| Problem::from(invalid).at("entity_type"))?;
-    let entity_id = EntityId::new(entity_id).map_err(|invalid| Problem::from(invalid).at("entity_id"))?;
-    call.execute(&caller, Operation::EraseEntity { entity_type, entity_id }).await
+    let (entity, conditions) = (entity(&call)?, bag_conditions(call.headers)?);
+    call.execute(&caller, Operation::EraseEntity { entity, conditions }).await
 }

@@ -7,8 +7,9 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_N
 
 use super::problem::Problem;
 use crate::access::{Left, Limiter, whole_secs};
-use crate::domain::{Author, Revision};
+use crate::domain::{Author, Revision, Timestamp};
 use crate::metadata::Precondition;
+use crate::service::{BagConditions, BagTags};
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TIMEOUT: HeaderName = HeaderName::from_static("liststore-timeout-ms");
@@ -143,6 +144,27 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
     })
 }
 
+/// The conditions of a write of a bag: `If-Match` and `If-None-Match`. The first compares strongly, the second weakly.
+pub(super) fn bag_conditions(headers: &HeaderMap) -> Result<BagConditions, Problem> {
+    let tags = |name: &HeaderName, field: &'static str, weak_too: bool| {
+        let mut stamps = Vec::new();
+        let listed = read_tags(headers, name, field, |is_weak, tag| {
+            if weak_too || !is_weak {
+                stamps.extend(stamp_of(tag));
+            }
+        })?;
+        Ok::<_, Problem>(match listed {
+            Listed::Nothing => None,
+            Listed::Anything => Some(BagTags::Any),
+            Listed::Tags => Some(BagTags::OneOf(stamps)),
+        })
+    };
+    Ok(BagConditions {
+        matching: tags(&IF_MATCH, "If-Match", false)?,
+        none_matching: tags(&IF_NONE_MATCH, "If-None-Match", true)?,
+    })
+}
+
 /// Whether the caller has what has this entity tag: `If-None-Match` (RFC 9110, section 13.1.2). It compares
 /// weakly, so that tags are the same if their opaque parts are.
 pub(super) fn has_already(headers: &HeaderMap, tag: &[u8]) -> Result<bool, Problem> {
@@ -214,6 +236,18 @@ fn revision_of(tag: &[u8]) -> Option<Revision> {
     (number.to_string().as_bytes() == tag).then_some(Revision(number))
 }
 
+/// The entity tag of a bag with this stamp.
+pub(super) fn bag_tag(updated_at: Timestamp) -> String {
+    format!("\"{:x}\"", updated_at.as_nanos())
+}
+
+fn stamp_of(tag: &[u8]) -> Option<Timestamp> {
+    let text = std::str::from_utf8(tag).ok()?;
+    let stamp = Timestamp::from_nanos(u64::from_str_radix(text, 16).ok()?).ok()?;
+    // Only the text that we write is a tag of ours.
+    (bag_tag(stamp).trim_matches('"') == text).then_some(stamp)
+}
+
 /// The entity tag of a revision.
 pub(super) fn etag(revision: Revision) -> String {
     format!("\"{}\"", revision.0)
@@ -242,6 +276,25 @@ mod tests {
         for bad in ["7", "\"7", "\"7\" \"8\"", "", ",", "*, \"7\"", "w/\"7\"", "\"a b\""] {
             assert_eq!(condition(&[bad]), Err(()), "{bad}");
         }
+    }
+
+    #[test]
+    fn tags_of_bags_are_read_back() {
+        let stamp = Timestamp::from_nanos(1_724_949_845_430_000_000).unwrap();
+        let conditions = |name: HeaderName, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, HeaderValue::from_str(value).unwrap());
+            bag_conditions(&headers).unwrap()
+        };
+        let tag = bag_tag(stamp);
+        let weak = format!("W/{tag}, \"17F\", \"+1\", \"x\"");
+        let of = |stamps: &[Timestamp]| Some(BagTags::OneOf(stamps.to_vec()));
+        assert_eq!(conditions(IF_MATCH, &tag), BagConditions { matching: of(&[stamp]), none_matching: None });
+        assert_eq!(conditions(IF_MATCH, &weak), BagConditions { matching: of(&[]), none_matching: None });
+        assert_eq!(conditions(IF_NONE_MATCH, &weak), BagConditions { matching: None, none_matching: of(&[stamp]) });
+        let nobody = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
+        assert_eq!(conditions(IF_NONE_MATCH, "*"), nobody);
+        assert!(bag_conditions(&HeaderMap::new()).unwrap().is_none());
     }
 
     #[test]

@@ -256,23 +256,27 @@ impl Worker {
 }
 
 /// Where the hot paths begin: a framework would cost them more than what they do.
-const LISTS: &str = "/v1/lists";
+const HOT: [&str; 2] = ["/v1/lists", "/v1/entities"];
+
+fn is_hot(path: &str) -> bool {
+    HOT.iter().any(|begin| path.starts_with(begin))
+}
 
 impl http1::Handler for Worker {
     fn headers_wanted(&self, target: &str) -> HeadersWanted {
-        if target.starts_with(LISTS) { HeadersWanted::Meaningful } else { HeadersWanted::All }
+        if is_hot(target) { HeadersWanted::Meaningful } else { HeadersWanted::All }
     }
 
     fn class(&self, path: &str) -> Class {
         match path {
             "/livez" | "/readyz" | "/metrics" => Class::Health,
-            path if path.starts_with(LISTS) => Class::Load,
+            path if is_hot(path) => Class::Load,
             _ => Class::Control,
         }
     }
 
     async fn answer(&self, request: Request<'_>) -> HttpResponse {
-        if request.path.starts_with(LISTS) {
+        if is_hot(request.path) {
             server::serve(&self.state, request).await
         } else {
             // On the heap, so that it takes no room in the tasks of all connections.

@@ -33,6 +33,7 @@ use render::JsonPages;
 
 mod admission;
 mod backups;
+mod bags;
 mod batch;
 mod body;
 mod call;

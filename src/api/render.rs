@@ -122,6 +122,11 @@ fn write_tag(out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// The same of a text that is no page.
+pub(super) fn tag_of_text(text: &[u8]) -> String {
+    format!("W/\"{:016x}\"", XxHash3_64::oneshot(text))
+}
+
 fn write_item(
     item: &Item,
     writer: &mut Rfc3339Writer,

@@ -15,8 +15,8 @@ use super::request::{Peer, Request};
 use super::request_log::Accessed;
 use super::routes::{Found, find};
 use super::{
-    ApiState, admission, backups, batch, compression, console, entity_types, erasure, features, health, indexes, jobs,
-    keys, lists, log, openapi, origin, pool, versions,
+    ApiState, admission, backups, bags, batch, compression, console, entity_types, erasure, features, health, indexes,
+    jobs, keys, lists, log, openapi, origin, pool, versions,
 };
 use crate::access::Principal;
 use crate::background::Command;
@@ -185,6 +185,13 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
         OperationId::DeleteIndex => indexes::delete_index(call).await,
         OperationId::FindBags => indexes::find_bags(call).await,
         OperationId::PurgeEntityType => entity_types::purge_entity_type(call).await,
+        OperationId::GetBag => Box::pin(bags::get_bag(call)).await,
+        OperationId::PutBag => Box::pin(bags::put_bag(call)).await,
+        OperationId::PatchBag => Box::pin(bags::patch_bag(call)).await,
+        OperationId::DeleteBag => Box::pin(bags::delete_bag(call)).await,
+        OperationId::CreateBag => Box::pin(bags::create_bag(call)).await,
+        OperationId::ListBags => Box::pin(bags::list_bags(call)).await,
+        OperationId::BatchGetBags => Box::pin(bags::batch_get_bags(call)).await,
         OperationId::GetMe => keys::get_me(call).await,
         OperationId::GetSignIn => keys::get_sign_in(call),
         OperationId::CreateKey => keys::create_key(call).await,

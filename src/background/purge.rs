@@ -39,7 +39,7 @@ async fn clear(held: &mut Held<'_>, lists: &ListPool, key: &FeatureKey) -> Resul
     loop {
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
         // Whatever its TTL is or was: what is stored is to go.
-        let read = async || lists.entities(key.clone(), Ttl::MAX, from.clone(), PART_ENTITIES, deadline()).await;
+        let read = async || lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART_ENTITIES, deadline()).await;
         let EntityPage { entities, next } = insist(held, read).await?;
         let pace = held.job.task.lists_per_second.map(|rate| rate.get());
         let at_once = pace.map_or(CLEARED_AT_ONCE, |rate| CLEARED_AT_ONCE.min(rate as usize).max(1));

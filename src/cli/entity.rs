@@ -3,24 +3,28 @@
 use clap::{Args, Subcommand};
 use serde_json::value::RawValue;
 
-use super::block_on;
 use super::confirm::confirm;
 use super::failure::Failure;
 use super::find;
 use super::output::{Format, Output};
 use super::parse::{Author, ServerOptions};
+use super::{bag, block_on};
 use crate::client::{Client, Request, Retries, printable, read};
 use crate::domain::{EntityId, EntityType};
 use crate::service::OperationId;
-use crate::wire::{EntityErased, ErasedList};
+use crate::wire::{EntityErased, ErasedBag, ErasedList, ProblemBody};
 
 const EXAMPLES: &str = "\
-Example:
-  liststore entity erase user u-123 --yes
+Examples:
+  liststore entity put user u-17 '{\"name\": \"Ada\", \"city\": \"Paris\"}'
+  liststore entity patch user u-17 '{\"city\": \"Rome\"}'
+  liststore entity get user u-17 --lists story_presented:10
+  liststore entity delete user u-17
+  liststore entity erase user u-17 --yes
 
 Any text may be an ENTITY_ID; put -- before one that begins with a dash.";
 
-/// Erase all lists of an entity
+/// Read and change the bag of an entity, and erase all that is kept of it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -31,10 +35,14 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Find(find::Arguments),
+    Put(bag::Put),
+    Get(bag::Get),
+    Patch(bag::Patch),
+    Delete(bag::Delete),
     Erase(Erase),
 }
 
-/// Remove all lists of an entity, of every feature and version, deleted ones too
+/// Remove all lists of an entity and its bag, of whatever was deleted, too
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -63,6 +71,10 @@ struct Erase {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Find(arguments) => block_on(find::run(arguments)),
+        Command::Put(arguments) => block_on(bag::put(arguments)),
+        Command::Get(arguments) => block_on(bag::get(arguments)),
+        Command::Patch(arguments) => block_on(bag::patch(arguments)),
+        Command::Delete(arguments) => block_on(bag::delete(arguments)),
         Command::Erase(arguments) => erase(arguments),
     }
 }
@@ -70,7 +82,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Result<(), Failure> {
     let entity = format!("{entity_type} {}", printable(entity_id.as_str()));
     if !yes {
-        confirm(&format!("Erase all lists of {entity}? This cannot be undone."))?;
+        confirm(&format!("Erase all lists and the bag of {entity}? This cannot be undone."))?;
     }
     let request = Request::new(OperationId::EraseEntity, &[entity_type.as_str(), entity_id.as_str()]);
     let response = block_on(async {
@@ -80,27 +92,35 @@ fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Resul
     let receipt: EntityErased = read(&response.body)?;
     let mut output = Output::open();
     if options.output == Format::Table {
-        let rows: Vec<_> = receipt.lists.iter().map(row).collect();
+        let rows: Vec<_> = receipt.lists.iter().map(row).chain(receipt.bags.iter().map(row_of_bag)).collect();
         output.table(&["FEATURE", "VERSION", "GENERATION", "DEFINITION", "OUTCOME"], &rows)?;
     } else {
         output.json(&read::<Box<RawValue>>(&response.body)?)?;
     }
     output.flush()?;
-    let failed = receipt.lists.iter().filter(|list| !list.cleared).count();
+    let cleared = receipt.lists.iter().map(|list| list.cleared).chain(receipt.bags.iter().map(|bag| bag.cleared));
+    let (all, failed) = (cleared.clone().count(), cleared.filter(|cleared| !cleared).count());
     if failed > 0 {
-        return Err(Failure::failed(format!(
-            "{failed} of {} lists of {entity} were not cleared: erase again",
-            receipt.lists.len()
-        )));
+        return Err(Failure::failed(format!("{failed} of {all} lists of {entity} were not cleared: erase again")));
     }
     Ok(())
 }
 
 fn row(list: &ErasedList) -> Vec<String> {
-    let definition = if list.deleted { "deleted" } else { "present" };
-    let outcome = match &list.problem {
+    let (definition, outcome) = told(list.deleted, list.problem.as_ref());
+    vec![list.feature.clone(), list.version.clone(), list.generation.to_string(), definition, outcome]
+}
+
+fn row_of_bag(bag: &ErasedBag) -> Vec<String> {
+    let (definition, outcome) = told(bag.deleted, bag.problem.as_ref());
+    vec!["(bag)".to_owned(), String::new(), bag.generation.to_string(), definition, outcome]
+}
+
+fn told(deleted: bool, problem: Option<&ProblemBody>) -> (String, String) {
+    let definition = if deleted { "deleted" } else { "present" };
+    let outcome = match problem {
         None => "cleared".to_owned(),
         Some(problem) => format!("not cleared: {}", problem.detail),
     };
-    vec![list.feature.clone(), list.version.clone(), list.generation.to_string(), definition.to_owned(), outcome]
+    (definition.to_owned(), outcome)
 }

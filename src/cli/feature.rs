@@ -310,13 +310,21 @@ async fn delete(arguments: Delete) -> Result<(), Failure> {
 
 async fn history(arguments: History) -> Result<(), Failure> {
     let client = client(&arguments.options, Author { user: None })?;
+    let request = || Request::of_feature(OperationId::GetHistory, &arguments.feature.id());
+    show_history(&client, request, arguments.limit as usize, arguments.options.output).await
+}
+
+/// Prints the newest entries of an audit trail, which is asked for page by page.
+pub(super) async fn show_history(
+    client: &Client,
+    request: impl Fn() -> Request,
+    limit: usize,
+    format: Format,
+) -> Result<(), Failure> {
     let mut entries: Vec<Box<RawValue>> = Vec::new();
     let mut page_token = None;
-    let limit = arguments.limit as usize;
     loop {
-        let request =
-            Request::of_feature(OperationId::GetHistory, &arguments.feature.id()).query(&PAGE_TOKEN, page_token);
-        let page: RawPage = client.ask(&request).await?;
+        let page: RawPage = client.ask(&request().query(&PAGE_TOKEN, page_token)).await?;
         entries.extend(page.entries);
         page_token = page.next_page_token;
         if page_token.is_none() || entries.len() >= limit {
@@ -325,7 +333,7 @@ async fn history(arguments: History) -> Result<(), Failure> {
     }
     entries.truncate(limit);
     let mut output = Output::open();
-    match arguments.options.output {
+    match format {
         Format::Json => output.json(&BTreeMap::from([("history", &entries)]))?,
         Format::Ndjson => entries.iter().try_for_each(|entry| output.json(entry))?,
         Format::Table => {

@@ -6,6 +6,7 @@
 
 mod audit;
 mod backup;
+mod bag;
 mod batch_get;
 mod bench;
 mod check;
@@ -15,6 +16,7 @@ mod confirm;
 mod copy;
 mod entities;
 mod entity;
+mod entity_type;
 mod export;
 mod failure;
 mod feature;
@@ -69,8 +71,9 @@ enum Command {
     Feature(feature::Arguments),
     Version(version::Arguments),
     List(list::Arguments),
-    Entity(entity::Arguments),
     Index(index::Arguments),
+    Entity(Box<entity::Arguments>),
+    EntityType(Box<entity_type::Arguments>),
     Purge(purge::Arguments),
     Jobs(jobs::Arguments),
     Key(Box<key::Arguments>),
@@ -113,8 +116,9 @@ impl Command {
             Self::Feature(arguments) => feature::run(arguments),
             Self::Version(arguments) => version::run(arguments),
             Self::List(arguments) => list::run(arguments),
-            Self::Entity(arguments) => entity::run(arguments),
             Self::Index(arguments) => index::run(arguments),
+            Self::Entity(arguments) => entity::run(*arguments),
+            Self::EntityType(arguments) => entity_type::run(*arguments),
             Self::Purge(arguments) => purge::run(arguments),
             Self::Jobs(arguments) => jobs::run(arguments),
             Self::Key(arguments) => key::run(*arguments),

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -66,7 +66,8 @@ pub struct RawPage {
         alias = "keys",
         alias = "changes",
         alias = "entities",
-        alias = "jobs"
+        alias = "jobs",
+        alias = "entity_types"
     )]
     pub entries: Vec<Box<RawValue>>,
     pub next_page_token: Option<String>,
@@ -158,6 +159,9 @@ impl Client {
         }
         if let Some(etag) = &request.if_match {
             builder = builder.header(IF_MATCH, etag);
+        }
+        if request.if_none {
+            builder = builder.header(IF_NONE_MATCH, "*");
         }
         if let Some(author) = &self.author {
             builder = builder.header(USER.name, author.as_str());

@@ -22,6 +22,8 @@ pub struct Request {
     pub query: Vec<(&'static str, String)>,
     pub body: Option<Bytes>,
     pub if_match: Option<String>,
+    /// Only if there is nothing yet.
+    pub if_none: bool,
     /// Doing it twice is as good as doing it once.
     pub repeatable: bool,
     pub timeout: Duration,
@@ -37,6 +39,7 @@ impl Request {
             query: Vec::new(),
             body: None,
             if_match: None,
+            if_none: false,
             repeatable: operation.effect.is_repeatable(),
             timeout: TIMEOUT,
         }
@@ -82,6 +85,10 @@ impl Request {
     /// Gives the server more time to answer than operations take.
     pub fn within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    pub fn if_none(self) -> Self {
+        Self { if_none: true, ..self }
     }
 
     pub fn if_match(self, etag: Option<String>) -> Self {

@@ -25,7 +25,7 @@ pub fn canonicalize(raw: &str) -> Result<Vec<u8>, Invalid> {
     let value = read
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|e| refused.take().unwrap_or_else(|| Invalid::value_type(format!("no JSON: {e}"))))?;
-    number_literals(raw).try_for_each(check_number)?;
+    NumberLiterals::of(raw).try_for_each(check_number)?;
     serde_json_canonicalizer::to_vec(&value).map_err(|e| Invalid::value_type(format!("no canonical JSON: {e}")))
 }
 
@@ -133,22 +133,31 @@ impl<'de> Visitor<'de> for Strict<'_> {
 }
 
 /// The numbers of a JSON text as they stand: a reader would round the long ones.
-fn number_literals(json: &str) -> impl Iterator<Item = &str> {
-    let mut rest = json;
-    std::iter::from_fn(move || {
+pub(super) struct NumberLiterals<'t>(&'t str);
+
+impl<'t> NumberLiterals<'t> {
+    pub(super) fn of(json: &'t str) -> Self {
+        Self(json)
+    }
+}
+
+impl<'t> Iterator for NumberLiterals<'t> {
+    type Item = &'t str;
+
+    fn next(&mut self) -> Option<&'t str> {
         loop {
-            let start = rest.find(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])?;
-            rest = &rest[start..];
+            let start = self.0.find(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])?;
+            let rest = &self.0[start..];
             if let Some(string) = rest.strip_prefix('"') {
-                rest = after_string(string);
+                self.0 = after_string(string);
                 continue;
             }
             let end = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(rest.len());
             let (literal, after) = rest.split_at(end);
-            rest = after;
+            self.0 = after;
             return Some(literal);
         }
-    })
+    }
 }
 
 /// What follows a string of which the opening quote is taken away already.

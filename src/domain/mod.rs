@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod api_key;
 pub mod clock;
+pub mod document;
 pub mod entity;
 pub mod feature;
 pub mod feature_key;
@@ -30,6 +31,7 @@ pub mod value;
 pub use access_log::AccessLog;
 pub use api_key::{ApiKey, KeyId, KeyName, KeyState, PreviousSecret, SecretHash};
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use document::{Document, Property};
 pub use entity::{EntityId, EntityType};
 pub use feature::{
     Author, Description, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Labels, Owner, Revision,

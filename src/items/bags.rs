@@ -27,7 +27,7 @@ use bytes::Bytes;
 use crate::domain::{ListKey, NewItem, Timestamp};
 
 /// The most bytes of a bag as it is stored.
-pub const BAG_BYTES_MAX: usize = 256 * 1024;
+pub const BAG_BYTES_MAX: usize = crate::domain::document::DOCUMENT_BYTES_MAX;
 
 /// The most entries that one swap changes, those that go and those that come, in all lists.
 pub const ENTRIES_MAX: usize = 2_000;

@@ -152,6 +152,11 @@ impl Descriptor {
         self.errors.iter().flat_map(|set| set.iter().copied())
     }
 
+    /// Whether its body is a merge patch (RFC 7396), and may say so.
+    pub fn takes_merge_patch(&self) -> bool {
+        self.id == OperationId::PatchBag
+    }
+
     pub fn takes_header(&self, header: &Parameter) -> bool {
         self.headers.iter().any(|taken| taken.name == header.name)
     }

@@ -1,10 +1,13 @@
-//! Which entities have lists of a feature version.
+//! Which entities have lists of a feature version, or bags.
+
+use tokio::time::Instant;
 
 use super::operation::Reply;
 use super::{Caller, PageRenderer, Service, ServiceError};
 use crate::domain::page::EntityWalk;
 use crate::domain::{FeatureId, Limit, VersionLabel};
 use crate::items::{EntityPage, EntityPlace};
+use crate::metadata::catalog::CatalogVersion;
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn list_entities(
@@ -15,9 +18,20 @@ impl<R: PageRenderer> Service<R> {
         page_size: Limit,
         page_token: Option<impl AsRef<str>>,
     ) -> Result<Reply, ServiceError> {
-        caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.resolve_version(id.entity_type.as_str(), id.name.as_str(), version.as_str(), deadline).await?;
+        self.entities_of(caller, found, page_size, page_token, deadline).await
+    }
+
+    pub(super) async fn entities_of(
+        &self,
+        caller: &Caller,
+        found: CatalogVersion,
+        page_size: Limit,
+        page_token: Option<impl AsRef<str>>,
+        deadline: Instant,
+    ) -> Result<Reply, ServiceError> {
+        caller.take_items(1)?;
         let walk = EntityWalk(&found.feature_key);
         let from = page_token
             .map(|token| walk.resume(token.as_ref()))

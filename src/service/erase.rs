@@ -11,6 +11,8 @@ use futures_util::stream;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::bag::EntityName;
+use super::bag_conditions::BagConditions;
 use super::operation::Reply;
 use super::receipt::{ErasedList, Receipt};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
@@ -30,16 +32,24 @@ impl<R: PageRenderer> Service<R> {
     pub(super) async fn erase_entity(
         &self,
         caller: &Caller,
-        entity_type: EntityType,
-        entity_id: EntityId,
+        entity: EntityName,
+        conditions: BagConditions,
     ) -> Result<Reply, ServiceError> {
         let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
-        let found = self.metadata.generations(entity_type.clone());
+        let found = self.metadata.generations(entity.entity_type.clone());
         let found = within(caller, Changes::Nothing, found).await?;
         // What the other versions of bags have are lists of values, and none of an entity.
         let of_entities = |last: &LastGeneration| !last.id.is_of_bags() || last.version.is_default();
         let lists: Vec<_> = found.into_iter().filter(of_entities).flat_map(|last| self.lists_up_to(last)).collect();
         caller.take_items(lists.len())?;
+        // The bag goes before all else, by a swap: the caller may have named the one that they mean.
+        match self.erase_bag(caller, &entity, &conditions).await {
+            Err(ServiceError::Bag(refused)) => return Err(refused.into()),
+            Err(error) if !conditions.is_none() => return Err(error),
+            // What could not be taken out is told of by what follows.
+            _ => {}
+        }
+        let EntityName { entity_type, entity_id } = entity;
         let (pool, timeout) = (self.lists_of(caller).into_owned(), self.options.operation_timeout);
         let (metadata, by) = (self.metadata.clone(), caller.author());
         let erasing = async move {

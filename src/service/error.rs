@@ -1,5 +1,6 @@
 //! Why an operation was refused or failed, in words that do not depend on who asked for it how.
 
+use super::bag_conditions::BagError;
 use crate::access::token::NoRandomness;
 use crate::access::{Denied, Limited};
 use crate::actors::ListError;
@@ -26,6 +27,8 @@ pub enum ServiceError {
     )]
     TooManyEntries,
     #[error(transparent)]
+    Bag(#[from] BagError),
+    #[error(transparent)]
     List(#[from] ListError),
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -46,7 +49,7 @@ pub enum ServiceError {
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     /// Other lists of the same call have used up what an answer may hold. Nothing is wrong with this one.
-    #[error("the answer has no room left for this list: ask for it in a call of its own, or with fewer others")]
+    #[error("the answer has no room left for this: ask for it in a call of its own, or with fewer others")]
     NoRoomInAnswer,
     /// Answers that were not taken yet fill the memory for them. Nothing is wrong with the request.
     #[error("there is no memory for the answer now")]

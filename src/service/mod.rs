@@ -23,6 +23,9 @@
 //! itself: they are about the server, and must be answered whatever state the service is in.
 
 mod audit;
+mod bag;
+mod bag_conditions;
+mod bags;
 mod batch;
 mod descriptor;
 mod entities;
@@ -62,6 +65,8 @@ use page_cache::PageCache;
 
 pub use crate::access::Permission;
 pub use audit::REFUSE;
+pub use bag::{Bag, BagOperation, EntityName, JoinedList};
+pub use bag_conditions::{BagConditions, BagError, BagTags};
 pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;
 pub use index_view::IndexView;
@@ -212,9 +217,10 @@ impl<R: PageRenderer> Service<R> {
             // On the heap, so that they take no room in the tasks of all connections.
             Operation::BatchGet(requests) => Box::pin(self.batch_get(caller, requests)).await,
             Operation::BatchAdd(requests) => Box::pin(self.batch_add(caller, requests)).await,
-            Operation::EraseEntity { entity_type, entity_id } => {
-                Box::pin(self.erase_entity(caller, entity_type, entity_id)).await
+            Operation::EraseEntity { entity, conditions } => {
+                Box::pin(self.erase_entity(caller, entity, conditions)).await
             }
+            Operation::Bag(operation) => Box::pin(self.execute_bag(caller, operation)).await,
             Operation::PurgeFeature(request) | Operation::PurgeEntityType(request) => {
                 Box::pin(self.purge_feature(caller, request)).await
             }

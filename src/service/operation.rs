@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
+use super::bag::{Bag, BagOperation, EntityName};
+use super::bag_conditions::BagConditions;
 use super::error::ServiceError;
 use super::index_view::IndexView;
 use super::operation_id::OperationId;
@@ -152,10 +154,10 @@ pub enum Operation<'r> {
     BatchGet(Vec<GetItems<'r>>),
     /// Adds to lists of any features, each of which is all or nothing by itself.
     BatchAdd(Vec<AddItems<'r>>),
-    /// Removes all lists of an entity.
+    /// Removes all lists of an entity, and its bag, if that meets the conditions.
     EraseEntity {
-        entity_type: EntityType,
-        entity_id: EntityId,
+        entity: EntityName,
+        conditions: BagConditions,
     },
     PurgeFeature(PurgeFeature),
     ListJobs,
@@ -243,6 +245,7 @@ pub enum Operation<'r> {
         condition: Precondition,
     },
     FindBags(FindBags<'r>),
+    Bag(BagOperation),
     GetMe,
     CreateKey(CreateKey),
     ListKeys {
@@ -313,6 +316,7 @@ impl Operation<'_> {
             Self::GetIndex { .. } => OperationId::GetIndex,
             Self::DeleteIndex { .. } => OperationId::DeleteIndex,
             Self::FindBags(_) => OperationId::FindBags,
+            Self::Bag(operation) => operation.id(),
             Self::GetMe => OperationId::GetMe,
             Self::CreateKey(_) => OperationId::CreateKey,
             Self::ListKeys { .. } => OperationId::ListKeys,
@@ -354,7 +358,8 @@ impl Operation<'_> {
             | Self::GetVersion { id, .. }
             | Self::UpdateVersion { id, .. }
             | Self::DeleteVersion { id, .. } => of(id),
-            Self::EraseEntity { entity_type, .. }
+            Self::Bag(operation) => operation.resource(),
+            Self::EraseEntity { entity: EntityName { entity_type, .. }, .. }
             | Self::GetEntityType(entity_type)
             | Self::CreateIndex { entity_type, .. }
             | Self::ListIndexes(entity_type)
@@ -416,6 +421,16 @@ pub enum Reply {
         items: Vec<Option<Item>>,
     },
     AllRemoved,
+    Bag(Box<Bag>),
+    BagStored {
+        entity: EntityName,
+        updated_at: Timestamp,
+        /// Whether there was none before.
+        created: bool,
+    },
+    BagDeleted,
+    /// What came of each request, in their order.
+    EachBag(Vec<Result<Bag, ServiceError>>),
     Entities {
         entities: Vec<EntityId>,
         next_page_token: Option<PageToken>,

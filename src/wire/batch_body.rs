@@ -191,7 +191,7 @@ fn plain_add<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Add
 }
 
 /// The requests of a body of any form.
-fn of_any_form<'a, T>(
+pub(super) fn of_any_form<'a, T>(
     text: &'a str,
     known: &[&str],
     request: impl Fn(&Object<'a>) -> Result<T, Problem>,

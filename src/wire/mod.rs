@@ -7,6 +7,7 @@
 //! go on with what a newer server says. [`Type`] names a body in the table of operations.
 
 mod add_body;
+mod bags;
 mod batch;
 mod batch_body;
 mod entity_types;
@@ -35,6 +36,10 @@ use std::borrow::Cow;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
+pub use bags::{
+    BATCH_BAGS_MAX, Bag, BagRequest, BagStored, BatchGetBagsInput, BatchGetBagsResults, Properties, read_document,
+    read_joined_lists,
+};
 pub use batch::{
     AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
     BatchGetResults, GetRequest, PageResult, RequestFailed,

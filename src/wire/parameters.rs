@@ -110,6 +110,14 @@ pub const TYPE_TEXT: Parameter = Parameter {
     description: "Only entity types with this text in their name, description or owner; ASCII case is ignored.",
     ..TEXT
 };
+/// The lists that come along with bags.
+pub const JOINED_LISTS: Parameter = Parameter::new(
+    "lists",
+    "Features whose lists of the entity come along, at most 16, each with how many of its newest items at most (100 if \
+     left out), of the default version.",
+    texts::JoinedLists::schema,
+)
+.with_example("story_presented:10,purchase:5");
 
 /// The values that bags are found by, each as JSON.
 pub const VALUE: Parameter = Parameter {
@@ -176,6 +184,15 @@ pub const IF_NONE_MATCH: Parameter = Parameter::new(
     any_text,
 )
 .with_example("W/\"5e1f0c7a9b3d2468\"");
+
+/// The same of bags, on which writes depend, too.
+pub const BAG_IF_NONE_MATCH: Parameter = Parameter::new(
+    "If-None-Match",
+    "Entity tags, or `*` (RFC 9110, section 13.1.2). Of a get: if the bag has one of them, 304 is all that is said. Of a \
+     write: it is made only if there is no bag with one of them, or none at all.",
+    any_text,
+)
+.with_example("*");
 
 fn text(chars: Option<(usize, usize)>) -> RefOr<Schema> {
     ObjectBuilder::new()

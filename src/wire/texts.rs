@@ -210,6 +210,23 @@ impl PartialSchema for Labels {
 
 impl ToSchema for Labels {}
 
+/// The most lists that come along with one bag.
+pub const JOINED_LISTS_MAX: usize = 16;
+
+/// Lists that come along with a bag.
+pub struct JoinedLists;
+
+impl PartialSchema for JoinedLists {
+    fn schema() -> RefOr<Schema> {
+        let list = "[A-Za-z0-9_.\\-]{1,128}(:[0-9]{1,5})?";
+        let more = JOINED_LISTS_MAX - 1;
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .pattern(Some(format!("^{list}(,{list}){{0,{more}}}$")))
+            .into()
+    }
+}
+
 /// Whole milliseconds.
 pub struct Millis;
 

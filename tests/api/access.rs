@@ -77,7 +77,7 @@ fn example(document: &Value, operation: &Descriptor) -> Value {
     let mut reference = document.pointer(&pointer).and_then(Value::as_str);
     while let Some(found) = reference {
         let schema = document.pointer(found.trim_start_matches('#')).unwrap();
-        if let Some(example) = schema.get("example") {
+        if let Some(example) = schema.get("example").or_else(|| schema.pointer("/examples/0")) {
             return example.clone();
         }
         // Of several forms any will do.

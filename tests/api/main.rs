@@ -6,6 +6,7 @@
 mod access;
 mod adds;
 mod administration;
+mod bags;
 mod batches;
 mod bodies;
 mod bounded;

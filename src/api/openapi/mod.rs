@@ -99,7 +99,11 @@ fn describe(operation: &Descriptor, schemas: &mut Schemas) -> Value {
         described["security"] = json!([{API_KEY: []}]);
     }
     if let Some(body) = &operation.request {
-        let content = json!({"application/json": {"schema": schemas.reference(body)}});
+        let schema = schemas.reference(body);
+        let mut content = json!({"application/json": {"schema": schema}});
+        if operation.takes_merge_patch() {
+            content["application/merge-patch+json"] = json!({"schema": schema});
+        }
         described["requestBody"] = json!({"required": true, "content": content});
     }
     described

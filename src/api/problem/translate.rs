@@ -6,7 +6,7 @@ use crate::actors::ListError;
 use crate::backup::BackupError;
 use crate::items::StoreError;
 use crate::metadata::MetadataError;
-use crate::service::ServiceError;
+use crate::service::{BagError, ServiceError};
 
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
@@ -18,6 +18,7 @@ impl From<ServiceError> for Problem {
             ServiceError::InvalidEntry { field, index, invalid } => Self::from(invalid).at(format!("{field}[{index}]")),
             ServiceError::TooManyEntries => Self::new(ErrorCode::TooManyEntries, error.to_string()),
             ServiceError::BagsUnsupported => Self::new(ErrorCode::BagsUnsupported, error.to_string()),
+            ServiceError::Bag(error) => error.into(),
             ServiceError::List(error) => error.into(),
             ServiceError::Metadata(error) => error.into(),
             ServiceError::CatalogUnavailable { .. } => Self::new(ErrorCode::MetadataUnavailable, error.to_string()),
@@ -30,6 +31,17 @@ impl From<ServiceError> for Problem {
             ServiceError::NoRoomInAnswer => Self::new(ErrorCode::ResponseTooLarge, error.to_string()),
             ServiceError::Damaged(what) => Self::internal(what),
         }
+    }
+}
+
+impl From<BagError> for Problem {
+    fn from(error: BagError) -> Self {
+        let code = match error {
+            BagError::NotFound => ErrorCode::BagNotFound,
+            BagError::Changed | BagError::IsThere => ErrorCode::EtagMismatch,
+            BagError::TooLarge => ErrorCode::BagTooLarge,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

@@ -5,7 +5,7 @@ use actix_web::http::header::{ETAG, LOCATION};
 use serde_json::value::RawValue;
 
 use super::super::call::{Call, HandlerResult};
-use super::super::headers::etag;
+use super::super::headers::{bag_tag, etag};
 use super::json::json;
 use super::text;
 use crate::domain::PageToken;
@@ -59,7 +59,7 @@ pub(super) fn found(
         Ok(wire::FoundBag {
             entity_id: entity_id.as_str(),
             updated_at: bag.timestamp.to_string(),
-            etag: format!("\"{}\"", bag.timestamp.as_nanos()),
+            etag: bag_tag(bag.timestamp),
             properties,
         })
     });

@@ -3,6 +3,7 @@
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, VARY};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 
+mod bags;
 mod batch;
 mod definitions;
 mod erasure;
@@ -70,7 +71,10 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             let entities = entities.iter().map(ToString::to_string).collect();
             json(response, &wire::EntityPage { entities, next_page_token: text(next_page_token) })
         }
-        Reply::AllRemoved => Ok(response.finish()),
+        Reply::AllRemoved | Reply::BagDeleted => Ok(response.finish()),
+        Reply::Bag(bag) => bags::bag(call, response, *bag),
+        Reply::BagStored { entity, updated_at, created } => bags::stored(call, response, &entity, updated_at, created),
+        Reply::EachBag(found) => bags::each(call, response, found),
         Reply::Features { of_bags, features, next_page_token } => {
             definitions::features(response, of_bags, &features, next_page_token)
         }

@@ -24,7 +24,7 @@ use crate::actors::ListPool;
 
 /// Lists of one call that are read through their actors at once. Enough to keep disks, and the nodes of a
 /// cluster, busy for one caller; few enough that one call takes no actor's permits from all others.
-const READS_AT_ONCE: usize = 32;
+pub(in crate::service) const READS_AT_ONCE: usize = 32;
 
 type PageResult = Result<RenderedPage, ServiceError>;
 
@@ -60,26 +60,35 @@ impl Reads {
     }
 }
 
-/// The bytes that are left for pages.
+/// The bytes that are left for pages, and for whatever else stands in an answer.
 #[derive(Clone, Copy)]
-struct Room {
+pub(in crate::service) struct Room {
     bytes: usize,
     is_untouched: bool,
 }
 
 impl Room {
+    pub fn of(bytes: usize) -> Self {
+        Self { bytes, is_untouched: true }
+    }
+
     /// Gives a page its room. The first has it, however large it is.
     fn take(room: &Cell<Self>, page: RenderedPage) -> PageResult {
+        Self::take_bytes(room, page.text.len()).map(|()| page)
+    }
+
+    /// Gives as many bytes their room, as it does a page.
+    pub fn take_bytes(room: &Cell<Self>, wanted: usize) -> Result<(), ServiceError> {
         let Self { bytes, is_untouched } = room.get();
-        if page.text.len() > bytes && !is_untouched {
+        if wanted > bytes && !is_untouched {
             return Err(ServiceError::NoRoomInAnswer);
         }
-        room.set(Self { bytes: bytes.saturating_sub(page.text.len()), is_untouched: false });
-        Ok(page)
+        room.set(Self { bytes: bytes.saturating_sub(wanted), is_untouched: false });
+        Ok(())
     }
 
     /// To be asked before a page is read: whether there may be room for it.
-    fn check(room: &Cell<Self>) -> Result<(), ServiceError> {
+    pub fn check(room: &Cell<Self>) -> Result<(), ServiceError> {
         if room.get().bytes > 0 { Ok(()) } else { Err(ServiceError::NoRoomInAnswer) }
     }
 }
@@ -92,9 +101,20 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<Reply, ServiceError> {
         caller.take_items(requests.len())?;
         let deadline = self.deadline(caller);
+        let room = Cell::new(Room::of(self.options.page_bytes_max));
+        Ok(Reply::EachPage(self.read_pages(caller, &requests, &room, deadline).await?))
+    }
+
+    /// Reads pages of lists: each by itself, and together within the room.
+    pub(in crate::service) async fn read_pages(
+        &self,
+        caller: &Caller,
+        requests: &[GetItems<'_>],
+        room: &Cell<Room>,
+        deadline: Instant,
+    ) -> Result<Vec<PageResult>, ServiceError> {
         let lists = requests.iter().map(|request| &request.list);
         let versions = self.versions(caller, Permission::ListsRead, lists, deadline).await;
-        let room = Cell::new(Room { bytes: self.options.page_bytes_max, is_untouched: true });
         let (mut states, mut turn) = (Vec::with_capacity(requests.len()), Turn::default());
         let mut reads = Reads { all: Vec::with_capacity(requests.len()), ..Reads::default() };
         for (index, request) in requests.iter().enumerate() {
@@ -103,7 +123,7 @@ impl<R: PageRenderer> Service<R> {
             let same = read.as_ref().ok().and_then(|read| reads.find(read));
             let state = match (read, same) {
                 (Ok(read), None) => {
-                    let answer = self.answer_from_memory(&read, &room, deadline);
+                    let answer = self.answer_from_memory(&read, room, deadline);
                     reads.push(read);
                     answer.map_or(State::Waits, State::Answered)
                 }
@@ -121,14 +141,14 @@ impl<R: PageRenderer> Service<R> {
             turn.count(bytes).await;
         }
         let lists = self.lists_of(caller);
-        self.read_the_rest(&lists, &mut states, &reads, &room, deadline).await;
-        let answers = answers(states, &room);
+        self.read_the_rest(&lists, &mut states, &reads, room, deadline).await;
+        let answers = answers(states, room);
         if answers.iter().any(|answer| matches!(answer, Err(ServiceError::NoMemoryForAnswer))) {
             return Err(ServiceError::NoMemoryForAnswer);
         }
         let read = answers.iter().flatten().map(|page| page.items.saturating_sub(1));
         caller.owe_items(read.sum());
-        Ok(Reply::EachPage(answers))
+        Ok(answers)
     }
 
     /// None if the list has to be read through its actor.

@@ -8,6 +8,8 @@ mod add;
 mod get;
 mod versions;
 
+pub(super) use get::{READS_AT_ONCE, Room};
+
 use tokio::time::Instant;
 
 use super::ServiceError;
@@ -37,6 +39,6 @@ impl Turn {
 }
 
 /// Refuses what is begun no more, since the call's deadline has passed.
-fn in_time(deadline: Instant) -> Result<(), ServiceError> {
+pub(super) fn in_time(deadline: Instant) -> Result<(), ServiceError> {
     if Instant::now() < deadline { Ok(()) } else { Err(ServiceError::DeadlineExceeded { outcome_unknown: false }) }
 }

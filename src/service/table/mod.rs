@@ -4,6 +4,7 @@
 use super::OperationId;
 use super::descriptor::Descriptor;
 
+mod bags;
 mod batch;
 mod entity_types;
 mod erasure;
@@ -16,7 +17,7 @@ mod parts;
 pub mod queries;
 mod server;
 
-const PARTS: [&[Descriptor]; 9] = [
+const PARTS: [&[Descriptor]; 10] = [
     &lists::ROWS,
     &batch::ROWS,
     &erasure::ROWS,
@@ -24,6 +25,7 @@ const PARTS: [&[Descriptor]; 9] = [
     &features::ROWS,
     &entity_types::ROWS,
     &indexes::ROWS,
+    &bags::ROWS,
     &keys::ROWS,
     &server::ROWS,
 ];

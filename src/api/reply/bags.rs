@@ -1,0 +1,117 @@
+//! Bags as answers.
+
+use actix_web::HttpResponseBuilder;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ETAG, HeaderValue, LOCATION};
+use serde::Serialize;
+
+use super::super::call::{Call, HandlerResult};
+use super::super::headers::{bag_tag, has_already};
+use super::super::problem::Problem;
+use super::super::render::tag_of_text;
+use super::batch::failed;
+use super::json::{json, json_text};
+use crate::domain::Timestamp;
+use crate::service::{Bag, EntityName, OperationId, ServiceError};
+use crate::wire;
+
+/// Of what stands around a document, and of a problem, about.
+const AROUND_BYTES: usize = 256;
+
+/// A bag, unless the caller has it. With lists it is more than a state of the bag: its tag tells the answer's text from
+/// any other, as that of a page does, and is none that a write could name.
+pub(super) fn bag(call: &Call<'_>, mut response: HttpResponseBuilder, bag: Bag) -> HandlerResult {
+    let (updated_at, has_lists) = (bag.updated_at, !bag.lists.is_empty());
+    let mut text = Vec::with_capacity(AROUND_BYTES + bag.document.len());
+    write(call, 0, bag, &mut text)?;
+    let tag = if has_lists { header(&tag_of_text(&text))? } else { header(&bag_tag(updated_at))? };
+    if call.operation.id == OperationId::GetBag && has_already(call.headers, tag.as_bytes())? {
+        return Ok(response.status(StatusCode::NOT_MODIFIED).insert_header((ETAG, tag)).finish());
+    }
+    response.insert_header((ETAG, tag));
+    Ok(json_text(response, text))
+}
+
+pub(super) fn stored(
+    call: &Call<'_>,
+    mut response: HttpResponseBuilder,
+    EntityName { entity_type, entity_id }: &EntityName,
+    updated_at: Timestamp,
+    created: bool,
+) -> HandlerResult {
+    if call.operation.id == OperationId::CreateBag {
+        let path = OperationId::GetBag.descriptor().path_of(&[entity_type.as_str(), entity_id.as_str()]);
+        response.insert_header((LOCATION, path));
+    } else if created {
+        response.status(StatusCode::CREATED);
+    }
+    response.insert_header((ETAG, header(&bag_tag(updated_at))?));
+    let body = wire::BagStored {
+        entity_type: entity_type.to_string(),
+        entity_id: entity_id.as_str().to_owned(),
+        updated_at: updated_at.to_string(),
+    };
+    json(response, &body)
+}
+
+/// What came of each request of a call.
+pub(super) fn each(
+    call: &Call<'_>,
+    response: HttpResponseBuilder,
+    bags: Vec<Result<Bag, ServiceError>>,
+) -> HandlerResult {
+    let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.as_ref().map_or(0, |bag| bag.document.len()));
+    let mut text = Vec::with_capacity(bytes.sum());
+    text.extend_from_slice(b"{\"results\":[");
+    for (index, bag) in bags.into_iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        match bag {
+            Ok(bag) => write(call, index, bag, &mut text)?,
+            Err(error) => write_json(&failed(call, index, error), &mut text)?,
+        }
+    }
+    text.extend_from_slice(b"]}");
+    Ok(json_text(response, text))
+}
+
+/// The document is written as it was kept, and pages as they were rendered.
+fn write(call: &Call<'_>, index: usize, bag: Bag, text: &mut Vec<u8>) -> Result<(), Problem> {
+    let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists } = bag;
+    text.extend_from_slice(b"{\"entity_type\":");
+    write_json(&entity_type.as_str(), text)?;
+    text.extend_from_slice(b",\"entity_id\":");
+    write_json(&entity_id.as_str(), text)?;
+    text.extend_from_slice(b",\"updated_at\":");
+    write_json(&updated_at.to_string(), text)?;
+    text.extend_from_slice(b",\"etag\":");
+    write_json(&bag_tag(updated_at), text)?;
+    text.extend_from_slice(b",\"properties\":");
+    text.extend_from_slice(&document);
+    let mut before = &b",\"lists\":{"[..];
+    let has_lists = !lists.is_empty();
+    for (feature, page) in lists {
+        text.extend_from_slice(before);
+        before = b",";
+        write_json(&feature.as_str(), text)?;
+        text.push(b':');
+        match page {
+            Ok(page) => {
+                call.state.metrics.items_read.inc_by(page.items as u64);
+                text.extend_from_slice(&page.text);
+            }
+            Err(error) => write_json(&failed(call, index, error), text)?,
+        }
+    }
+    text.extend_from_slice(if has_lists { b"}}" } else { b"}" });
+    Ok(())
+}
+
+fn write_json(value: &impl Serialize, text: &mut Vec<u8>) -> Result<(), Problem> {
+    serde_json::to_writer(text, value).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))
+}
+
+fn header(tag: &str) -> Result<HeaderValue, Problem> {
+    HeaderValue::from_str(tag).map_err(|error| Problem::internal(format!("an entity tag is no header: {error}")))
+}

@@ -1,0 +1,221 @@
+//! `liststore entity put`, `get`, `patch` and `delete`: the bag of an entity.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::failure::Failure;
+use super::output::{Format, Output};
+use super::parse::ServerOptions;
+use crate::client::{Client, Request, Response, Retries, printable, read};
+use crate::domain::document::DOCUMENT_BYTES_MAX;
+use crate::domain::{EntityId, EntityType};
+use crate::service::OperationId;
+use crate::wire::parameters::JOINED_LISTS;
+use crate::wire::{Bag, BagStored, Item, ProblemBody, read_joined_lists};
+
+/// An entity.
+#[derive(Debug, Args)]
+struct Entity {
+    /// The kind of entity, such as user
+    #[arg(value_parser = EntityType::new)]
+    entity_type: EntityType,
+    /// The entity, such as u-123
+    #[arg(value_parser = EntityId::new)]
+    entity_id: EntityId,
+}
+
+impl Entity {
+    fn request(&self, operation: OperationId) -> Request {
+        Request::new(operation, &[self.entity_type.as_str(), self.entity_id.as_str()])
+    }
+}
+
+/// A JSON object.
+#[derive(Debug, Args)]
+struct Document {
+    /// A JSON object
+    #[arg(value_name = "JSON", required_unless_present = "file")]
+    json: Option<String>,
+    /// The file that it stands in; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    file: Option<PathBuf>,
+}
+
+impl Document {
+    fn text(self) -> Result<Vec<u8>, Failure> {
+        let Some(file) = self.file else { return Ok(self.json.unwrap_or_default().into_bytes()) };
+        let name = file.display().to_string();
+        // No server takes more; what is longer is refused there.
+        let bounded = |input: &mut dyn Read| {
+            let mut text = Vec::new();
+            input.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut text).map(|_| text)
+        };
+        let text = if name == "-" {
+            bounded(&mut io::stdin().lock())
+        } else {
+            fs::File::open(&file).and_then(|mut input| bounded(&mut input))
+        };
+        text.map_err(|e| Failure::failed(format!("cannot read {name}: {e}")))
+    }
+}
+
+/// Store a JSON object as the bag of an entity, in the place of the one before
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore entity put user u-17 '{\"name\": \"Ada\", \"city\": \"Paris\"}'
+  liststore entity put user u-17 --file ada.json --if-match '\"17f2ab\"'
+  jq '.ada' users.json | liststore entity put user u-17 --file - --only-new")]
+pub(super) struct Put {
+    #[command(flatten)]
+    entity: Entity,
+    #[command(flatten)]
+    document: Document,
+    /// Only if the bag still has this ETag
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+    /// Only if the entity has none
+    #[arg(long, conflicts_with = "if_match")]
+    only_new: bool,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Show the bag of an entity, and items of its lists if they are asked for
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore entity get user u-17
+  liststore entity get user u-17 --lists story_presented:10 --output json")]
+pub(super) struct Get {
+    #[command(flatten)]
+    entity: Entity,
+    /// Features whose lists come along, each with how many items: seen:10,bought
+    #[arg(long, value_name = "LISTS", value_parser = lists)]
+    lists: Option<String>,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Change the bag of an entity by a merge patch (RFC 7396); null takes out
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore entity patch user u-17 '{\"city\": \"Rome\", \"age\": null}'
+  liststore entity patch user u-17 --file change.json --output json")]
+pub(super) struct Patch {
+    #[command(flatten)]
+    entity: Entity,
+    #[command(flatten)]
+    document: Document,
+    /// Only if the bag still has this ETag
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+/// Delete the bag of an entity; its lists stay
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  liststore entity delete user u-17
+
+liststore entity erase removes the lists, too.")]
+pub(super) struct Delete {
+    #[command(flatten)]
+    entity: Entity,
+    /// Only if the bag still has this ETag
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+fn lists(text: &str) -> Result<String, String> {
+    read_joined_lists(text).map(|_| text.to_owned()).map_err(|problem| problem.detail.into_owned())
+}
+
+fn client(options: &ServerOptions) -> Result<Client, Failure> {
+    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?)
+}
+
+pub(super) async fn put(arguments: Put) -> Result<(), Failure> {
+    let Put { entity, document, if_match, only_new, options } = arguments;
+    let request = entity.request(OperationId::PutBag).json(document.text()?).if_match(if_match);
+    let request = if only_new { request.if_none() } else { request };
+    let response = client(&options)?.send(&request).await?;
+    let mut output = Output::open();
+    if options.output == Format::Table {
+        let stored: BagStored = read(&response.body)?;
+        let etag = response.etag.as_deref().unwrap_or_default();
+        head(&mut output, &stored.entity_type, &stored.entity_id, &stored.updated_at, etag)?;
+    } else {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
+    }
+    output.flush()
+}
+
+pub(super) async fn get(Get { entity, lists, options }: Get) -> Result<(), Failure> {
+    let request = entity.request(OperationId::GetBag).query(&JOINED_LISTS, lists);
+    show(&client(&options)?.send(&request).await?, options.output)
+}
+
+pub(super) async fn patch(Patch { entity, document, if_match, options }: Patch) -> Result<(), Failure> {
+    let request = entity.request(OperationId::PatchBag).json(document.text()?).if_match(if_match);
+    show(&client(&options)?.send(&request).await?, options.output)
+}
+
+pub(super) async fn delete(Delete { entity, if_match, options }: Delete) -> Result<(), Failure> {
+    let request = entity.request(OperationId::DeleteBag).if_match(if_match);
+    client(&options)?.send(&request).await?;
+    let mut output = Output::open();
+    if options.output == Format::Table {
+        let Entity { entity_type, entity_id } = entity;
+        output.line(&format!("deleted the bag of {entity_type} {}", printable(entity_id.as_str())))?;
+    }
+    output.flush()
+}
+
+/// A list that came along, or why it did not.
+#[derive(Deserialize)]
+struct Joined {
+    #[serde(default)]
+    items: Vec<Item>,
+    problem: Option<ProblemBody>,
+}
+
+fn show(response: &Response, format: Format) -> Result<(), Failure> {
+    let mut output = Output::open();
+    if format != Format::Table {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
+        return output.flush();
+    }
+    let bag: Bag = read(&response.body)?;
+    head(&mut output, &bag.entity_type, &bag.entity_id, &bag.updated_at, &bag.etag)?;
+    output.line(&printable(bag.properties.get()))?;
+    let lists: Option<BTreeMap<String, Joined>> = bag.lists.map(|lists| read(lists.get().as_bytes())).transpose()?;
+    for (feature, list) in lists.into_iter().flatten() {
+        output.line("")?;
+        if let Some(problem) = list.problem {
+            output.line(&format!("{feature}: {}", printable(&problem.detail)))?;
+            continue;
+        }
+        let row = |item: Item| vec![item.timestamp, item.key.unwrap_or_default(), item.value.get().to_owned()];
+        let rows: Vec<_> = list.items.into_iter().map(row).collect();
+        output.table(&[&format!("{feature}: TIMESTAMP"), "KEY", "VALUE"], &rows)?;
+    }
+    output.flush()
+}
+
+fn head(output: &mut Output, kind: &str, id: &str, updated_at: &str, etag: &str) -> Result<(), Failure> {
+    output.line(&format!("entity      {kind} {}", printable(id)))?;
+    output.line(&format!("updated at  {updated_at}"))?;
+    output.line(&format!("etag        {etag}"))
+}

@@ -1,0 +1,100 @@
+//! Bags, and operations on them, as values.
+
+use bytes::Bytes;
+
+use super::bag_conditions::BagConditions;
+use super::error::ServiceError;
+use super::operation_id::OperationId;
+use super::page_cache::RenderedPage;
+use crate::access::Resource;
+use crate::domain::{Document, EntityId, EntityType, FeatureName, Limit, Timestamp};
+
+/// An entity, as callers name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityName {
+    pub entity_type: EntityType,
+    pub entity_id: EntityId,
+}
+
+/// Which items come along with a bag: the newest of a list of its entity, of the feature's default version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinedList {
+    pub feature: FeatureName,
+    pub limit: Limit,
+}
+
+/// A bag that was found.
+#[derive(Debug)]
+pub struct Bag {
+    pub entity: EntityName,
+    /// Its stamp, which no other state of it has.
+    pub updated_at: Timestamp,
+    /// The JSON text of the document.
+    pub document: Bytes,
+    /// The pages of the lists that were asked for, in their order.
+    pub lists: Vec<(FeatureName, Result<RenderedPage, ServiceError>)>,
+}
+
+/// The operations on bags.
+#[derive(Debug)]
+pub enum BagOperation {
+    Get {
+        entity: EntityName,
+        lists: Vec<JoinedList>,
+    },
+    Put {
+        entity: EntityName,
+        document: Document,
+        conditions: BagConditions,
+    },
+    Patch {
+        entity: EntityName,
+        patch: Document,
+        conditions: BagConditions,
+    },
+    Delete {
+        entity: EntityName,
+        conditions: BagConditions,
+    },
+    /// Under an ID that no entity has.
+    Create {
+        entity_type: EntityType,
+        document: Document,
+    },
+    List {
+        entity_type: EntityType,
+        page_size: Limit,
+        page_token: Option<String>,
+    },
+    BatchGet {
+        entities: Vec<EntityName>,
+        lists: Vec<JoinedList>,
+    },
+}
+
+impl BagOperation {
+    pub(super) fn id(&self) -> OperationId {
+        match self {
+            Self::Get { .. } => OperationId::GetBag,
+            Self::Put { .. } => OperationId::PutBag,
+            Self::Patch { .. } => OperationId::PatchBag,
+            Self::Delete { .. } => OperationId::DeleteBag,
+            Self::Create { .. } => OperationId::CreateBag,
+            Self::List { .. } => OperationId::ListBags,
+            Self::BatchGet { .. } => OperationId::BatchGetBags,
+        }
+    }
+
+    pub(super) fn resource(&self) -> Resource<'_> {
+        match self {
+            Self::Get { entity, .. }
+            | Self::Put { entity, .. }
+            | Self::Patch { entity, .. }
+            | Self::Delete { entity, .. } => Resource::EntityType(entity.entity_type.as_str()),
+            Self::Create { entity_type, .. } | Self::List { entity_type, .. } => {
+                Resource::EntityType(entity_type.as_str())
+            }
+            Self::BatchGet { .. } => Resource::SomeFeatures,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Writes of bags: swaps of what was read for what is to be.
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use uuid::{NoContext, Uuid};
+
+use super::super::bag::{Bag, EntityName};
+use super::super::bag_conditions::{BagConditions, BagError, BagTags};
+use super::super::operation::Reply;
+use super::super::{Caller, PageRenderer, Service, ServiceError};
+use crate::background::entry_changes;
+use crate::domain::document::DOCUMENT_BYTES_MAX;
+use crate::domain::{Document, EntityId, EntityType, FeatureId, Invalid, Item, ListKey, NewItem, Timestamp, Ttl};
+use crate::items::{BagAfter, BagSwap, Swapped};
+use crate::metadata::MetadataError;
+use crate::metadata::catalog::CatalogVersion;
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// A write that was made.
+struct Written {
+    /// Whether there was a bag before.
+    replaced: bool,
+    /// None if it was taken out.
+    after: Option<NewItem>,
+}
+
+impl<R: PageRenderer> Service<R> {
+    pub(super) async fn put_bag(
+        &self,
+        caller: &Caller,
+        entity: EntityName,
+        document: Document,
+        conditions: BagConditions,
+    ) -> Result<Reply, ServiceError> {
+        let document = bounded(document.to_bytes())?;
+        let put = |_: Option<&Item>| Ok(Some(document.clone()));
+        let Written { replaced, after } = self.write_bag(caller, &entity, &conditions, put).await?;
+        let updated_at = after.map_or(Timestamp::MIN, |after| after.timestamp);
+        Ok(Reply::BagStored { entity, updated_at, created: !replaced })
+    }
+
+    pub(super) async fn patch_bag(
+        &self,
+        caller: &Caller,
+        entity: EntityName,
+        patch: Document,
+        conditions: BagConditions,
+    ) -> Result<Reply, ServiceError> {
+        let merge = |before: Option<&Item>| {
+            let before = before.ok_or(BagError::NotFound)?;
+            let document = Document::stored(&before.value).map_err(damaged)?;
+            bounded(document.merged(patch.clone()).to_bytes()).map(Some)
+        };
+        let Written { after, .. } = self.write_bag(caller, &entity, &conditions, merge).await?;
+        let NewItem { timestamp, value, .. } = after.ok_or(BagError::NotFound)?;
+        Ok(Reply::Bag(Box::new(Bag { entity, updated_at: timestamp, document: value, lists: Vec::new() })))
+    }
+
+    pub(super) async fn delete_bag(
+        &self,
+        caller: &Caller,
+        entity: EntityName,
+        conditions: BagConditions,
+    ) -> Result<Reply, ServiceError> {
+        let take_out = |before: Option<&Item>| match before {
+            Some(_) => Ok(None),
+            None => Err(BagError::NotFound.into()),
+        };
+        self.write_bag(caller, &entity, &conditions, take_out).await?;
+        Ok(Reply::BagDeleted)
+    }
+
+    pub(super) async fn create_bag(
+        &self,
+        caller: &Caller,
+        entity_type: EntityType,
+        document: Document,
+    ) -> Result<Reply, ServiceError> {
+        let nobody = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
+        let entity = EntityName { entity_type, entity_id: new_id(self.clock.now())? };
+        // An ID that is taken is refused: nobody's bag is lost for it.
+        self.put_bag(caller, entity, document, nobody).await
+    }
+
+    /// Takes the bag of an entity out that is to be erased, under a condition if there is one: with all that leads
+    /// to it.
+    pub(in crate::service) async fn erase_bag(
+        &self,
+        caller: &Caller,
+        entity: &EntityName,
+        conditions: &BagConditions,
+    ) -> Result<(), ServiceError> {
+        match self.write_bag(caller, entity, conditions, |_| Ok(None)).await {
+            // Where there are no bags there is none to erase, and none that a condition could be met by.
+            Err(ServiceError::Metadata(MetadataError::EntityTypeNotFound(_)) | ServiceError::BagsUnsupported) => {
+                Ok(conditions.check(None)?)
+            }
+            written => written.map(|_| ()),
+        }
+    }
+
+    /// Reads a bag, has it decided what becomes of it, and makes that so, for as long as another write comes first
+    /// and the caller waits.
+    async fn write_bag(
+        &self,
+        caller: &Caller,
+        entity: &EntityName,
+        conditions: &BagConditions,
+        decide: impl Fn(Option<&Item>) -> Result<Option<Bytes>, ServiceError>,
+    ) -> Result<Written, ServiceError> {
+        caller.take_items(1)?;
+        let deadline = self.deadline(caller);
+        let found = self.bags_of(&entity.entity_type, deadline).await?;
+        let (list, ttl) = (ListKey::new(found.feature_key, entity.entity_id.clone()), found.retention.ttl);
+        let (lists, id) = (self.lists_of(caller), FeatureId::of_bags(entity.entity_type.clone()));
+        loop {
+            let indexes = self.indexes_of(&id);
+            let before = lists.bag(list.clone(), ttl, deadline).await?;
+            conditions.check(before.as_ref().map(|before| before.timestamp))?;
+            let document = decide(before.as_ref())?;
+            let after = document.map(|document| stamped(self.clock.now(), ttl, before.as_ref(), document));
+            let replaced = before.is_some();
+            if !replaced && after.is_none() {
+                return Ok(Written { replaced, after });
+            }
+            let entries = entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref())?;
+            let stamp = before.as_ref().map(|before| before.timestamp);
+            let swap = BagSwap { before: stamp, after: BagAfter::from(after.clone()), entries };
+            match lists.swap_bag(list.clone(), ttl, swap, deadline).await? {
+                Swapped::Lost if Instant::now() < deadline => {}
+                Swapped::Lost => return Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
+                Swapped::Done => {
+                    if let Some(after) = &after {
+                        let newer = self.newer_indexes_of(&id, &indexes);
+                        let entries = entry_changes(newer.iter(), &entity.entity_id, before.as_ref(), Some(after));
+                        let entries = entries.unwrap_or_default();
+                        if !entries.is_empty() {
+                            let swap = BagSwap { before: Some(after.timestamp), after: BagAfter::Same, entries };
+                            // Whoever came next knows the index, and has entered what stands now.
+                            let _done_or_lost = lists.swap_bag(list.clone(), ttl, swap, deadline).await?;
+                        }
+                    }
+                    return Ok(Written { replaced, after });
+                }
+            }
+        }
+    }
+
+    /// The indexes of the bags of a type, as far as this server knows them.
+    fn indexes_of(&self, bags: &FeatureId) -> Vec<CatalogVersion> {
+        let Some(snapshot) = self.metadata.catalog().snapshot() else { return Vec::new() };
+        snapshot.versions_of(bags).filter(|version| version.index.is_some()).cloned().collect()
+    }
+
+    /// Those that came after these were looked up. Who builds them may have been at the bag before it was written.
+    fn newer_indexes_of(&self, bags: &FeatureId, known: &[CatalogVersion]) -> Vec<CatalogVersion> {
+        let mut present = self.indexes_of(bags);
+        present.retain(|index| known.iter().all(|known| known.feature_key != index.feature_key));
+        present
+    }
+}
+
+/// A bag as it is written now: with a stamp that is greater than that of the one before, and with the longest life that
+/// is left of its TTL.
+fn stamped(now: Timestamp, ttl: Ttl, before: Option<&Item>, document: Bytes) -> NewItem {
+    let following = |before: &Item| Timestamp::saturating_from_nanos(u128::from(before.timestamp.as_nanos()) + 1);
+    let timestamp = before.map_or(now, |before| now.max(following(before)));
+    let expires_at = ttl.expiry_of(timestamp).min(Ttl::MAX.expiry_of(now));
+    NewItem { timestamp, value: document, expires_at }
+}
+
+fn bounded(document: Bytes) -> Result<Bytes, ServiceError> {
+    if document.len() > DOCUMENT_BYTES_MAX { Err(BagError::TooLarge.into()) } else { Ok(document) }
+}
+
+fn damaged(invalid: Invalid) -> ServiceError {
+    ServiceError::Damaged(format!("a stored bag: {invalid}"))
+}
+
+/// A UUID of version 7 (RFC 9562, section 5.7): IDs of later moments are greater.
+fn new_id(now: Timestamp) -> Result<EntityId, ServiceError> {
+    let nanos = now.as_nanos();
+    let moment = uuid::Timestamp::from_unix(NoContext, nanos / NANOS_PER_SEC, (nanos % NANOS_PER_SEC) as u32);
+    EntityId::new(&Uuid::new_v7(moment).to_string()).map_err(ServiceError::invalid("entity_id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_greater_than_the_one_before_whatever_the_clock_says() {
+        let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
+        let before = |nanos| Item { timestamp: at(nanos), value: Bytes::new() };
+        let (minute, secs) = (Ttl::parse("60s").unwrap(), NANOS_PER_SEC);
+        for (now, present, expected) in [(5, None, 5), (5, Some(4), 5), (5, Some(5), 6), (5, Some(9), 10)] {
+            let present: Option<Item> = present.map(before);
+            let made = stamped(at(now), minute, present.as_ref(), Bytes::new());
+            assert_eq!((made.timestamp.as_nanos(), made.expires_at), (expected, expected + 60 * secs));
+        }
+        // No store takes more than 20 years from now.
+        let ahead = before(9 * secs);
+        let made = stamped(at(5), Ttl::MAX, Some(&ahead), Bytes::new());
+        assert_eq!((made.timestamp.as_nanos(), made.expires_at), (9 * secs + 1, Ttl::MAX.expiry_of(at(5))));
+    }
+
+    #[test]
+    fn new_ids_are_uuids_in_the_order_of_time() {
+        let id = |millis: u64| new_id(Timestamp::from_nanos(millis * 1_000_000).unwrap()).unwrap();
+        let ids = [id(1_724_949_845_430), id(1_724_949_845_431), id(1_800_000_000_000)];
+        assert!(ids.is_sorted() && ids[0] != id(1_724_949_845_430));
+        assert!(ids.iter().all(|id| Uuid::parse_str(id.as_str()).unwrap().get_version_num() == 7));
+    }
+}

@@ -1,0 +1,491 @@
+//! Bags over HTTP: documents of properties beside an entity's lists; and the guide's own examples.
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{Answer, Api, ago, api_with, items};
+use super::guide::{blocks, is_as_told};
+
+const U1: &str = "/v1/entities/user/u-1";
+const BAG_BYTES_MAX: usize = 256 * 1024;
+
+/// A server with the entity type `user`.
+async fn api() -> Api {
+    let api = empty().await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    api
+}
+
+async fn empty() -> Api {
+    super::client::api().await
+}
+
+async fn put(api: &Api, path: &str, headers: &[(&str, &str)], text: &str) -> Answer {
+    api.send(Method::PUT, path, headers, text.as_bytes()).await
+}
+
+async fn merge(api: &Api, path: &str, headers: &[(&str, &str)], text: &str) -> Answer {
+    let mut all = vec![("content-type", "application/merge-patch+json")];
+    all.extend(headers);
+    api.send(Method::PATCH, path, &all, text.as_bytes()).await
+}
+
+fn refused(answer: &Answer, status: u16, code: &str) {
+    assert_eq!((answer.status, answer.code().as_str()), (status, code), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_bag_is_put_got_replaced_and_deleted() {
+    let api = api().await;
+    refused(&api.get(U1).await, 404, "bag_not_found");
+    let stored = put(&api, U1, &[], r#" {"b": 1.50, "a": [null, {"é": "\u0041"}]} "#).await;
+    let tag = stored.etag().to_owned();
+    let body = stored.expect(201);
+    assert_eq!((&body["entity_type"], &body["entity_id"]), (&json!("user"), &json!("u-1")));
+    let found = api.get(U1).await;
+    assert_eq!(found.etag(), tag);
+    let expected = format!(
+        r#"{{"entity_type":"user","entity_id":"u-1","updated_at":{},"etag":{},"properties":{{"a":[null,{{"é":"A"}}],"b":1.50}}}}"#,
+        body["updated_at"],
+        json!(tag),
+    );
+    assert_eq!(found.text(), expected, "numbers stay as they were written");
+    let again = put(&api, U1, &[], r#"{"c": true}"#).await;
+    assert_ne!(again.etag(), tag);
+    let again = again.expect(200);
+    assert!(again["updated_at"].as_str() > body["updated_at"].as_str());
+    assert_eq!(api.get(U1).await.expect(200)["properties"], json!({"c": true}));
+
+    let deleted = api.delete(&format!("{U1}/bag")).await;
+    assert_eq!((deleted.status, deleted.body.len()), (204, 0));
+    refused(&api.get(U1).await, 404, "bag_not_found");
+    refused(&api.delete(&format!("{U1}/bag")).await, 404, "bag_not_found");
+    put(&api, U1, &[], "{}").await.expect(201);
+    // Any entity ID that lists may have.
+    let odd = "/v1/entities/user/a%2Fb%20%C3%A9%22";
+    put(&api, odd, &[], "{}").await.expect(201);
+    assert_eq!(api.get(odd).await.expect(200)["entity_id"], "a/b é\"");
+}
+
+#[tokio::test]
+async fn a_new_bag_has_an_id_of_its_own() {
+    let api = api().await;
+    let made = api.post("/v1/entities/user", json!({"name": "Ada"})).await;
+    let location = made.header("location").unwrap().to_owned();
+    let tag = made.etag().to_owned();
+    let id = made.expect(201)["entity_id"].as_str().unwrap().to_owned();
+    assert_eq!(uuid::Uuid::parse_str(&id).unwrap().get_version_num(), 7);
+    assert_eq!(location, format!("/v1/entities/user/{id}"));
+    let found = api.get(&location).await;
+    assert_eq!((found.etag(), &found.json()["properties"]), (tag.as_str(), &json!({"name": "Ada"})));
+    let other = api.post("/v1/entities/user", json!({})).await.expect(201);
+    assert!(other["entity_id"].as_str().unwrap() > id.as_str(), "IDs are in the order of time");
+}
+
+#[tokio::test]
+async fn writes_are_made_on_conditions() {
+    let api = api().await;
+    let any = [("if-match", "*")];
+    refused(&put(&api, U1, &any, "{}").await, 412, "etag_mismatch");
+    let nobody = [("if-none-match", "*")];
+    let first = put(&api, U1, &nobody, r#"{"n":1}"#).await;
+    let stale = first.etag().to_owned();
+    first.expect(201);
+    refused(&put(&api, U1, &nobody, r#"{"n":2}"#).await, 412, "etag_mismatch");
+    let second = put(&api, U1, &[("if-match", &format!("\"17\", {stale}"))], r#"{"n":2}"#).await;
+    let fresh = second.etag().to_owned();
+    second.expect(200);
+    for conditions in [("if-match", stale.as_str()), ("if-match", "\"17\""), ("if-none-match", fresh.as_str())] {
+        refused(&put(&api, U1, &[conditions], r#"{"n":3}"#).await, 412, "etag_mismatch");
+        refused(&merge(&api, U1, &[conditions], r#"{"n":3}"#).await, 412, "etag_mismatch");
+        let deleted = api.send(Method::DELETE, &format!("{U1}/bag"), &[conditions], b"").await;
+        refused(&deleted, 412, "etag_mismatch");
+    }
+    let weak = format!("W/{fresh}");
+    refused(&put(&api, U1, &[("if-match", &weak)], "{}").await, 412, "etag_mismatch");
+    assert_eq!(api.get(U1).await.expect(200)["properties"], json!({"n": 2}));
+    put(&api, U1, &[("if-match", "x")], "{}").await.refused("invalid_argument", "If-Match");
+    put(&api, U1, &[("if-none-match", "x")], "{}").await.refused("invalid_argument", "If-None-Match");
+    let deleted = api.send(Method::DELETE, &format!("{U1}/bag"), &[("if-match", &fresh)], b"").await;
+    assert_eq!(deleted.status, 204);
+    refused(&merge(&api, U1, &any, "{}").await, 412, "etag_mismatch");
+    refused(&merge(&api, U1, &[], "{}").await, 404, "bag_not_found");
+}
+
+#[tokio::test]
+async fn what_the_caller_has_is_not_sent_again() {
+    let api = api().await;
+    let tag = put(&api, U1, &[], "{}").await.etag().to_owned();
+    for has in [tag.clone(), format!("W/{tag}"), format!("\"1\", {tag}"), "*".to_owned()] {
+        let kept = api.send(Method::GET, U1, &[("if-none-match", &has)], b"").await;
+        assert_eq!((kept.status, kept.body.len(), kept.etag()), (304, 0, tag.as_str()), "{has}");
+    }
+    let other = api.send(Method::GET, U1, &[("if-none-match", "\"1\"")], b"").await;
+    other.expect(200);
+    let changed = put(&api, U1, &[], "{}").await.etag().to_owned();
+    let found = api.send(Method::GET, U1, &[("if-none-match", &tag)], b"").await;
+    assert_eq!(
+        (found.status, found.etag()),
+        (200, changed.as_str()),
+        "the same document at another time is another bag"
+    );
+}
+
+#[tokio::test]
+async fn a_patch_is_merged() {
+    let api = api().await;
+    put(&api, U1, &[], r#"{"title":"Goodbye!","author":{"given":"John","family":"Doe"},"tags":["a","b"],"n":1.0}"#)
+        .await
+        .expect(201);
+    // RFC 7396, section 3.
+    let patch = r#"{"title":"Hello!","phone":"+01-123","author":{"family":null},"tags":["a"]}"#;
+    let patched = merge(&api, U1, &[], patch).await;
+    let tag = patched.etag().to_owned();
+    let text = patched.text();
+    let merged = r#"{"author":{"given":"John"},"n":1.0,"phone":"+01-123","tags":["a"],"title":"Hello!"}"#;
+    assert!(text.ends_with(&format!("\"properties\":{merged}}}")), "{text}");
+    let found = api.get(U1).await;
+    assert_eq!((found.etag(), found.text()), (tag.as_str(), text));
+    // It need not say which JSON it is.
+    let plain = api.patch(U1, json!({"title": null})).await.expect(200);
+    assert_eq!(plain["properties"].get("title"), None);
+    for kind in ["application/json-patch+json", "text/plain", "application/merge-patch+json; charset=latin1"] {
+        let answer = api.send(Method::PATCH, U1, &[("content-type", kind)], b"{}").await;
+        refused(&answer, 415, "unsupported_media_type");
+    }
+    let kind = [("content-type", "application/merge-patch+json")];
+    refused(&put(&api, U1, &kind, "{}").await, 415, "unsupported_media_type");
+}
+
+#[tokio::test]
+async fn no_patch_is_lost_whatever_comes_at_once() {
+    let api = api().await;
+    put(&api, U1, &[], "{}").await.expect(201);
+    let patches: Vec<_> = (0..40).map(|n| format!("{{\"p{n}\":{n}}}")).collect();
+    for answer in join_all(patches.iter().map(|patch| merge(&api, U1, &[], patch))).await {
+        answer.expect(200);
+    }
+    let bag = api.get(U1).await.expect(200)["properties"].clone();
+    assert_eq!(bag.as_object().unwrap().len(), 40);
+    // Of those who name the state that they saw, one goes on.
+    let tag = api.get(U1).await.etag().to_owned();
+    let seen = [("if-match", tag.as_str())];
+    let raced = join_all((0..8).map(|_| merge(&api, U1, &seen, r#"{"won":true}"#))).await;
+    let mut statuses: Vec<_> = raced.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
+    let nobody = [("if-none-match", "*")];
+    let first = join_all((0..8).map(|_| put(&api, "/v1/entities/user/raced", &nobody, "{}"))).await;
+    assert_eq!(first.iter().filter(|answer| answer.status == 201).count(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_bag_is_refused_and_nothing_is_stored() {
+    let api = api().await;
+    put(&api, U1, &[], r#"{"kept":true}"#).await.expect(201);
+    let tag = api.get(U1).await.etag().to_owned();
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
+    let large = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
+    let too_large = large(BAG_BYTES_MAX + 1);
+    for (status, code, text) in [
+        (400, "invalid_json", ""),
+        (400, "invalid_json", "{"),
+        (400, "invalid_json", "{\"a\":1}x"),
+        (400, "invalid_argument", "[]"),
+        (400, "invalid_argument", "null"),
+        (400, "invalid_argument", "\"a\""),
+        (400, "invalid_argument", "{\"a\":1,\"a\":2}"),
+        (400, "invalid_argument", "{\"a\":{\"b\":1,\"\\u0062\":2}}"),
+        (400, "invalid_argument", "{\"a\":1e999}"),
+        (400, "invalid_argument", deep.as_str()),
+        (413, "bag_too_large", too_large.as_str()),
+    ] {
+        let about = text.get(..40).unwrap_or(text);
+        for answer in [
+            put(&api, U1, &[], text).await,
+            merge(&api, U1, &[], text).await,
+            api.send(Method::POST, "/v1/entities/user", &[], text.as_bytes()).await,
+        ] {
+            assert_eq!((answer.status, answer.code().as_str()), (status, code), "{about}");
+        }
+    }
+    refused(&api.send(Method::PUT, U1, &[], b"{\"a\":\"\xff\"}").await, 400, "invalid_json");
+    for path in ["/v1/entities/us%20er/u-1", "/v1/entities/user/%00", "/v1/entities//u-1"] {
+        let answer = put(&api, path, &[], "{}").await;
+        refused(&answer, 400, "invalid_argument");
+    }
+    refused(&put(&api, "/v1/entities/story/s-1", &[], "{}").await, 404, "entity_type_not_found");
+    let found = api.get(U1).await;
+    assert_eq!((found.etag(), &found.json()["properties"]), (tag.as_str(), &json!({"kept": true})));
+
+    // The largest, and what would make it larger.
+    put(&api, U1, &[], &large(BAG_BYTES_MAX)).await.expect(200);
+    let grown = merge(&api, U1, &[], "{\"b\":1}").await;
+    refused(&grown, 413, "bag_too_large");
+    assert_eq!(api.get(U1).await.expect(200)["properties"]["a"].as_str().unwrap().len(), BAG_BYTES_MAX - 8);
+    // White space is not kept.
+    let spaced = format!("{}{}", " ".repeat(1_000), large(BAG_BYTES_MAX - 1_000));
+    put(&api, U1, &[], &spaced).await.expect(200);
+}
+
+#[tokio::test]
+async fn numbers_beyond_64_bits_are_kept_exactly() {
+    let api = api().await;
+    let text = r#"{"a":18446744073709551617,"b":-9223372036854775809,"c":0.1000000000000000000000001,"d":[1e300]}"#;
+    put(&api, U1, &[], text).await.expect(201);
+    assert!(api.get(U1).await.text().contains(text));
+    merge(&api, U1, &[], "{\"e\":123456789012345678901234567890}").await.expect(200);
+    let found = api.get(U1).await.text();
+    assert!(found.contains("18446744073709551617") && found.contains("123456789012345678901234567890"), "{found}");
+}
+
+#[tokio::test]
+async fn many_bags_come_in_one_answer_each_or_its_problem() {
+    let api = api().await;
+    for n in 0..3 {
+        put(&api, &format!("/v1/entities/user/u-{n}"), &[], &format!("{{\"n\":{n}}}")).await.expect(201);
+    }
+    let request = |entity_type: &str, id: &str| json!({"entity_type": entity_type, "entity_id": id});
+    let requests = [request("user", "u-2"), request("user", "none"), request("story", "s"), request("user", "u-0")];
+    let found = api.post("/v1/entities:batchGet", json!({"requests": requests})).await.expect(200);
+    let told: Vec<_> = found["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| match result.get("problem") {
+            Some(problem) => problem["code"].clone(),
+            None => result["properties"]["n"].clone(),
+        })
+        .collect();
+    assert_eq!(told, [json!(2), json!("bag_not_found"), json!("entity_type_not_found"), json!(0)]);
+    for (body, field) in [
+        (json!({"requests": []}), "requests"),
+        (json!({"requests": [request("user", "")]}), "requests[0].entity_id"),
+        (json!({"requests": vec![request("user", "u"); 1_001]}), "requests"),
+    ] {
+        api.post("/v1/entities:batchGet", body).await.refused("invalid_argument", field);
+    }
+}
+
+/// An answer is bounded, and says of what did not fit that it is to be asked for again.
+#[tokio::test]
+async fn an_answer_of_many_bags_is_bounded() {
+    let api = api().await;
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(BAG_BYTES_MAX - 8));
+    for n in 0..20 {
+        put(&api, &format!("/v1/entities/user/u-{n}"), &[], &large).await.expect(201);
+    }
+    let requests: Vec<_> = (0..20).map(|n| json!({"entity_type": "user", "entity_id": format!("u-{n}")})).collect();
+    let answer = api.post("/v1/entities:batchGet", json!({"requests": requests})).await;
+    assert!(answer.body.len() < 5 << 20, "{}", answer.body.len());
+    let found = answer.expect(200);
+    let fitting = found["results"].as_array().unwrap().iter().filter(|result| result.get("properties").is_some()).count();
+    assert_eq!(fitting, 16);
+    let problems = found["results"].as_array().unwrap().iter().filter_map(|result| result.get("problem"));
+    assert!(problems.into_iter().all(|problem| problem["code"] == "response_too_large"));
+}
+
+#[tokio::test]
+async fn lists_come_along_with_a_bag() {
+    let api = api().await;
+    for feature in ["seen", "bought"] {
+        api.feature(feature, "string", "30d").await;
+    }
+    let added: Vec<_> = (1..=5).map(|n| (ago(n), json!(format!("story-{n}")))).collect();
+    api.add(&items("seen", "u-1"), &added).await;
+    put(&api, U1, &[], "{}").await.expect(201);
+    let path = format!("{U1}?lists=seen:2,bought,none:1");
+    let found = api.get(&path).await;
+    let tag = found.etag().to_owned();
+    assert!(tag.starts_with("W/"), "it is no state of the bag alone, and no condition of a write: {tag}");
+    assert_eq!(api.send(Method::GET, &path, &[("if-none-match", &tag)], b"").await.status, 304);
+    assert_eq!(put(&api, U1, &[("if-match", &tag)], "{}").await.status, 412);
+    let found = found.expect(200);
+    let values = |list: &Value| -> Vec<Value> {
+        list["items"].as_array().unwrap().iter().map(|item| item["value"].clone()).collect()
+    };
+    assert_eq!(values(&found["lists"]["seen"]), ["story-1", "story-2"]);
+    assert!(found["lists"]["seen"]["next_page_token"].is_string());
+    assert_eq!(values(&found["lists"]["bought"]), Vec::<Value>::new());
+    assert_eq!(found["lists"]["none"]["problem"]["code"], "feature_not_found");
+    api.add(&items("seen", "u-1"), &[(ago(0), "story-0".into())]).await;
+    assert_eq!(api.send(Method::GET, &path, &[("if-none-match", &tag)], b"").await.status, 200, "the list has changed");
+    let token = found["lists"]["seen"]["next_page_token"].as_str().unwrap();
+    let next = api.get(&format!("{}?limit=2&page_token={token}", items("seen", "u-1"))).await.expect(200);
+    assert_eq!(values(&next), ["story-3", "story-4"], "a page goes on as any does");
+
+    put(&api, "/v1/entities/user/u-2", &[], "{}").await.expect(201);
+    let requests: Vec<_> =
+        ["u-2", "none", "u-1"].iter().map(|id| json!({"entity_type": "user", "entity_id": id})).collect();
+    let batch = api.post("/v1/entities:batchGet?lists=seen:1", json!({"requests": requests})).await.expect(200);
+    assert_eq!(values(&batch["results"][0]["lists"]["seen"]), Vec::<Value>::new());
+    assert_eq!(batch["results"][1]["problem"]["code"], "bag_not_found");
+    assert_eq!(values(&batch["results"][2]["lists"]["seen"]), ["story-0"]);
+    for bad in ["seen:0", "seen,seen", "se%20en", "seen:x", ","] {
+        api.get(&format!("{U1}?lists={bad}")).await.refused("invalid_argument", "lists");
+    }
+    let many = vec![json!({"entity_type": "user", "entity_id": "u"}); 501];
+    api.post("/v1/entities:batchGet?lists=a,b", json!({"requests": many})).await.refused("invalid_argument", "lists");
+}
+
+#[tokio::test]
+async fn bags_end_with_their_ttl_their_entity_type_and_their_entity() {
+    let api = empty().await;
+    let create = json!({"entity_type": "user", "ttl": "30d"});
+    api.post("/v1/entity-types", create.clone()).await.expect(201);
+    api.feature("seen", "string", "30d").await;
+    api.add(&items("seen", "u-1"), &[(ago(1), "a".into())]).await;
+    put(&api, U1, &[], "{}").await.expect(201);
+    // Deleting a bag leaves the lists alone, and the other way round.
+    assert_eq!(api.delete(&format!("{U1}/bag")).await.status, 204);
+    assert_eq!(api.values(&items("seen", "u-1")).await, ["a"]);
+    put(&api, U1, &[], "{}").await.expect(201);
+    api.delete(&items("seen", "u-1")).await;
+    api.get(U1).await.expect(200);
+    // One that is created anew has none.
+    api.delete("/v1/entity-types/user").await.expect(200);
+    refused(&api.get(U1).await, 404, "entity_type_not_found");
+    api.post("/v1/entity-types", create).await.expect(201);
+    refused(&api.get(U1).await, 404, "bag_not_found");
+    put(&api, U1, &[], "{}").await.expect(201);
+    let receipt = api.delete(U1).await.expect(200);
+    let bag = |generation: u64, deleted: bool| json!({"generation": generation, "deleted": deleted, "cleared": true});
+    assert_eq!((&receipt["complete"], &receipt["bags"]), (&json!(true), &json!([bag(1, true), bag(2, false)])));
+    refused(&api.get(U1).await, 404, "bag_not_found");
+    put(&api, U1, &[], "{}").await.expect(201);
+    api.patch("/v1/entity-types/user", json!({"ttl": "1s"})).await.expect(200);
+    while api.get(U1).await.status != 404 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    put(&api, U1, &[], "{}").await.expect(201);
+}
+
+/// Whoever means the bag that they saw must not erase an entity that has changed.
+#[tokio::test]
+async fn an_erasure_honours_the_condition_of_the_bag() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    api.add(&items("seen", "u-1"), &[(ago(1), "a".into())]).await;
+    let stale = put(&api, U1, &[], "{}").await.etag().to_owned();
+    let fresh = put(&api, U1, &[], "{}").await.etag().to_owned();
+    let erased = api.send(Method::DELETE, U1, &[("if-match", &stale)], b"").await;
+    refused(&erased, 412, "etag_mismatch");
+    assert_eq!(api.values(&items("seen", "u-1")).await, ["a"]);
+    api.send(Method::DELETE, U1, &[("if-match", &fresh)], b"").await.expect(200);
+    assert!(api.values(&items("seen", "u-1")).await.is_empty());
+    refused(&api.send(Method::DELETE, U1, &[("if-match", "*")], b"").await, 412, "etag_mismatch");
+    refused(&api.send(Method::DELETE, "/v1/entities/story/s", &[("if-match", "*")], b"").await, 412, "etag_mismatch");
+    api.delete("/v1/entities/story/s").await.expect(200);
+}
+
+#[tokio::test]
+async fn who_has_a_bag_is_listed_and_purged() {
+    let api = api().await;
+    let list = async |query: &str| {
+        let page = api.get(&format!("/v1/entities/user{query}")).await.expect(200);
+        let entities: Vec<_> =
+            page["entities"].as_array().unwrap().iter().map(|e| e.as_str().unwrap().to_owned()).collect();
+        (entities, page["next_page_token"].as_str().map(str::to_owned))
+    };
+    assert_eq!(list("").await, (vec![], None));
+    for n in 0..5 {
+        put(&api, &format!("/v1/entities/user/u-{n}"), &[], "{}").await.expect(201);
+    }
+    assert_eq!(api.delete("/v1/entities/user/u-3/bag").await.status, 204);
+    let (mut found, mut token) = list("?page_size=2").await;
+    while let Some(next) = token {
+        let (more, after) = list(&format!("?page_size=2&page_token={next}")).await;
+        found.extend(more);
+        token = after;
+    }
+    found.sort();
+    assert_eq!(found, ["u-0", "u-1", "u-2", "u-4"]);
+    api.get("/v1/entities/user?page_token=x").await.refused("invalid_page_token", "page_token");
+    refused(&api.get("/v1/entities/story").await, 404, "entity_type_not_found");
+    let job = api.post("/v1/entity-types/user/purge", json!({})).await.expect(202);
+    let id = job["id"].as_str().unwrap();
+    let done = loop {
+        let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
+        if job["state"] == "done" {
+            break job;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    };
+    assert_eq!((&done["lists_cleared"], list("").await), (&json!(4), (vec![], None)));
+}
+
+#[tokio::test]
+async fn a_bag_is_found_by_what_it_holds_now() {
+    let api = api().await;
+    put(&api, "/v1/entities/user/old", &[], r#"{"city":"Paris"}"#).await.expect(201);
+    let index = json!({"name": "by_city", "properties": ["/city"]});
+    api.post("/v1/entity-types/user/indexes", index).await.expect(201);
+    let path = "/v1/entity-types/user/indexes/by_city";
+    put(&api, U1, &[], r#"{"city":["Paris","Rome"]}"#).await.expect(201);
+    while api.get(path).await.expect(200)["state"] != "ready" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let found = async |city: &str| -> Vec<String> {
+        let page = api.get(&format!("{path}/entities?value=%22{city}%22")).await.expect(200);
+        let bags = page["entities"].as_array().unwrap().clone();
+        bags.iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(
+        (found("Paris").await, found("Rome").await),
+        (vec!["u-1".to_owned(), "old".to_owned()], vec!["u-1".to_owned()])
+    );
+    merge(&api, U1, &[], r#"{"city":"Oslo"}"#).await.expect(200);
+    assert_eq!(
+        (found("Paris").await, found("Rome").await, found("Oslo").await),
+        (vec!["old".to_owned()], vec![], vec!["u-1".to_owned()])
+    );
+    assert_eq!(api.delete(&format!("{U1}/bag")).await.status, 204);
+    api.delete("/v1/entities/user/old").await.expect(200);
+    assert_eq!((found("Paris").await, found("Oslo").await), (vec![], vec![]));
+    let many = json!({"city": (0..1_001).collect::<Vec<_>>()}).to_string();
+    refused(&put(&api, U1, &[], &many).await, 422, "too_many_entries");
+    refused(&api.get(U1).await, 404, "bag_not_found");
+}
+
+#[tokio::test]
+async fn the_store_in_memory_keeps_bags_too() {
+    let api = api_with(&[("items.store", "memory"), ("metadata.store", "memory")]).await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    put(&api, U1, &[], r#"{"a":1}"#).await.expect(201);
+    merge(&api, U1, &[], r#"{"b":2}"#).await.expect(200);
+    assert_eq!(api.get(U1).await.expect(200)["properties"], json!({"a": 1, "b": 2}));
+    assert_eq!(api.delete(&format!("{U1}/bag")).await.status, 204);
+}
+
+#[tokio::test]
+async fn the_guides_examples_answer_as_it_says() {
+    let (api, mut noted) = (empty().await, String::new());
+    let page = include_str!("../../docs/bags.md");
+    let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
+    assert_eq!(requests.len(), answers.len());
+    for (request, told) in requests.into_iter().zip(answers) {
+        let (head, body) = request
+            .split_once("\n{")
+            .map_or((request, String::new()), |(head, rest)| (head, format!("{{{rest}")));
+        let mut lines = head.lines();
+        let (method, path) = lines.next().unwrap().split_once(' ').unwrap();
+        let headers: Vec<(&str, String)> = lines
+            .map(|line| line.split_once(": ").unwrap())
+            .map(|(name, value)| (name, value.replace("TAG", &noted)))
+            .collect();
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let now = super::client::ago(0).to_string();
+        let answer = api.send(method.parse().unwrap(), path, &headers, body.replace("NOW", &now).as_bytes()).await;
+        if let Some(tag) = answer.header("etag") {
+            tag.clone_into(&mut noted);
+        }
+        let (status, told) = told.split_once('\n').unwrap_or((told, ""));
+        assert_eq!(answer.status.to_string(), status, "{request}: {}", answer.text());
+        if !told.is_empty() {
+            let told: Value = serde_json::from_str(&told.replace("[…]", "\"…\"")).unwrap();
+            let found: Value = serde_json::from_slice(&answer.body).unwrap();
+            assert!(is_as_told(&found, &told, &mut String::new()), "{request}:\n{found}\nis not\n{told}");
+        }
+    }
+}
