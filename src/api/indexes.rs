@@ -1,13 +1,13 @@
 //! Reads requests about indexes of bags, and queries by them.
 
 use super::call::{Call, HandlerResult};
-use super::features::limit;
 use super::headers::if_match;
 use super::problem::Problem;
-use crate::domain::{Order, VersionLabel};
+use super::query::count;
+use crate::domain::{Limit, Order, VersionLabel};
 use crate::service::{FindBags, Operation, queries};
 use crate::wire::IndexInput;
-use crate::wire::parameters::ORDER;
+use crate::wire::parameters::{BAGS_LIMIT, ORDER};
 
 pub(super) async fn create_index(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
@@ -54,6 +54,11 @@ pub(super) async fn find_bags(call: Call<'_>) -> HandlerResult {
         page_token,
     };
     call.execute(&caller, Operation::FindBags(request)).await
+}
+
+fn limit(text: Option<&str>) -> Result<Limit, Problem> {
+    let Some(text) = text else { return Ok(Limit::DEFAULT) };
+    Limit::of_found(count(BAGS_LIMIT.name, text)?).map_err(|invalid| Problem::from(invalid).at(BAGS_LIMIT.name))
 }
 
 fn name(call: &Call<'_>) -> Result<VersionLabel, Problem> {

@@ -220,11 +220,11 @@ async fn list(List { query, options }: List) -> Result<(), Failure> {
         Format::Json => output.json(&BTreeMap::from([("entity_types", &types)]))?,
         Format::Ndjson => types.iter().try_for_each(|entity_type| output.json(entity_type))?,
         Format::Table => {
-            let row = |raw: &Box<RawValue>| {
+            let row = |raw: &RawValue| {
                 let EntityType { entity_type, ttl, owner, description, .. } = read(raw.get().as_bytes())?;
                 Ok(vec![entity_type, ttl, owner, description])
             };
-            let rows = types.iter().map(row).collect::<Result<Vec<_>, Failure>>()?;
+            let rows = types.iter().map(|raw| row(raw)).collect::<Result<Vec<_>, Failure>>()?;
             output.table(&["ENTITY TYPE", "TTL", "OWNER", "DESCRIPTION"], &rows)?;
         }
     }

@@ -40,6 +40,11 @@ impl Limit {
         Self::within("page_size", page_size, Self::PAGE_SIZE_MAX)
     }
 
+    /// Of bags that are found: as many as of a page, by another name.
+    pub fn of_found(limit: usize) -> Result<Self, Invalid> {
+        Self::within("limit", limit, Self::PAGE_SIZE_MAX)
+    }
+
     fn within(what: &str, limit: usize, max: usize) -> Result<Self, Invalid> {
         if (1..=max).contains(&limit) {
             Ok(Self(limit))

@@ -6,12 +6,15 @@
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::operation::{FindBags, FoundBag, Reply};
+use super::bag::{Bag, EntityName};
+use super::operation::{FindBags, Reply};
 use super::{Caller, PageRenderer, Service, ServiceError};
 use crate::actors::ResolveError;
 use crate::domain::index::{Condition, Document};
 use crate::domain::page::{BagPlace, BagWalk};
-use crate::domain::{EntityId, FeatureId, Index, Item, ItemKey, ListKey, Order, Timestamp, Ttl, VersionLabel};
+use crate::domain::{
+    EntityId, EntityType, FeatureId, Index, Item, ItemKey, ListKey, Order, Timestamp, Ttl, VersionLabel,
+};
 use crate::items::{ItemPage, Range};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
@@ -24,6 +27,7 @@ const LEFT_OVER_MAX: usize = 2_000;
 
 /// A query as it is carried out.
 struct Query<'q> {
+    entity_type: EntityType,
     bags: &'q CatalogVersion,
     index: &'q Index,
     condition: Condition,
@@ -37,8 +41,8 @@ impl<R: PageRenderer> Service<R> {
         let deadline = self.deadline(caller);
         let FindBags { entity_type, index: name, values, min, max, order, limit, page_token } = request;
         let id = FeatureId::of_bags(entity_type);
-        let bags = self.resolve_bags(&id, &VersionLabel::default_version(), deadline).await?;
-        let version = self.resolve_bags(&id, &name, deadline).await?;
+        let bags = self.bags_of(&id.entity_type, deadline).await?;
+        let version = self.index_of(&id, &name, deadline).await?;
         let no_index = || MetadataError::IndexNotFound(id.entity_type.clone(), name.clone());
         let index = version.index.as_ref().ok_or_else(no_index)?;
         let values: Vec<_> = values.iter().map(|value| &**value).collect();
@@ -59,24 +63,27 @@ impl<R: PageRenderer> Service<R> {
         let after = place.map(|place| place.after);
         let range =
             Range { min_timestamp, max_timestamp, after, limit: limit.get(), value_bytes_max: usize::MAX, order };
-        let query = Query { bags: &bags, index, condition, entries: entries.clone(), range };
+        let query = Query {
+            entity_type: id.entity_type.clone(),
+            bags: &bags,
+            index,
+            condition,
+            entries: entries.clone(),
+            range,
+        };
         let (found, after) = self.find(caller, query, deadline).await?;
         caller.owe_items(found.len().saturating_sub(1));
         let next_page_token = after.map(|after| walk.token_at(BagPlace { after, began_at }));
         Ok(Reply::FoundBags { bags: found, next_page_token })
     }
 
-    /// Finds the bags of a type, or an index of theirs.
-    async fn resolve_bags(
+    async fn index_of(
         &self,
         id: &FeatureId,
         label: &VersionLabel,
         deadline: Instant,
     ) -> Result<CatalogVersion, ServiceError> {
         let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
-        if let Ok(found) = self.metadata.catalog().version(entity_type, name, label.as_str()) {
-            return Ok(found);
-        }
         let found = self.metadata.resolve(entity_type, name, label.as_str(), deadline).await;
         found.map_err(|error| match error {
             ResolveError::FeatureNotFound => MetadataError::not_found(id.clone()).into(),
@@ -91,7 +98,7 @@ impl<R: PageRenderer> Service<R> {
         caller: &Caller,
         mut query: Query<'_>,
         deadline: Instant,
-    ) -> Result<(Vec<FoundBag>, Option<ItemKey>), ServiceError> {
+    ) -> Result<(Vec<Bag>, Option<ItemKey>), ServiceError> {
         let lists = self.lists_of(caller);
         let limit = query.range.limit;
         let (mut found, mut bytes, mut left_over) = (Vec::new(), 0, 0);
@@ -117,7 +124,8 @@ impl<R: PageRenderer> Service<R> {
                             return Ok((found, query.range.after));
                         }
                         bytes += bag.value.len();
-                        found.push(FoundBag { entity_id, bag });
+                        let entity = EntityName { entity_type: query.entity_type.clone(), entity_id };
+                        found.push(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists: Vec::new() });
                     }
                     _ => left_over += 1,
                 }

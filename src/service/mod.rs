@@ -72,7 +72,7 @@ pub use error::ServiceError;
 pub use index_view::IndexView;
 pub use lists::PageRenderer;
 pub use operation::{
-    AddItems, Audited, CreateKey, FindBags, FoundBag, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey,
+    AddItems, Audited, CreateKey, FindBags, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey,
 };
 pub use operation_id::OperationId;
 pub use page_cache::RenderedPage;

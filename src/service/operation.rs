@@ -76,13 +76,6 @@ pub struct FindBags<'r> {
     pub page_token: Option<Cow<'r, str>>,
 }
 
-/// A bag that was found.
-#[derive(Debug)]
-pub struct FoundBag {
-    pub entity_id: EntityId,
-    pub bag: Item,
-}
-
 /// What of a feature is to be purged.
 #[derive(Debug)]
 pub struct PurgeFeature {
@@ -461,7 +454,7 @@ pub enum Reply {
     Indexes(Vec<IndexView>),
     IndexDeleted,
     FoundBags {
-        bags: Vec<FoundBag>,
+        bags: Vec<Bag>,
         next_page_token: Option<PageToken>,
     },
     Deleted {

@@ -1,11 +1,10 @@
 //! The bodies of indexes of bags, and of what is found by them.
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::object::Object;
-use super::{Problem, text, texts};
+use super::{Bag, Problem, text, texts};
 use crate::domain::index::{PROPERTIES_MAX, Pointer};
 use crate::domain::{IndexSpec, Invalid, VersionLabel};
 
@@ -21,8 +20,8 @@ pub struct IndexInput {
     #[serde(serialize_with = "pointers")]
     #[schema(value_type = Vec<texts::Pointer>, min_items = 1, max_items = 8)]
     pub properties: Vec<Pointer>,
-    /// A JSON Pointer to a property that is a number or a time in RFC 3339. If it is left out, bags are ordered by
-    /// when they were updated.
+    // A JSON Pointer to a property that is a number or a time in RFC 3339. If it is left out, bags are ordered by
+    // when they were updated.
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Pointer, inline, required = false)]
     pub order_by: Option<Pointer>,
@@ -88,7 +87,7 @@ pub struct Index {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub bags_left_out: Option<u64>,
-    /// The job that builds it, or that drops what is left of it: `/v1/jobs/{job_id}` tells of it, and pauses it.
+    // The job that builds it, or that drops what is left of it: `/v1/jobs/{job_id}` tells of it, and pauses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::JobIdText, inline, required = false)]
     pub job_id: Option<String>,
@@ -100,27 +99,14 @@ pub struct Index {
     pub created_at: String,
 }
 
-/// A bag that was found.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct FoundBag<'a> {
-    #[schema(value_type = texts::EntityId, inline)]
-    pub entity_id: &'a str,
-    #[schema(value_type = texts::Timestamp, inline)]
-    pub updated_at: String,
-    /// The entity tag of the bag, for `If-Match`.
-    pub etag: String,
-    #[schema(value_type = Object)]
-    pub properties: &'a RawValue,
-}
-
 /// A page of bags that were found, in the order of the index.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct FoundBags<'a> {
-    pub entities: Vec<FoundBag<'a>>,
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "rendered from bags as they were kept")]
+pub struct FoundBags {
+    entities: Vec<Bag>,
     /// Where others may follow. A page may have few bags, or none, and not be the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
-    pub next_page_token: Option<String>,
+    next_page_token: Option<String>,
 }
 
 /// How far an index is.

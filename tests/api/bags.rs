@@ -280,7 +280,8 @@ async fn an_answer_of_many_bags_is_bounded() {
     let answer = api.post("/v1/entities:batchGet", json!({"requests": requests})).await;
     assert!(answer.body.len() < 5 << 20, "{}", answer.body.len());
     let found = answer.expect(200);
-    let fitting = found["results"].as_array().unwrap().iter().filter(|result| result.get("properties").is_some()).count();
+    let fitting =
+        found["results"].as_array().unwrap().iter().filter(|result| result.get("properties").is_some()).count();
     assert_eq!(fitting, 16);
     let problems = found["results"].as_array().unwrap().iter().filter_map(|result| result.get("problem"));
     assert!(problems.into_iter().all(|problem| problem["code"] == "response_too_large"));
@@ -465,9 +466,8 @@ async fn the_guides_examples_answer_as_it_says() {
     let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
     assert_eq!(requests.len(), answers.len());
     for (request, told) in requests.into_iter().zip(answers) {
-        let (head, body) = request
-            .split_once("\n{")
-            .map_or((request, String::new()), |(head, rest)| (head, format!("{{{rest}")));
+        let (head, body) =
+            request.split_once("\n{").map_or((request, String::new()), |(head, rest)| (head, format!("{{{rest}")));
         let mut lines = head.lines();
         let (method, path) = lines.next().unwrap().split_once(' ').unwrap();
         let headers: Vec<(&str, String)> = lines

@@ -28,6 +28,7 @@ mod guide;
 mod headers;
 mod health;
 mod history;
+mod indexes;
 mod looks;
 mod members;
 mod metrics;

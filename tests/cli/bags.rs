@@ -54,9 +54,7 @@ fn a_bag_is_put_shown_changed_and_deleted() {
     server.ok(&["list", "add", "user", "seen", "u-17", "story-9"]);
     let joined = server.ok(&["entity", "get", "user", "u-17", "--lists", "seen:5,none"]);
     assert!(joined.contains("\"story-9\"") && joined.contains("none: there is no feature user.none"), "{joined}");
-    assert!(
-        server.run(&["entity", "get", "user", "u-17", "--lists", "seen:x"]).err.contains("lists are features")
-    );
+    assert!(server.run(&["entity", "get", "user", "u-17", "--lists", "seen:x"]).err.contains("lists are features"));
     assert_eq!(server.ok(&["entity", "delete", "user", "u-17"]), "deleted the bag of user u-17\n");
     assert!(server.run(&["entity", "get", "user", "u-17"]).failed(1).contains("the entity has no bag"));
     assert!(server.ok(&["list", "get", "user", "seen", "u-17"]).contains("story-9"));

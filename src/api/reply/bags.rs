@@ -11,7 +11,7 @@ use super::super::problem::Problem;
 use super::super::render::tag_of_text;
 use super::batch::failed;
 use super::json::{json, json_text};
-use crate::domain::Timestamp;
+use crate::domain::{PageToken, Timestamp};
 use crate::service::{Bag, EntityName, OperationId, ServiceError};
 use crate::wire;
 
@@ -73,6 +73,31 @@ pub(super) fn each(
         }
     }
     text.extend_from_slice(b"]}");
+    Ok(json_text(response, text))
+}
+
+/// A page of bags that were found.
+pub(super) fn found(
+    call: &Call<'_>,
+    response: HttpResponseBuilder,
+    bags: Vec<Bag>,
+    next_page_token: Option<PageToken>,
+) -> HandlerResult {
+    let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.document.len());
+    let mut text = Vec::with_capacity(bytes.sum());
+    text.extend_from_slice(b"{\"entities\":[");
+    for (index, bag) in bags.into_iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        write(call, index, bag, &mut text)?;
+    }
+    text.push(b']');
+    if let Some(token) = next_page_token {
+        text.extend_from_slice(b",\"next_page_token\":");
+        write_json(&token.as_str(), &mut text)?;
+    }
+    text.push(b'}');
     Ok(json_text(response, text))
 }
 

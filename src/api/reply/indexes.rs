@@ -2,16 +2,13 @@
 
 use actix_web::HttpResponseBuilder;
 use actix_web::http::header::{ETAG, LOCATION};
-use serde_json::value::RawValue;
 
 use super::super::call::{Call, HandlerResult};
-use super::super::headers::{bag_tag, etag};
+use super::super::headers::etag;
 use super::json::json;
-use super::text;
-use crate::domain::PageToken;
 use crate::domain::index::Pointer;
 use crate::metadata::jobs::TaskKind;
-use crate::service::{FoundBag, IndexView, OperationId, ServiceError};
+use crate::service::{IndexView, OperationId};
 use crate::wire;
 
 pub(super) fn index(call: &Call<'_>, mut response: HttpResponseBuilder, index: &IndexView) -> HandlerResult {
@@ -46,23 +43,4 @@ fn body(index: &IndexView) -> wire::Index {
         problem: job.as_ref().and_then(|job| job.problem.clone()),
         created_at: created_at.unwrap_or_default().to_string(),
     }
-}
-
-pub(super) fn found(
-    response: HttpResponseBuilder,
-    bags: &[FoundBag],
-    next_page_token: Option<PageToken>,
-) -> HandlerResult {
-    let entities = bags.iter().map(|FoundBag { entity_id, bag }| {
-        let properties: &RawValue = serde_json::from_slice(&bag.value)
-            .map_err(|_| ServiceError::Damaged("a stored bag is not JSON".to_owned()))?;
-        Ok(wire::FoundBag {
-            entity_id: entity_id.as_str(),
-            updated_at: bag.timestamp.to_string(),
-            etag: bag_tag(bag.timestamp),
-            properties,
-        })
-    });
-    let entities = entities.collect::<Result<_, ServiceError>>()?;
-    json(response, &wire::FoundBags { entities, next_page_token: text(next_page_token) })
 }

@@ -104,7 +104,7 @@ pub const ROWS: [Descriptor; 5] = [
         query: &queries::FIND_BAGS,
         headers: REQUEST,
         request: None,
-        replies: &[json(200, "A page of bags.", Type::of::<FoundBags<'_>>())],
+        replies: &[json(200, "A page of bags.", Type::of::<FoundBags>())],
         errors: &[
             ANY,
             &[

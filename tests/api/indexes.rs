@@ -1,0 +1,346 @@
+//! Indexes of bags over HTTP: what is found, in which order, while bags and indexes come and go.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use futures_util::future::join_all;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, TestRunner};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{Answer, Api, api_with};
+use super::support::{settings, spawn_server};
+
+/// A server whose stores keep bags, with the entity type `link`.
+async fn api() -> Api {
+    let api = in_memory().await;
+    api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+    api
+}
+
+async fn in_memory() -> Api {
+    api_with(&[("items.store", "memory"), ("metadata.store", "memory")]).await
+}
+
+async fn in_files(dir: &Path) -> Api {
+    let path = dir.to_str().unwrap();
+    let given = [("items.store", "embedded"), ("metadata.store", "embedded"), ("items.embedded.dir", path)];
+    Api::of(spawn_server(settings(&given)).await).await
+}
+
+async fn put(api: &Api, id: &str, bag: &Value) -> Answer {
+    let path = format!("/v1/entities/link/{id}");
+    let answer = api.send(Method::PUT, &path, &[], bag.to_string().as_bytes()).await;
+    assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
+    answer
+}
+
+async fn create(api: &Api, index: Value) -> Value {
+    api.post("/v1/entity-types/link/indexes", index).await.expect(201)
+}
+
+async fn until_ready(api: &Api, index: &str) -> Value {
+    loop {
+        let found = api.get(&format!("/v1/entity-types/link/indexes/{index}")).await.expect(200);
+        if found["state"] == "ready" {
+            return found;
+        }
+        assert_eq!(found["state"], "building");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+/// The IDs of all bags that a query finds, page by page.
+async fn found(api: &Api, index: &str, query: &str) -> Vec<String> {
+    let (mut ids, mut token) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/entity-types/link/indexes/{index}/entities?{query}{token}");
+        let page = api.get(&path).await.expect(200);
+        ids.extend(
+            page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()),
+        );
+        match page["next_page_token"].as_str() {
+            Some(next) => token = format!("&page_token={next}"),
+            None => return ids,
+        }
+    }
+}
+
+fn refused(answer: &Answer, status: u16, code: &str, field: Option<&str>) {
+    let body = answer.json();
+    assert_eq!((answer.status, answer.code().as_str()), (status, code), "{}", answer.text());
+    assert_eq!(body.get("field").and_then(Value::as_str), field, "{}", answer.text());
+}
+
+/// The entity of B. Taylor's article, its two indexes, and a third one while links are written.
+#[tokio::test]
+async fn links_are_found_by_user_by_tag_and_by_what_is_thought_of_later() {
+    let api = api().await;
+    let by_user = json!({"name": "by_user", "properties": ["/user_id"], "order_by": "/published"});
+    let made = api.post("/v1/entity-types/link/indexes", by_user.clone()).await;
+    assert_eq!(made.header("location"), Some("/v1/entity-types/link/indexes/by_user"));
+    assert_eq!(made.expect(201)["state"], "building");
+    create(&api, json!({"name": "by_tag", "properties": ["/tags"], "order_by": "/published"})).await;
+    let link = |user: u32, tags: &[&str], minute: u32| json!({"user_id": user, "tags": tags, "title": "a title", "published": format!("2024-08-29T16:{minute:02}:00Z")});
+    put(&api, "l-1", &link(7, &["rust", "db"], 1)).await;
+    put(&api, "l-2", &link(7, &["db"], 3)).await;
+    put(&api, "l-3", &link(8, &["rust"], 2)).await;
+    until_ready(&api, "by_user").await;
+    until_ready(&api, "by_tag").await;
+    assert_eq!(found(&api, "by_user", "value=7").await, ["l-2", "l-1"]);
+    assert_eq!(found(&api, "by_user", "value=7&order=oldest&limit=1").await, ["l-1", "l-2"]);
+    assert_eq!(found(&api, "by_tag", "value=%22rust%22").await, ["l-3", "l-1"]);
+    assert_eq!(found(&api, "by_tag", "value=%22rust%22&min=2024-08-29T16:02:00Z").await, ["l-3"]);
+    assert_eq!(found(&api, "by_tag", "value=%22rust%22&max=2024-08-29T16:01:59.9Z").await, ["l-1"]);
+    assert_eq!(found(&api, "by_user", "value=%227%22").await, [""; 0], "a string is no number");
+    let page = api.get("/v1/entity-types/link/indexes/by_user/entities?value=8").await.expect(200);
+    let bag = &page["entities"][0];
+    assert_eq!((&bag["entity_type"], &bag["entity_id"]), (&json!("link"), &json!("l-3")));
+    assert_eq!(bag["properties"], link(8, &["rust"], 2));
+
+    let writing = join_all((0..300).map(|number| {
+        let (api, bag) = (&api, link(number % 5, &["rust"], number % 60));
+        async move { put(api, &format!("n-{number}"), &bag).await }
+    }));
+    let creating = async {
+        let both = json!({"name": "by_both", "properties": ["/tags", "/user_id"]});
+        create(&api, both).await;
+        until_ready(&api, "by_both").await
+    };
+    let (_, ready) = tokio::join!(writing, creating);
+    assert_eq!(ready["properties"], json!(["/tags", "/user_id"]));
+    let mut ids = found(&api, "by_both", "value=%22rust%22&value=3&limit=7").await;
+    ids.sort();
+    let mut expected: Vec<_> = (0..300).filter(|number| number % 5 == 3).map(|number| format!("n-{number}")).collect();
+    expected.sort();
+    assert_eq!(ids, expected);
+
+    assert_eq!(api.delete("/v1/entity-types/link/indexes/by_user").await.status, 204);
+    let gone = api.get("/v1/entity-types/link/indexes/by_user/entities?value=7").await;
+    refused(&gone, 404, "index_not_found", None);
+    create(&api, by_user).await;
+    until_ready(&api, "by_user").await;
+    assert_eq!(found(&api, "by_user", "value=7").await, ["l-2", "l-1"]);
+    let listed = api.get("/v1/entity-types/link/indexes").await.expect(200);
+    let names: Vec<_> = listed["indexes"].as_array().unwrap().iter().map(|index| index["name"].as_str()).collect();
+    assert_eq!(names[..3], [Some("by_both"), Some("by_tag"), Some("by_user")]);
+}
+
+#[tokio::test]
+async fn what_a_bag_was_does_not_find_it_any_more() {
+    let api = api().await;
+    create(&api, json!({"name": "by", "properties": ["/a"]})).await;
+    put(&api, "one", &json!({"a": [1, 2, "x", null, true, 1.0]})).await;
+    put(&api, "two", &json!({"a": 2.00})).await;
+    assert_eq!(found(&api, "by", "value=2").await, ["two", "one"]);
+    assert_eq!(found(&api, "by", "value=null").await, ["one"]);
+    let path = "/v1/entities/link/one";
+    let merge = [("content-type", "application/merge-patch+json")];
+    api.send(Method::PATCH, path, &merge, br#"{"a": 3}"#).await.expect(200);
+    assert_eq!(found(&api, "by", "value=2").await, ["two"]);
+    assert_eq!(found(&api, "by", "value=3.0").await, ["one"]);
+    // Updated again, it comes first.
+    put(&api, "two", &json!({"a": 3, "b": 1})).await;
+    assert_eq!(found(&api, "by", "value=3").await, ["two", "one"]);
+    assert_eq!(found(&api, "by", "value=3&order=oldest").await, ["one", "two"]);
+    assert_eq!(api.delete(&format!("{path}/bag")).await.status, 204);
+    assert_eq!(found(&api, "by", "value=3").await, ["two"]);
+    put(&api, "one", &json!({"b": 3})).await;
+    assert_eq!(found(&api, "by", "value=3").await, ["two"]);
+}
+
+#[tokio::test]
+async fn an_entity_type_created_again_finds_none_of_the_old_bags() {
+    let api = api().await;
+    create(&api, json!({"name": "by", "properties": ["/a"]})).await;
+    put(&api, "one", &json!({"a": 1})).await;
+    api.delete("/v1/entity-types/link").await.expect(200);
+    refused(&api.get("/v1/entity-types/link/indexes").await, 404, "entity_type_not_found", None);
+    api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+    create(&api, json!({"name": "by", "properties": ["/a"]})).await;
+    until_ready(&api, "by").await;
+    assert_eq!(found(&api, "by", "value=1").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn bad_indexes_and_queries_are_refused_by_what_is_wrong_with_them() {
+    let api = api().await;
+    let path = "/v1/entity-types/link/indexes";
+    for (body, field) in [
+        (json!({"properties": ["/a"]}), "name"),
+        (json!({"name": "", "properties": ["/a"]}), "name"),
+        (json!({"name": "a b", "properties": ["/a"]}), "name"),
+        (json!({"name": "x"}), "properties"),
+        (json!({"name": "x", "properties": []}), "properties"),
+        (json!({"name": "x", "properties": "/a"}), "properties"),
+        (json!({"name": "x", "properties": ["/a", "/a"]}), "properties"),
+        (json!({"name": "x", "properties": ["/a", "a"]}), "properties[1]"),
+        (json!({"name": "x", "properties": ["/a~2"]}), "properties[0]"),
+        (json!({"name": "x", "properties": vec!["/a"; 9]}), "properties"),
+        (json!({"name": "x", "properties": ["/a"], "order_by": "b"}), "order_by"),
+        (json!({"name": "x", "properties": ["/a"], "unique": true}), "unique"),
+    ] {
+        refused(&api.post(path, body).await, 400, "invalid_argument", Some(field));
+    }
+    create(&api, json!({"name": "by", "properties": ["/a", "/b"], "order_by": "/c"})).await;
+    let again = json!({"name": "by", "properties": ["/a"]});
+    refused(&api.post(path, again).await, 409, "index_exists", None);
+    let elsewhere = json!({"name": "by", "properties": ["/a"]});
+    refused(&api.post("/v1/entity-types/other/indexes", elsewhere).await, 404, "entity_type_not_found", None);
+    for (query, field) in [
+        ("", "value"),
+        ("value=1", "value"),
+        ("value=1&value=2&value=3", "value"),
+        ("value=1&value=GB", "value"),
+        ("value=1&value=%5B1%5D", "value"),
+        ("value=1&value=2&min=x", "min"),
+        ("value=1&value=2&max=2024-08-29", "max"),
+        ("value=1&value=2&order=up", "order"),
+        ("value=1&value=2&limit=0", "limit"),
+        ("value=1&value=2&limit=1001", "limit"),
+        ("value=1&value=2&page_size=1", "page_size"),
+    ] {
+        let answer = api.get(&format!("{path}/by/entities?{query}")).await;
+        refused(&answer, 400, "invalid_argument", Some(field));
+    }
+    refused(&api.get(&format!("{path}/none/entities?value=1")).await, 404, "index_not_found", None);
+    refused(&api.get(&format!("{path}/none")).await, 404, "index_not_found", None);
+    refused(&api.delete(&format!("{path}/none")).await, 404, "index_not_found", None);
+    put(&api, "one", &json!({"a": 1, "b": 2, "c": 3})).await;
+    put(&api, "two", &json!({"a": 1, "b": 2, "c": 3})).await;
+    let page = api.get(&format!("{path}/by/entities?value=1&value=2&limit=1")).await.expect(200);
+    let token = page["next_page_token"].as_str().unwrap();
+    let elsewhere = api.get(&format!("{path}/by/entities?value=1&value=3&limit=1&page_token={token}")).await;
+    refused(&elsewhere, 400, "invalid_page_token", Some("page_token"));
+}
+
+#[tokio::test]
+async fn a_bag_with_too_many_values_is_refused_or_left_out() {
+    let api = api().await;
+    let many = json!({"a": (0..1_001).collect::<Vec<_>>()});
+    put(&api, "before", &many).await;
+    put(&api, "few", &json!({"a": [5]})).await;
+    create(&api, json!({"name": "by", "properties": ["/a"]})).await;
+    until_ready(&api, "by").await;
+    assert_eq!(found(&api, "by", "value=5").await, ["few"]);
+    let refusal = api.send(Method::PUT, "/v1/entities/link/after", &[], many.to_string().as_bytes()).await;
+    refused(&refusal, 422, "too_many_entries", None);
+    refused(&api.get("/v1/entities/link/after").await, 404, "bag_not_found", None);
+    // What was there before may be mended, and is found then.
+    put(&api, "before", &json!({"a": (0..1_000).collect::<Vec<_>>()})).await;
+    assert_eq!(found(&api, "by", "value=5").await, ["before", "few"]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put { entity: u8, a: Vec<u8>, score: u8 },
+    Patch { entity: u8, a: Option<u8> },
+    Delete(u8),
+    Create(u8),
+    Drop(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use proptest::prelude::*;
+    prop_oneof![
+        4 => (0..4_u8, prop::collection::vec(0..3_u8, 0..3), 0..3_u8)
+            .prop_map(|(entity, a, score)| Step::Put { entity, a, score }),
+        2 => (0..4_u8, prop::option::of(0..3_u8)).prop_map(|(entity, a)| Step::Patch { entity, a }),
+        1 => (0..4_u8).prop_map(Step::Delete),
+        1 => (0..2_u8).prop_map(Step::Create),
+        1 => (0..2_u8).prop_map(Step::Drop),
+    ]
+}
+
+/// Every answer to every value is that of looking through all bags.
+#[tokio::test]
+async fn an_index_finds_what_looking_through_all_bags_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    for api in [in_memory().await, in_files(dir.path()).await] {
+        agree_at_random(&api).await;
+    }
+}
+
+async fn agree_at_random(api: &Api) {
+    let mut runner = TestRunner::new(Config::default());
+    for case in 0..24 {
+        let steps = proptest::collection::vec(step(), 1..30).new_tree(&mut runner).unwrap().current();
+        let entity_type = format!("t{case}");
+        api.post("/v1/entity-types", json!({"entity_type": entity_type})).await.expect(201);
+        agree(api, &entity_type, &steps).await;
+    }
+}
+
+async fn agree(api: &Api, entity_type: &str, steps: &[Step]) {
+    let mut model: BTreeMap<u8, Value> = BTreeMap::new();
+    let mut indexes: [bool; 2] = [false; 2];
+    let base = format!("/v1/entity-types/{entity_type}/indexes");
+    for (number, step) in steps.iter().enumerate() {
+        let path = |entity: &u8| format!("/v1/entities/{entity_type}/e-{entity}");
+        match step {
+            Step::Put { entity, a, score } => {
+                let bag = json!({"a": a, "score": score});
+                api.send(Method::PUT, &path(entity), &[], bag.to_string().as_bytes()).await;
+                model.insert(*entity, bag);
+            }
+            Step::Patch { entity, a } => {
+                let merge = [("content-type", "application/merge-patch+json")];
+                let body = json!({"a": a}).to_string();
+                let answer = api.send(Method::PATCH, &path(entity), &merge, body.as_bytes()).await;
+                assert_eq!(answer.status == 200, model.contains_key(entity), "step {number} of {steps:?}");
+                if let Some(bag) = model.get_mut(entity).and_then(Value::as_object_mut) {
+                    match a {
+                        Some(a) => bag.insert("a".to_owned(), json!(a)),
+                        None => bag.remove("a"),
+                    };
+                }
+            }
+            Step::Delete(entity) => {
+                api.delete(&format!("{}/bag", path(entity))).await;
+                model.remove(entity);
+            }
+            Step::Create(index) => {
+                let mut body = json!({"name": index.to_string(), "properties": ["/a"]});
+                if *index == 1 {
+                    body["order_by"] = json!("/score");
+                }
+                let status = api.post(&base, body).await.status;
+                assert_eq!(status, if indexes[usize::from(*index)] { 409 } else { 201 });
+                indexes[usize::from(*index)] = true;
+            }
+            Step::Drop(index) => {
+                let status = api.delete(&format!("{base}/{index}")).await.status;
+                assert_eq!(status, if indexes[usize::from(*index)] { 204 } else { 404 });
+                indexes[usize::from(*index)] = false;
+            }
+        }
+        for (index, _) in indexes.iter().enumerate().filter(|(_, is_there)| **is_there) {
+            while api.get(&format!("{base}/{index}")).await.expect(200)["state"] != "ready" {
+                tokio::task::yield_now().await;
+            }
+            for value in 0..3_u8 {
+                let holds =
+                    |bag: &Value| bag["a"] == value || bag["a"].as_array().is_some_and(|a| a.contains(&json!(value)));
+                let expected: Vec<_> =
+                    model.iter().filter(|(_, bag)| holds(bag)).map(|(entity, _)| format!("e-{entity}")).collect();
+                let (mut ids, mut scores, mut token) = (Vec::new(), Vec::new(), String::new());
+                loop {
+                    let page =
+                        api.get(&format!("{base}/{index}/entities?value={value}&limit=2{token}")).await.expect(200);
+                    for bag in page["entities"].as_array().unwrap() {
+                        ids.push(bag["entity_id"].as_str().unwrap().to_owned());
+                        scores.push(bag["properties"]["score"].as_u64());
+                    }
+                    match page["next_page_token"].as_str() {
+                        Some(next) => token = format!("&page_token={next}"),
+                        None => break,
+                    }
+                }
+                assert!(index == 0 || scores.is_sorted_by(|a, b| a >= b), "step {number} of {steps:?}");
+                ids.sort();
+                assert_eq!(ids, expected, "index {index}, value {value}, step {number} of {steps:?}");
+            }
+        }
+    }
+}
