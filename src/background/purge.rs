@@ -5,11 +5,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
+use super::entries::entry_changes;
 use super::hold::{Held, Lost};
 use super::insist::{RETRY_MAX, RETRY_MIN, deadline, insist, pause};
-use crate::actors::ListPool;
-use crate::domain::{FeatureKey, ListKey, Ttl};
-use crate::items::{EntityPage, EntityPlace, Erased};
+use super::jobs::Jobs;
+use crate::actors::{ListError, ListPool};
+use crate::domain::{FeatureId, FeatureKey, ListKey, Ttl};
+use crate::items::{BagAfter, BagSwap, EntityPage, EntityPlace, Erased, Swapped};
+use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
 
 /// Entities of one part of the walk.
@@ -20,35 +23,49 @@ const CLEARED_AT_ONCE: usize = 8;
 const ERASE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Goes on with a purge to its end.
-pub(super) async fn purge(held: &mut Held<'_>, lists: &ListPool) -> Result<(), Lost> {
-    while let Some(target) = held.job.task.targets.get(held.job.progress.targets) {
-        let key = held.job.task.key(target);
-        clear(held, lists, &key).await?;
-        held.job.progress.targets += 1;
-        held.job.progress.place = None;
-        held.save_if_due().await?;
-    }
+pub(super) async fn purge(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
+    clear_all(held, jobs, lists).await?;
     let erased = erase(held, lists).await?;
     (held.job.state, held.job.holder) = (JobState::Done, None);
     held.job.progress.erased = Some(erased == Erased::Now);
     held.save().await
 }
 
+/// Goes on with what is left of an index to its end. What it gives back is left to the item store: the bags are there
+/// still, and nobody asked for their erasure.
+pub(super) async fn drop_index(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
+    clear_all(held, jobs, lists).await?;
+    (held.job.state, held.job.holder) = (JobState::Done, None);
+    held.save().await
+}
+
+async fn clear_all(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
+    while let Some(target) = held.job.task.targets.get(held.job.progress.targets) {
+        let key = held.job.task.key(target);
+        clear(held, jobs, lists, &key).await?;
+        held.job.progress.targets += 1;
+        held.job.progress.place = None;
+        held.save_if_due().await?;
+    }
+    Ok(())
+}
+
 /// Clears all lists of one generation.
-async fn clear(held: &mut Held<'_>, lists: &ListPool, key: &FeatureKey) -> Result<(), Lost> {
+async fn clear(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, key: &FeatureKey) -> Result<(), Lost> {
     loop {
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
         // Whatever its TTL is or was: what is stored is to go.
         let read = async || lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART_ENTITIES, deadline()).await;
         let EntityPage { entities, next } = insist(held, read).await?;
+        let held_feature = &held.job.task.feature.clone();
         let pace = held.job.task.lists_per_second.map(|rate| rate.get());
         let at_once = pace.map_or(CLEARED_AT_ONCE, |rate| CLEARED_AT_ONCE.min(rate as usize).max(1));
         for some in entities.chunks(at_once) {
             let began = Instant::now();
             let remove = async || {
-                let removals = some
-                    .iter()
-                    .map(|entity| lists.remove_all(ListKey::new(key.clone(), entity.clone()), Ttl::MAX, deadline()));
+                let indexes = indexes_of(held_feature, jobs, key);
+                let removals =
+                    some.iter().map(|entity| remove(lists, &indexes, ListKey::new(key.clone(), entity.clone())));
                 join_all(removals).await.into_iter().collect::<Result<Vec<()>, _>>()
             };
             insist(held, remove).await?;
@@ -60,6 +77,30 @@ async fn clear(held: &mut Held<'_>, lists: &ListPool, key: &FeatureKey) -> Resul
         held.job.progress.place = Some((hash, after));
         held.save_if_due().await?;
     }
+}
+
+/// The indexes that have entries of the bags of a key: none of other lists, nor of bags of a deleted generation.
+fn indexes_of(feature: &FeatureId, jobs: &Jobs, key: &FeatureKey) -> Vec<CatalogVersion> {
+    let snapshot = jobs.metadata.catalog().snapshot();
+    let versions: Vec<_> = snapshot.iter().flat_map(|snapshot| snapshot.versions_of(feature)).cloned().collect();
+    let is_present = versions.iter().any(|version| version.feature_key == *key && version.index.is_none());
+    if is_present { versions.into_iter().filter(|version| version.index.is_some()).collect() } else { Vec::new() }
+}
+
+/// Clears a list. Where bags are found by indexes, a bag goes with its entries.
+async fn remove(lists: &ListPool, indexes: &[CatalogVersion], list: ListKey) -> Result<(), ListError> {
+    while !indexes.is_empty() {
+        let deadline = deadline();
+        // Whatever the TTL of bags is or was.
+        let Some(bag) = lists.bag(list.clone(), Ttl::ENDLESS, deadline).await? else { break };
+        // None comes, so that none can be too many.
+        let entries = entry_changes(indexes.iter(), &list.entity_id, Some(&bag), None).unwrap_or_default();
+        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Gone, entries };
+        if lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await? == Swapped::Done {
+            return Ok(());
+        }
+    }
+    lists.remove_all(list, Ttl::MAX, deadline()).await
 }
 
 /// Has the item store give back what was removed.

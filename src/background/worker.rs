@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Jobs;
 use super::build::{Settle, build};
 use super::hold::{Held, LEASE, Lost};
-use super::purge::purge;
+use super::purge::{drop_index, purge};
 use super::unbuilt::make_jobs;
 use crate::actors::ListPool;
 use crate::domain::JobId;
@@ -85,7 +85,8 @@ impl Worker {
             Ok(mut held) => {
                 tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "a job goes on");
                 let worked = match held.job.task.kind {
-                    TaskKind::Purge => purge(&mut held, &self.lists).await,
+                    TaskKind::Purge => purge(&mut held, &self.jobs, &self.lists).await,
+                    TaskKind::DropIndex => drop_index(&mut held, &self.jobs, &self.lists).await,
                     TaskKind::BuildIndex => build(&mut held, &self.jobs, &self.lists, self.settle).await,
                 };
                 worked.map(|()| held.job.progress.lists)

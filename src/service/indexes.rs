@@ -83,7 +83,7 @@ impl<R: PageRenderer> Service<R> {
         };
         let dropping: Vec<_> = jobs
             .iter()
-            .filter(|job| job.task.kind == TaskKind::Purge && job.task.feature == id && !job.state.is_over())
+            .filter(|job| job.task.kind == TaskKind::DropIndex && job.task.feature == id && !job.state.is_over())
             .flat_map(|job| job.task.targets.iter().map(move |target| (job, target)))
             .filter(|(_, target)| !target.version.is_default() && !is_there(target))
             .map(|(job, target)| IndexView {
@@ -103,5 +103,5 @@ impl<R: PageRenderer> Service<R> {
 }
 
 fn clearing(feature: FeatureId, version: VersionLabel, generation: Generation) -> Task {
-    Task { kind: TaskKind::Purge, feature, targets: vec![Target { version, generation }], lists_per_second: None }
+    Task { kind: TaskKind::DropIndex, feature, targets: vec![Target { version, generation }], lists_per_second: None }
 }

@@ -26,13 +26,11 @@ impl<R: PageRenderer> Service<R> {
                 return Err(MetadataError::VersionNotFound(id, version).into());
             }
         }
-        let present = match deleted_only {
-            true => within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?,
-            false => None,
-        };
+        let present = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
+        // Of an index that is there, each entry goes with its bag: what is written meanwhile is found.
         let is_kept = |version: &VersionLabel, generation: Generation| {
             let present = present.as_ref().and_then(|feature| feature.version(version));
-            present.is_some_and(|present| present.generation == generation)
+            present.is_some_and(|present| present.generation == generation && (deleted_only || present.index.is_some()))
         };
         let targets = found.iter().flat_map(|LastGeneration { version, generation, .. }| {
             let all = std::iter::successors(Generation::new(1).ok(), |before| Some(before.next()));

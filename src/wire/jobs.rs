@@ -57,7 +57,8 @@ pub(super) fn lists_per_second(object: &Object<'_>) -> Result<Option<NonZeroU32>
 pub struct Job {
     #[schema(pattern = "^[0-9a-f]{32}$")]
     pub id: String,
-    /// What it does: `purge` clears lists, `build_index` enters the bags of an entity type into an index.
+    /// What it does: `purge` clears lists, `build_index` enters the bags of an entity type into an index,
+    /// `drop_index` clears what is left of one.
     pub kind: String,
     /// `waiting`, `running`, `paused`, `cancelled` or `done`.
     pub state: String,

@@ -10,6 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Api, api_with};
+use super::purges::{is_on_disk, until};
 use super::support::{settings, spawn_server};
 
 /// A server whose stores keep bags, with the entity type `link`.
@@ -230,6 +231,27 @@ async fn a_bag_with_too_many_values_is_refused_or_left_out() {
     // What was there before may be mended, and is found then.
     put(&api, "before", &json!({"a": (0..1_000).collect::<Vec<_>>()})).await;
     assert_eq!(found(&api, "by", "value=5").await, ["before", "few"]);
+}
+
+#[tokio::test]
+async fn a_purge_of_bags_leaves_nothing_of_them_in_indexes_and_takes_nothing_that_is_put_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = in_files(dir.path()).await;
+    api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+    create(&api, json!({"name": "by", "properties": ["/a"]})).await;
+    let marker = "an-entity-that-nobody-else-is";
+    for number in 0..50 {
+        put(&api, &format!("{marker}-{number}"), &json!({"a": 1})).await;
+    }
+    assert!(is_on_disk(dir.path(), marker));
+    let job = api.post("/v1/entity-types/link/purge", json!({})).await.expect(202);
+    let later = json!({"a": 2});
+    let (_, done) = tokio::join!(put(&api, "later", &later), until(&api, job["id"].as_str().unwrap(), "done"));
+    assert!(done["lists_cleared"].as_u64() >= Some(50) && done["bytes_erased"] == true, "{done}");
+    assert_eq!(found(&api, "by", "value=1").await, [""; 0]);
+    assert!(!is_on_disk(dir.path(), marker));
+    put(&api, "latest", &json!({"a": 1})).await;
+    assert_eq!(found(&api, "by", "value=1").await, ["latest"]);
 }
 
 #[derive(Debug, Clone)]

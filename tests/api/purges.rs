@@ -9,16 +9,16 @@ use super::support::{settings, spawn_server};
 
 const MARKER: &str = "a-value-that-nobody-else-has";
 
-/// Whether any file below a directory holds the marker.
-fn is_on_disk(dir: &Path) -> bool {
+/// Whether any file below a directory holds a marker.
+pub(super) fn is_on_disk(dir: &Path, marker: &str) -> bool {
     std::fs::read_dir(dir).unwrap().any(|entry| {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            return is_on_disk(&path);
+            return is_on_disk(&path, marker);
         }
         // What is renamed or removed meanwhile is looked at under its other name, or not there.
         let bytes = std::fs::read(&path).unwrap_or_default();
-        bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes())
+        bytes.windows(marker.len()).any(|window| window == marker.as_bytes())
     })
 }
 
@@ -39,7 +39,7 @@ async fn purge(api: &Api, feature: &str, body: Value) -> String {
     job["id"].as_str().unwrap().to_owned()
 }
 
-async fn until(api: &Api, id: &str, state: &str) -> Value {
+pub(super) async fn until(api: &Api, id: &str, state: &str) -> Value {
     loop {
         let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
         if job["state"] == state {
@@ -60,13 +60,13 @@ async fn nothing_is_left_of_what_was_purged_and_all_else_stays() {
     api.feature("seen", "string", "30d").await;
     fill(&api, "seen", 120).await;
     api.add(&items("bought", "u0"), &[(ago(1), "kept".into())]).await;
-    assert!(is_on_disk(dir.path()));
+    assert!(is_on_disk(dir.path(), MARKER));
 
     let id = purge(&api, "seen", json!({})).await;
     let job = until(&api, &id, "done").await;
     assert_eq!((&job["generations"], &job["generations_cleared"]), (&json!(2), &json!(2)));
     assert_eq!((&job["lists_cleared"], &job["bytes_erased"]), (&json!(270), &json!(true)));
-    assert!(!is_on_disk(dir.path()), "the values are in the files yet");
+    assert!(!is_on_disk(dir.path(), MARKER), "the values are in the files yet");
     assert!(api.values(&items("seen", "u3")).await.is_empty());
     assert_eq!(api.values(&items("bought", "u0")).await, ["kept"]);
     let audit = api.get("/v1/audit?action=purge").await.expect(200);
@@ -108,7 +108,7 @@ async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
     drop(api);
     let api = server_in(dir.path()).await;
     assert_eq!(api.get("/v1/jobs").await.expect(200)["jobs"][0]["state"], "paused");
-    assert!(is_on_disk(dir.path()));
+    assert!(is_on_disk(dir.path(), MARKER));
     assert_eq!(api.post(&format!("/v1/jobs/{id}/resume"), json!({})).await.expect(200)["state"], "waiting");
     until(&api, &id, "running").await;
     // Stopped in its middle, it goes on by itself.
@@ -116,7 +116,7 @@ async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
     let api = server_in(dir.path()).await;
     let done = until(&api, &id, "done").await;
     assert_eq!(done["bytes_erased"], true);
-    assert!(!is_on_disk(dir.path()));
+    assert!(!is_on_disk(dir.path(), MARKER));
     let over = api.post(&format!("/v1/jobs/{id}/cancel"), json!({})).await;
     assert_eq!((over.status, &over.json()["code"]), (409, &json!("job_is_over")));
 }

@@ -26,19 +26,22 @@ pub struct Target {
 /// What a job does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskKind {
-    /// Clears all lists of its targets.
+    /// Clears all lists of its targets, and has the item store erase their bytes.
     Purge,
     /// Enters all bags of a type into an index, which is its one target.
     BuildIndex,
+    /// Clears the lists of an index that was deleted, its one target.
+    DropIndex,
 }
 
 impl TaskKind {
-    pub const ALL: [Self; 2] = [Self::Purge, Self::BuildIndex];
+    pub const ALL: [Self; 3] = [Self::Purge, Self::BuildIndex, Self::DropIndex];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Purge => "purge",
             Self::BuildIndex => "build_index",
+            Self::DropIndex => "drop_index",
         }
     }
 }
