@@ -76,9 +76,9 @@ Examples:
   liststore index create link by_user --property /user_id --property /tags \\
     --order-by /published --wait
 
-A property is a JSON Pointer: /country, /address/city. Of an array, a bag is found
-by each element. The order is that of a number, or of a time in RFC 3339; without
-one, that in which bags were updated.")]
+A property is a JSON Pointer: /country, /address/city. Of an array, a bag is
+found by each element. The order is that of a number, or of a time in RFC 3339;
+without one, that in which bags were updated.")]
 struct Create {
     #[command(flatten)]
     index: Named,
