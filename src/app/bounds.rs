@@ -8,7 +8,7 @@ use crate::items::{BoundOf, ItemStore};
 use crate::metadata::{Catalog, MetadataStore};
 
 /// Tells a store what it may give back.
-pub(super) fn tell(items: &dyn ItemStore, catalog: &Catalog, definitions: Arc<dyn MetadataStore>) {
+pub(super) fn tell(items: &dyn ItemStore, catalog: &Catalog, definitions: &Arc<dyn MetadataStore>) {
     items.bound(of_lists(catalog.clone()));
     items.forget(unreachable::lists(catalog.clone(), definitions));
 }

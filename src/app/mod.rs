@@ -158,7 +158,7 @@ impl Application {
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata)?)
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
-        bounds::tell(&*items, metadata.catalog(), definitions);
+        bounds::tell(&*items, metadata.catalog(), &definitions);
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;

@@ -10,8 +10,11 @@ use crate::domain::FeatureKey;
 use crate::items::IsUnreachable;
 use crate::metadata::{Catalog, MetadataStore};
 
-pub(super) fn lists(catalog: Catalog, metadata: Arc<dyn MetadataStore>) -> IsUnreachable {
+/// The metadata store is not kept open for it: a thread of the item store may have this when the server has stopped.
+pub(super) fn lists(catalog: Catalog, metadata: &Arc<dyn MetadataStore>) -> IsUnreachable {
+    let metadata = Arc::downgrade(metadata);
     Arc::new(move |key| {
+        let Some(metadata) = metadata.upgrade() else { return false };
         let Some((id, label, generation)) = FeatureKey::parse(key) else { return false };
         let Some(snapshot) = catalog.snapshot().filter(|snapshot| !snapshot.is_stored()) else { return false };
         let present = snapshot.version(id.entity_type.as_str(), id.name.as_str(), label.as_str());
@@ -43,7 +46,7 @@ mod tests {
             labels: Default::default(),
         };
         let catalog = Catalog::default();
-        let unreachable = lists(catalog.clone(), Arc::clone(&metadata));
+        let unreachable = lists(catalog.clone(), &metadata);
         let publish = async || catalog.publish(&metadata.definitions().await.unwrap(), Timestamp::MIN);
         let keys = ["user#seen|", "user#seen|~2", "user#seen|~3", "user#seen|v", "user#other|", "?"];
         let told = || keys.map(|key| unreachable(key));
