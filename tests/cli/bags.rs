@@ -45,7 +45,7 @@ fn a_bag_is_put_shown_changed_and_deleted() {
     assert!(
         server.run(&["entity", "patch", "user", "u-17", "{}", "--if-match", &etag]).failed(1).contains("another one")
     );
-    let file = server.write("bag.json", r#"{"from": "a file"}"#.to_owned());
+    let file = server.write("bag.json", r#"{"from": "a file"}"#);
     server.ok(&["entity", "put", "user", "u-17", "--file", &file]);
     let json = server.ok(&["entity", "get", "user", "u-17", "--output", "json"]);
     assert!(json.contains(r#""properties":{"from":"a file"}"#), "{json}");
