@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -452,6 +453,40 @@ fn a_backup_of_sets_has_their_entries_and_knows_of_older_ones() {
             restored.session.add(&op(), set, vec![member(KEYS, 5, START + 1), member(KEYS, 3, START)]).await.unwrap();
             let restored = checked(&restored.session, &op(), set, "restored and written to").await;
             assert_eq!(restored.len() as u64, members.max(20));
+        }
+    });
+}
+
+/// Else a member whose item is still there could be added twice.
+#[test]
+fn entries_of_a_bounded_set_stay_for_as_long_as_their_items_do() {
+    runtime().block_on(async {
+        // The set and its entries are in two partitions, of which one is merged while the bound is known.
+        for first_alone in [true, false] {
+            let (disk, set) = (SimDisk::default(), set(0, KEYS));
+            let opened = open(&disk, spacious_options()).await;
+            let (asked, is_bounded) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+            let (retention, bounded) = (op().ttl, Arc::clone(&is_bounded));
+            opened.store.bound(Arc::new(move |_| {
+                if !bounded.load(Ordering::SeqCst) {
+                    return None;
+                }
+                // Each merge asks when it begins, and again when it has found the end of the list.
+                let number = asked.fetch_add(1, Ordering::SeqCst);
+                let is_told = if first_alone { number < 2 } else { number >= 1 };
+                is_told.then(|| (retention, MaxItems::new(10).unwrap()))
+            }));
+            let items = (0..MEMBERS).map(|n| member(KEYS, n, START - n)).collect();
+            opened.session.add(&op(), &set, items).await.unwrap();
+            opened.store.flush().unwrap();
+            opened.store.compact().unwrap();
+            is_bounded.store(true, Ordering::SeqCst);
+            opened.store.compact().unwrap();
+            let left = checked(&opened.session, &op(), &set, "all that is there is found").await.len() as u64;
+            assert!([10, MEMBERS].contains(&left), "{left}");
+            let moved = (0..MEMBERS).map(|n| member(KEYS, n, START + n)).collect();
+            opened.session.add(&op(), &set, moved).await.unwrap();
+            assert_eq!(checked(&opened.session, &op(), &set, "and stands once").await.len() as u64, MEMBERS);
         }
     });
 }

@@ -160,3 +160,71 @@ pub fn kept_until(entry: &Entry, value: &[u8]) -> u64 {
     let kept_for = u64::try_from(KEPT_FOR.as_nanos()).unwrap_or(u64::MAX);
     pointer.timestamp.wrapping_add(life).saturating_add(kept_for)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::RowCursor;
+    use super::*;
+
+    fn entry(member: &[u8], timestamp: u64, expires_at: u64) -> ReverseEntry {
+        ReverseEntry::new(place_of(member), Pointer::to(timestamp, &ValueDigest::of(member)), expires_at)
+    }
+
+    #[test]
+    fn an_entry_is_kept_two_hours_longer_than_its_item() {
+        const HOURS: u64 = 3_600_000_000_000;
+        for (timestamp, expires_at, expected) in
+            [(7, 9, 9 + 2 * HOURS), (1 << 60, (1 << 60) + HOURS, (1 << 60) + 3 * HOURS), (7, u64::MAX, u64::MAX)]
+        {
+            let (row, _) = row_of(vec![entry(b"member", timestamp, expires_at)]).unwrap();
+            let cursor = RowCursor::new(row).unwrap();
+            assert_eq!(kept_until(cursor.entry().unwrap(), cursor.value()), expected);
+        }
+        let cursor = RowCursor::new(complete_row().0).unwrap();
+        assert_eq!(kept_until(cursor.entry().unwrap(), cursor.value()), u64::MAX);
+        assert!(says_complete(cursor.entry().unwrap()));
+    }
+
+    #[test]
+    fn entries_of_one_life_share_it_and_those_that_are_put_and_go_stay() {
+        let names: Vec<_> = (0..1_000_u64).map(|n| format!("member-{n}")).collect();
+        let entries = |life: u64| {
+            let entry = |(n, name): (u64, &String)| entry(name.as_bytes(), 1_000 * n, 1_000 * n + life);
+            (0..).zip(&names).map(entry).collect::<Vec<_>>()
+        };
+        let gone = entries(7).into_iter().map(|entry| ReverseEntry::deleted(entry.place, entry.pointer));
+        let (row, lowest) = row_of(gone.chain(entries(7)).collect()).unwrap();
+        assert!(row.len() < 22 * names.len(), "{}", row.len());
+        let mut cursor = RowCursor::new(row).unwrap();
+        let (mut count, mut last) = (0, u64::MAX);
+        while let Some(entry) = cursor.entry() {
+            assert!(!entry.deleted && entry.timestamp <= last);
+            (count, last) = (count + 1, entry.timestamp);
+            cursor.advance().unwrap();
+        }
+        assert_eq!((count, last), (names.len(), lowest));
+    }
+
+    /// In the order of pages, which is that of Base64.
+    #[test]
+    fn a_pointer_begins_before_all_items_that_it_may_mean_and_behind_all_others() {
+        for n in 0..2_000_u64 {
+            let digest = ValueDigest::of(&n.to_be_bytes());
+            let Start { ceiling, below } = Pointer::to(5, &digest).start();
+            assert_eq!(ceiling, 5);
+            assert!(digest < below.unwrap());
+            // The next greater beginning.
+            let mut text = digest.text();
+            let alphabet = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+            let last = alphabet.iter().position(|character| *character == text[7]).unwrap();
+            if let Some(next) = alphabet.get(last + 1) {
+                text[7] = *next;
+                text[8..22].fill(b'+');
+                assert!(below.unwrap().text() < text);
+            }
+            let other = ValueDigest::of(&(n + 10_000).to_be_bytes());
+            assert!(Pointer::to(5, &digest).means(5, &digest) && !Pointer::to(5, &digest).means(5, &other));
+            assert!(!Pointer::to(5, &digest).means(6, &digest));
+        }
+    }
+}
