@@ -89,7 +89,7 @@ impl Timeline {
 /// Carries out a plan on servers made by recipes, one each, whose directories must be fresh.
 pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     let timeline = Timeline::begin();
-    // Only the stores of one server keep sets.
+    // What is promised of a set when several servers write it at once is tested by itself: tests/cql/sets_at_once.rs.
     let with_sets = plan.promises == Promises::Linearizable;
     let world = Arc::new(World::new(&plan.suffix, timeline.epoch, with_sets));
     let mut subjects = Vec::with_capacity(recipes.len());
