@@ -47,6 +47,11 @@ impl FeatureKey {
         self.text.contains("#|")
     }
 
+    /// Whether its lists are bags themselves: those of the default version of a feature without a name.
+    pub fn holds_bags(&self) -> bool {
+        self.text.split_once("#|").is_some_and(|(_, version)| version.is_empty() || version.starts_with('~'))
+    }
+
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -140,6 +145,7 @@ mod tests {
         };
         for (bags, text) in [(key("", 1), "user#|"), (key("", 3), "user#|~3"), (key("by_city", 2), "user#|by_city~2")] {
             assert_eq!((bags.as_str(), bags.is_of_bags()), (text, true));
+            assert_eq!(bags.holds_bags(), !text.contains("by_city"), "{text}");
             assert_eq!(FeatureKey::parse(text).map(|(id, _, _)| id), Some(id.clone()));
         }
         assert!(

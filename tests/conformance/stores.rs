@@ -131,6 +131,7 @@ set_suite! { durable sets_embedded: Embedded::new() }
 set_suite! { durable sets_cassandra: Cassandra }
 bag_suite! { bags_memory: Memory }
 bag_suite! { bags_embedded: Embedded::new() }
+bag_suite! { bags_cassandra: Cassandra }
 metadata_store_suite! { metadata_memory: Memory }
 metadata_store_suite! { durable metadata_embedded: Embedded::new() }
 metadata_store_suite! { durable metadata_postgres: Postgres::new() }

@@ -12,8 +12,8 @@ use crate::cassandra::shared_options;
 use crate::probe::{Server, bare, fresh_list, now, now_micros, stored, write_row};
 
 /// A clock that is a fixed time off.
-struct OffClock {
-    millis: i64,
+pub struct OffClock {
+    pub millis: i64,
 }
 
 impl Clock for OffClock {

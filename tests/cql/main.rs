@@ -2,6 +2,7 @@
 //! requests and nodes fail, and what several servers see of each other.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bags;
 mod clocks;
 mod cluster;
 mod coalescing;

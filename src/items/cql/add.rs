@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use super::error::damaged_row;
+use super::permits::Permit;
 use super::statements::Statement;
 use super::ttl::row_ttl_secs;
 use crate::domain::{ADD_ITEMS_MAX, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
@@ -60,17 +61,30 @@ pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewI
     let key_bytes = list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN;
     check_size(items, |item| key_bytes + item.value.len()).map_err(StoreError::Refused)?;
     let permit = core.permit(op.deadline).await?;
-    let rows = Arc::new(Rows::of(list, items, op, core.write_clock.next()));
+    put(core, op, list, items, core.write_clock.next(), permit).await.map(drop)
+}
+
+/// The same with a write timestamp that is given.
+pub async fn put(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    items: &[NewItem],
+    write_timestamp: i64,
+    permit: Permit,
+) -> Result<Permit, StoreError> {
+    let rows = Arc::new(Rows::of(list, items, op, write_timestamp));
     if rows.items.is_empty() {
-        return Ok(());
+        return Ok(permit);
     }
-    let (result, _permit) = core
+    let (result, permit) = core
         .attempts
         .run(core.request(Statement::Add, op), permit, |route| {
             send(Arc::clone(core), Arc::clone(&rows), route, op.deadline)
         })
         .await?;
-    result.result_not_rows().map_err(|_| damaged_row())
+    result.result_not_rows().map_err(|_| damaged_row())?;
+    Ok(permit)
 }
 
 async fn send(

@@ -11,6 +11,7 @@ use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
 
+use super::bag_statements::PreparedForBags;
 use super::coalesce::Reads;
 use super::connect::Completeness;
 use super::connection_errors::unavailable;
@@ -45,6 +46,7 @@ pub struct Core {
     pub driver: Session,
     pub prepared: Prepared,
     pub for_sets: PreparedForSets,
+    pub for_bags: PreparedForBags,
     pub attempts: Attempts,
     pub permits: Arc<Permits>,
     pub write_clock: WriteClock,
@@ -79,12 +81,13 @@ impl Core {
         let unprepared = |error| {
             tracing::debug!(%error, "cannot prepare the statements");
             let reason = "the cluster does not prepare the statements: may this login read and write the tables \
-                          list_items and list_members, and does it answer?";
+                          list_items, list_members and list_bags, and does it answer?";
             unavailable(reason.to_owned())
         };
         let preparing = Prepared::prepare(&driver, options, dialect);
-        let preparing = tokio::try_join!(preparing, PreparedForSets::prepare(&driver, options, dialect));
-        let (prepared, for_sets) = preparing.map_err(unprepared)?;
+        let for_sets = PreparedForSets::prepare(&driver, options, dialect);
+        let preparing = tokio::try_join!(preparing, for_sets, PreparedForBags::prepare(&driver, options, dialect));
+        let (prepared, for_sets, for_bags) = preparing.map_err(unprepared)?;
         shared.metrics.watch.index_is(index_defect.map(|defect| defect.to_string()));
         let permits = shared.permits.of_a_session(options);
         let attempts = Attempts {
@@ -99,6 +102,7 @@ impl Core {
             driver,
             prepared,
             for_sets,
+            for_bags,
             attempts,
             write_clock: shared.write_clock.clone(),
             write_consistency: options.write_consistency,

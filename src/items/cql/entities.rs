@@ -13,9 +13,8 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use super::error::damaged_row;
-use super::keys;
-use super::members;
 use super::statements::Statement;
+use super::{bags, keys, members};
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
 
@@ -37,9 +36,13 @@ pub async fn entities(
     let half_time = Instant::now() + op.deadline.saturating_duration_since(Instant::now()) / 2;
     let from = from.cloned().unwrap_or(EntityPlace { hash: 0, after: None });
     let rows_max = (2 * limit).clamp(PARTITIONS_MIN, PARTITIONS_MAX);
-    let of_sets = feature_key.identity().is_set().then_some(&core.for_sets.entities);
+    let statements = match feature_key {
+        key if key.holds_bags() => vec![&core.for_bags.entities],
+        key if key.identity().is_set() => vec![&core.for_sets.entities, &core.prepared.entities],
+        _ => vec![&core.prepared.entities],
+    };
     let (mut partitions, mut cut): (Vec<Partition>, Option<i64>) = (Vec::new(), None);
-    for statement in of_sets.into_iter().chain([&core.prepared.entities]) {
+    for statement in statements {
         let found = partitions_of(core, op, statement, token_of(from.hash), rows_max).await?;
         // Where the next part begins: lists of one token may have been cut off in their middle.
         let end = found.last().filter(|_| found.len() == rows_max).map(|partition| partition.0);
@@ -127,6 +130,9 @@ async fn has_items(
     entity: &EntityId,
 ) -> Result<bool, StoreError> {
     let list = ListKey::new(feature_key.clone(), entity.clone());
+    if list.feature_key.holds_bags() {
+        return Ok(bags::bag(core, op, &list).await?.is_some());
+    }
     if list.identity().is_set() && members::has_items(core, op, &list).await? {
         return Ok(true);
     }

@@ -13,6 +13,7 @@ use crate::items::StoreError;
 
 pub const TABLE: &str = "list_items";
 pub const SETS: &str = "list_members";
+pub const BAGS: &str = "list_bags";
 pub const INDEX: &str = "list_items_by_value";
 const RECORD: &str = "schema_migrations";
 const COMPATIBILITY: &str = "schema_compatibility";
@@ -23,8 +24,9 @@ pub struct Found {
     pub keyspace: bool,
     /// `name kind position type order` of each column of the items' table, sorted; empty without.
     pub columns: Vec<String>,
-    /// The same of the table of sets.
+    /// The same of the table of sets, and of that of bags.
     pub set_columns: Vec<String>,
+    pub bag_columns: Vec<String>,
     pub index: Option<FoundIndex>,
     pub record: bool,
     /// The numbers of the applied files, sorted.
@@ -32,8 +34,9 @@ pub struct Found {
     /// Of each applied file that says so, the number that a program must know to serve what it made.
     pub served_from: BTreeMap<i32, i32>,
     pub default_ttl_secs: Option<i32>,
-    /// That of the table of sets.
+    /// That of the table of sets, and of that of bags.
     pub sets_default_ttl_secs: Option<i32>,
+    pub bags_default_ttl_secs: Option<i32>,
 }
 
 /// An index as `system_schema.indexes` describes it.
@@ -154,6 +157,7 @@ impl Found {
         .await?;
         let columns = columns_of(session, keyspace, TABLE).await?;
         let set_columns = columns_of(session, keyspace, SETS).await?;
+        let bag_columns = columns_of(session, keyspace, BAGS).await?;
         let index = read_index(session, keyspace).await?;
         let record = tables.iter().any(|(name, _)| name == RECORD);
         let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
@@ -170,12 +174,14 @@ impl Found {
             keyspace: true,
             columns,
             set_columns,
+            bag_columns,
             index,
             record,
             applied,
             served_from,
             default_ttl_secs: default_ttl(TABLE),
             sets_default_ttl_secs: default_ttl(SETS),
+            bags_default_ttl_secs: default_ttl(BAGS),
         })
     }
 

@@ -35,6 +35,7 @@ pub const SCYLLA: &[Migration] = migrations! { "scylla":
     3 "0003_list_items_by_value" from 3,
     4 "0004_schema_compatibility" from 3,
     5 "0005_list_members" from 3,
+    6 "0006_list_bags" from 3,
 };
 
 pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
@@ -43,6 +44,7 @@ pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
     3 "0003_list_items_by_value" from 3,
     4 "0004_schema_compatibility" from 3,
     5 "0005_list_members" from 3,
+    6 "0006_list_bags" from 3,
 };
 
 /// What stands for the `${…}` of the files.
@@ -93,6 +95,7 @@ impl Parameters {
             .replace("${tombstone_gc}", tombstone_gc)
             .replace("${schema_compatibility_id}", &table_id(keyspace, "schema_compatibility").to_string())
             .replace("${schema_migrations_id}", &table_id(keyspace, "schema_migrations").to_string())
+            .replace("${list_bags_id}", &table_id(keyspace, "list_bags").to_string())
             .replace("${list_members_id}", &table_id(keyspace, "list_members").to_string())
             .replace("${list_items_id}", &table_id(keyspace, "list_items").to_string())
     }
@@ -162,6 +165,9 @@ mod tests {
                         sort TEXT, member TEXT, items MAP<INT, FROZEN<TUPLE<TEXT, BIGINT, BIGINT, BLOB>>>, PRIMARY KEY \
                         ((feature_key, entity_id), kind, sort) ) WITH CLUSTERING ORDER BY (kind ASC, sort DESC) AND \
                         default_time_to_live = 60";
+    const BAGS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_bags ( feature_key TEXT, entity_id TEXT, state UUID, \
+                        written BIGINT, stamp BIGINT, expires_at BIGINT, document BLOB, PRIMARY KEY ((feature_key, \
+                        entity_id)) ) WITH default_time_to_live = 60";
     const SCYLLA_OPTIONS: &str = "AND compaction = {'class': 'IncrementalCompactionStrategy'} AND tombstone_gc = {'mode': \
                                   'repair'} AND gc_grace_seconds = 864000";
     const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS \"Lists\" WITH replication = {'class': \
@@ -183,6 +189,7 @@ mod tests {
                 ),
                 COMPATIBILITY.to_owned(),
                 format!("{SETS} {SCYLLA_OPTIONS}"),
+                format!("{BAGS} {SCYLLA_OPTIONS}"),
             ]
         );
     }
@@ -200,6 +207,7 @@ mod tests {
                     .to_owned(),
                 format!("{COMPATIBILITY} WITH id = {}", table_id("Lists", "schema_compatibility")),
                 format!("{SETS} AND id = {}", table_id("Lists", "list_members")),
+                format!("{BAGS} AND id = {}", table_id("Lists", "list_bags")),
             ]
         );
     }
@@ -220,9 +228,10 @@ mod tests {
     #[test]
     fn each_statement_for_scylla_is_held_to_a_page_of_its_manual() {
         use crate::items::cql::Texts;
+        use crate::items::cql::bag_statements::BagTexts;
         use crate::items::cql::set_statements::SetTexts;
 
-        const PAGES: [(&str, &str); 26] = [
+        const PAGES: [(&str, &str); 29] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
@@ -243,6 +252,9 @@ mod tests {
             ("UPDATE \"Lists\".list_members USING TTL ? AND TIMESTAMP ? SET items[?] = ?", "cql/dml/update.html"),
             ("DELETE FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
             ("DELETE items[?] FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
+            ("SELECT state, written, stamp, expires_at, document FROM", "cql/dml/select.html"),
+            ("UPDATE \"Lists\".list_bags USING TTL ? SET state = ?", "cql/dml/update.html"),
+            ("IF state = ?", "features/lwt.html"),
             ("MAP<INT, FROZEN<TUPLE<TEXT, BIGINT, BIGINT, BLOB>>>", "cql/types.html"),
             ("INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value)", "cql/dml/insert.html"),
             ("DELETE FROM \"Lists\".list_items USING TIMESTAMP ?", "cql/dml/delete.html"),
@@ -255,6 +267,7 @@ mod tests {
         let mut sent = all(SCYLLA);
         sent.extend(Texts::of("Lists", scylla).all());
         sent.extend(SetTexts::of("Lists", scylla).all());
+        sent.extend(BagTexts::of("Lists", scylla).all());
         sent.push(scylla.release_query().to_owned());
         for migration in SCYLLA {
             sent.extend(record_of(&parameters(), migration).iter().map(|text| one_line(text)));

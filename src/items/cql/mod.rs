@@ -9,6 +9,7 @@
 //! | `session`, `core` | one session, and what its operations share |
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
+//! | `bags`, `bag_statements` | bags, and the texts for them |
 //! | `members`, `mends` | sets, and those of their members that are to be mended |
 //! | `noted`, `lanes` | what is to be looked at in the background; several requests of one operation |
 //! | `statements`, `set_statements`, `dialect`, `query` | the texts; how the databases differ; other queries |
@@ -25,6 +26,8 @@
 //! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
 
 mod add;
+mod bag_statements;
+mod bags;
 mod budget;
 mod coalesce;
 mod connect;

@@ -235,6 +235,11 @@ impl Consistency {
         }
     }
 
+    /// Whether it asks for replicas of our datacenter alone.
+    pub(super) fn is_local(self) -> bool {
+        matches!(self, Self::LocalQuorum | Self::LocalOne)
+    }
+
     pub(super) fn of_driver(self) -> DriverConsistency {
         match self {
             Self::One => DriverConsistency::One,

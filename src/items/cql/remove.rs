@@ -231,7 +231,7 @@ struct Found {
     keys: BTreeMap<i64, Vec<String>>,
 }
 
-/// One DELETE: its timestamp, and the keys of its rows.
+/// One DELETE: its timestamp, and the keys of its rows, [`KEYS_MAX`] at most.
 type Delete = (i64, Vec<String>);
 
 impl Found {
@@ -253,7 +253,7 @@ impl Found {
 }
 
 /// Deletes rows by their keys, a few at a time, as far as there are permits for it. Returns a permit.
-async fn delete(
+pub async fn delete(
     core: &Arc<Core>,
     op: &Operation,
     list: &ListKey,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::dialect::Dialect;
-use super::found::{Found, IndexDefect, SETS, TABLE};
+use super::found::{BAGS, Found, IndexDefect, SETS, TABLE};
 
 /// How the schema in the cluster relates to the one that this program knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,8 +103,16 @@ const SET_COLUMNS: [&str; 6] = [
     "sort clustering 1 text desc",
 ];
 
-/// The file that makes the table of sets.
-const SETS_FILE: i32 = 5;
+/// Those of the table of bags.
+const BAG_COLUMNS: [&str; 7] = [
+    "document regular -1 blob none",
+    "entity_id partition_key 1 text none",
+    "expires_at regular -1 bigint none",
+    "feature_key partition_key 0 text none",
+    "stamp regular -1 bigint none",
+    "state regular -1 uuid none",
+    "written regular -1 bigint none",
+];
 
 impl Found {
     /// Judges what was found against the files of a dialect.
@@ -113,7 +121,11 @@ impl Found {
         let wanted = known.last().copied().unwrap_or(0);
         let foreign = |detail: String| SchemaState::Foreign { detail };
         let newer = self.applied.last().copied().filter(|applied| *applied > wanted);
-        let tables = [(TABLE, &self.columns, &COLUMNS[..]), (SETS, &self.set_columns, &SET_COLUMNS)];
+        let tables = [
+            (TABLE, &self.columns, &COLUMNS[..]),
+            (SETS, &self.set_columns, &SET_COLUMNS),
+            (BAGS, &self.bag_columns, &BAG_COLUMNS),
+        ];
         for (table, found, wanted) in tables {
             // A later release may have added columns.
             let ours = found.is_empty() || wanted.iter().all(|column| found.iter().any(|found| found == column));
@@ -132,11 +144,8 @@ impl Found {
             let gap = known.iter().find(|version| !self.applied.contains(version)).copied().unwrap_or(wanted);
             return SchemaState::Older { applied: gap - 1, wanted };
         }
-        if self.columns.is_empty() {
-            return SchemaState::TableDropped(TABLE);
-        }
-        if self.set_columns.is_empty() && known.contains(&SETS_FILE) {
-            return SchemaState::TableDropped(SETS);
+        if let Some((dropped, ..)) = tables.iter().find(|(_, found, _)| found.is_empty()) {
+            return SchemaState::TableDropped(dropped);
         }
         if let Some(defect) = self.index_defect(dialect) {
             return SchemaState::NoIndex(defect);
@@ -167,12 +176,14 @@ mod tests {
             keyspace: true,
             columns: COLUMNS.map(str::to_owned).to_vec(),
             set_columns: SET_COLUMNS.map(str::to_owned).to_vec(),
+            bag_columns: BAG_COLUMNS.map(str::to_owned).to_vec(),
             index: Some(index("value", "COMPOSITES")),
             record: true,
-            applied: vec![1, 2, 3, 4, 5],
+            applied: vec![1, 2, 3, 4, 5, 6],
             served_from: BTreeMap::new(),
             default_ttl_secs: Some(60),
             sets_default_ttl_secs: Some(60),
+            bags_default_ttl_secs: Some(60),
         }
     }
 
@@ -182,18 +193,19 @@ mod tests {
         assert_eq!(state(whole()), SchemaState::Current);
         assert_eq!(state(Found::default()), SchemaState::Missing);
         assert_eq!(state(Found { keyspace: true, ..Found::default() }), SchemaState::Missing);
-        assert_eq!(state(Found { applied: vec![1, 2], ..whole() }), SchemaState::Older { applied: 2, wanted: 5 });
-        assert_eq!(state(Found { applied: vec![1, 3], ..whole() }), SchemaState::Older { applied: 1, wanted: 5 });
+        assert_eq!(state(Found { applied: vec![1, 2], ..whole() }), SchemaState::Older { applied: 2, wanted: 6 });
+        assert_eq!(state(Found { applied: vec![1, 3], ..whole() }), SchemaState::Older { applied: 1, wanted: 6 });
         assert_eq!(
             state(Found { applied: vec![], record: false, ..whole() }),
-            SchemaState::Older { applied: 0, wanted: 5 }
+            SchemaState::Older { applied: 0, wanted: 6 }
         );
-        let newer = vec![1, 2, 3, 4, 5, 6, 7];
-        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 7, known: 5 });
+        let newer = vec![1, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 8, known: 6 });
         assert_eq!(state(Found { columns: vec![], ..whole() }), SchemaState::TableDropped(TABLE));
         assert_eq!(state(Found { set_columns: vec![], ..whole() }), SchemaState::TableDropped(SETS));
+        assert_eq!(state(Found { bag_columns: vec![], ..whole() }), SchemaState::TableDropped(BAGS));
         let before_sets = Found { applied: vec![1, 2, 3, 4], set_columns: vec![], ..whole() };
-        assert_eq!(state(before_sets), SchemaState::Older { applied: 4, wanted: 5 });
+        assert_eq!(state(before_sets), SchemaState::Older { applied: 4, wanted: 6 });
     }
 
     #[test]
@@ -211,16 +223,16 @@ mod tests {
     /// A release that goes back to an older one finds what the newer one made.
     #[test]
     fn a_newer_schema_is_served_where_each_of_its_files_says_so() {
-        let mut found = Found { applied: vec![1, 2, 3, 4, 5, 6, 7], ..whole() };
+        let mut found = Found { applied: vec![1, 2, 3, 4, 5, 6, 7, 8], ..whole() };
         found.columns.push("weight regular -1 int none".to_owned());
         let with = |served_from: &[(i32, i32)]| {
             let served_from = served_from.iter().copied().collect();
             Found { served_from, ..found.clone() }.state(Dialect::Cassandra)
         };
-        assert_eq!(with(&[(6, 5), (7, 5)]), SchemaState::NewerServed { applied: 7, known: 5 });
-        assert!(with(&[(6, 5), (7, 5)]).is_served());
-        for told in [&[(7, 5)][..], &[(6, 5), (7, 6)], &[]] {
-            assert_eq!(with(told), SchemaState::Newer { applied: 7, known: 5 }, "{told:?}");
+        assert_eq!(with(&[(7, 6), (8, 6)]), SchemaState::NewerServed { applied: 8, known: 6 });
+        assert!(with(&[(7, 6), (8, 6)]).is_served());
+        for told in [&[(8, 6)][..], &[(7, 6), (8, 7)], &[]] {
+            assert_eq!(with(told), SchemaState::Newer { applied: 8, known: 6 }, "{told:?}");
         }
         let mut other = whole();
         other.columns.push("weight regular -1 int none".to_owned());

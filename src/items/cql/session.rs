@@ -21,10 +21,11 @@ use super::keys;
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
-use super::{add, contains, entities, get, lookout, members, remove, trims};
+use super::{add, bags, contains, entities, get, lookout, members, remove, trims};
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
-    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal, StoreError, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
+    StoreError, Swapped, ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -239,6 +240,24 @@ impl ItemSession for CqlSession {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.core.admit()?;
         let (op, list) = (*op, list.clone());
-        self.to_the_end(|core| async move { remove::all(&core, &op, &list).await }).await
+        let cleared = self.to_the_end(|core| async move {
+            if list.feature_key.holds_bags() {
+                return bags::clear(&core, &op, &list).await;
+            }
+            remove::all(&core, &op, &list).await
+        });
+        cleared.await
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        self.core.admit()?;
+        let (op, list) = (*op, list.clone());
+        self.read(|core| async move { bags::bag(&core, &op, &list).await }).await
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        self.core.admit()?;
+        let (op, list) = (*op, list.clone());
+        self.to_the_end(|core| async move { bags::swap(&core, &op, &list, swap).await }).await
     }
 }

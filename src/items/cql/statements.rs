@@ -23,12 +23,14 @@ pub enum Statement {
     Find,
     Entities,
     Add,
+    Swap,
     Delete,
     Clear,
 }
 
 impl Statement {
-    pub const ALL: [Self; 6] = [Self::Get, Self::Find, Self::Entities, Self::Add, Self::Delete, Self::Clear];
+    pub const ALL: [Self; 7] =
+        [Self::Get, Self::Find, Self::Entities, Self::Add, Self::Swap, Self::Delete, Self::Clear];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,13 +38,14 @@ impl Statement {
             Self::Find => "find",
             Self::Entities => "entities",
             Self::Add => "add",
+            Self::Swap => "swap",
             Self::Delete => "delete",
             Self::Clear => "clear",
         }
     }
 
     pub fn writes(self) -> bool {
-        matches!(self, Self::Add | Self::Delete | Self::Clear)
+        matches!(self, Self::Add | Self::Swap | Self::Delete | Self::Clear)
     }
 }
 

@@ -95,6 +95,10 @@ impl ItemStore for CqlStore {
         Ok(Rc::new(CqlSession::open(&self.shared).await?))
     }
 
+    fn keeps_bags(&self) -> bool {
+        true
+    }
+
     fn bound(&self, bound_of: BoundOf) {
         let _said_before = self.shared.bound_of.set(bound_of);
     }

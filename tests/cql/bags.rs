@@ -1,0 +1,139 @@
+//! Bags of several servers on one cluster: swaps are compared wherever they come from, and their entries follow them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use liststore::domain::{
+    EntityId, EntityType, FeatureId, FeatureKey, Generation, ListKey, NewItem, SystemClock, Timestamp, Ttl,
+    VersionLabel,
+};
+use liststore::items::cql::CqlOptions;
+use liststore::items::{BagAfter, BagSwap, EntryChange, StoreError, Swapped};
+use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseOpcode, ResponseReaction, ResponseRule};
+
+use crate::cassandra::shared_options;
+use crate::clocks::OffClock;
+use crate::forger::Forger;
+use crate::probe::{EVERYTHING, Server, now};
+
+fn key(label: &str) -> FeatureKey {
+    let id = FeatureId::of_bags(EntityType::new(&format!("t{}", uuid::Uuid::new_v4().simple())).unwrap());
+    FeatureKey::new(&id, &VersionLabel::new(label).unwrap(), Generation::FIRST)
+}
+
+fn fresh(label: &str) -> ListKey {
+    ListKey::new(key(label), EntityId::new("e-1").unwrap())
+}
+
+fn item(server: &Server, stamp: Timestamp, document: &str) -> NewItem {
+    let expires_at = server.op().ttl.expiry_of(stamp);
+    NewItem { timestamp: stamp, value: document.to_owned().into(), expires_at }
+}
+
+async fn read(server: &Server, bag: &ListKey) -> Option<(Timestamp, String)> {
+    let found = server.session.bag(&server.op(), bag).await.unwrap()?;
+    Some((found.timestamp, String::from_utf8(found.value.to_vec()).unwrap()))
+}
+
+/// Puts another document in the place of the bag that is there, with changes of entries.
+async fn put(server: &Server, bag: &ListKey, document: &str, entries: Vec<EntryChange>) -> Result<Swapped, StoreError> {
+    let before = server.session.bag(&server.op(), bag).await?.map(|found| found.timestamp);
+    let stamp = before.map_or(0, |before| before.as_nanos() + 1).max(now().as_nanos());
+    let after = BagAfter::Put(item(server, Timestamp::from_nanos(stamp).unwrap(), document));
+    server.session.swap_bag(&server.op(), bag, BagSwap { before, after, entries }).await
+}
+
+async fn entries(server: &Server, list: &ListKey) -> usize {
+    let op = server.op_with(Ttl::ENDLESS);
+    server.session.get(&op, list, &EVERYTHING).await.unwrap().items.len()
+}
+
+/// Each counts up what it reads; a swap that found another bag is tried again.
+async fn count(server: &Server, bag: &ListKey, times: usize) -> (usize, usize) {
+    let (mut done, mut unknown) = (0, 0);
+    while done + unknown < times {
+        let op = server.op();
+        let Ok(found) = server.session.bag(&op, bag).await else { continue };
+        let (before, counted) = match found {
+            Some(found) => (Some(found.timestamp), String::from_utf8(found.value.to_vec()).unwrap()),
+            None => (None, "0".to_owned()),
+        };
+        let stamp = before.map_or(0, |before| before.as_nanos() + 1).max(now().as_nanos());
+        let counted = counted.parse::<usize>().unwrap() + 1;
+        let after = BagAfter::Put(item(server, Timestamp::from_nanos(stamp).unwrap(), &counted.to_string()));
+        match server.session.swap_bag(&op, bag, BagSwap { before, after, entries: Vec::new() }).await {
+            Ok(Swapped::Done) => done += 1,
+            Ok(Swapped::Lost) => {}
+            Err(error) if error.outcome_unknown() => unknown += 1,
+            Err(_) => {}
+        }
+    }
+    (done, unknown)
+}
+
+/// Answers that are lost make attempts that are repeated: each finds out whether the one before was made.
+#[tokio::test]
+async fn servers_that_count_at_once_lose_no_count() {
+    let mut forger = Forger::start().await;
+    let (one, mut two) = (Server::open(shared_options()).await, Server::open(forger.options.clone()).await);
+    let lost = Condition::ResponseOpcode(ResponseOpcode::Result)
+        .and(Condition::not(Condition::ConnectionRegisteredAnyEvent))
+        .and(Condition::RandomWithProbability(0.05));
+    forger.on_responses(vec![ResponseRule(lost, ResponseReaction::drop_frame())]);
+    let bag = fresh("");
+    two.deadline = Duration::from_secs(3);
+    let ((done, unknown), others) = tokio::join!(count(&one, &bag, 30), count(&two, &bag, 30));
+    forger.heal();
+    let (done, unknown) = (done + others.0, unknown + others.1);
+    let (_, counted) = read(&one, &bag).await.unwrap();
+    let counted: usize = counted.parse().unwrap();
+    assert!((done..=done + unknown).contains(&counted), "{counted} of {done} and {unknown} of unknown outcome");
+}
+
+#[tokio::test]
+async fn entries_follow_the_order_of_swaps_whatever_the_clocks() {
+    let options = CqlOptions { clock_skew_max: Duration::ZERO, ..shared_options() };
+    let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
+    let (bag, list) = (fresh(""), fresh("by_city"));
+    let entry = item(&fast, now(), "e-1");
+    let comes = || vec![EntryChange { list: list.clone(), removed: Vec::new(), added: vec![entry.clone()] }];
+    let goes = || {
+        let removed = vec![(entry.timestamp, entry.value.clone())];
+        vec![EntryChange { list: list.clone(), removed, added: Vec::new() }]
+    };
+    for taken_out in [false, true] {
+        assert_eq!(put(&fast, &bag, "{}", comes()).await.unwrap(), Swapped::Done);
+        assert_eq!(entries(&fast, &list).await, 1);
+        // One that has met nothing of the fast one.
+        let slow = Server::open_with(options.clone(), Arc::new(SystemClock)).await;
+        if taken_out {
+            let before = read(&slow, &bag).await.map(|(stamp, _)| stamp);
+            let swap = BagSwap { before, after: BagAfter::Gone, entries: goes() };
+            assert_eq!(slow.session.swap_bag(&slow.op(), &bag, swap).await.unwrap(), Swapped::Done);
+        } else {
+            assert_eq!(put(&slow, &bag, "[]", goes()).await.unwrap(), Swapped::Done);
+        }
+        assert_eq!(entries(&slow, &list).await, 0, "taken out: {taken_out}");
+        let slow = Server::open_with(options.clone(), Arc::new(SystemClock)).await;
+        assert_eq!(put(&slow, &bag, "again", comes()).await.unwrap(), Swapped::Done);
+        assert_eq!(entries(&slow, &list).await, 1, "taken out: {taken_out}");
+    }
+}
+
+/// The bag is swapped first; that its entries were not written is said.
+#[tokio::test]
+async fn a_bag_whose_entries_cannot_be_written_stands() {
+    let mut forger = Forger::start().await;
+    let mut server = Server::open(forger.options.clone()).await;
+    server.deadline = Duration::from_secs(2);
+    let (bag, list) = (fresh(""), fresh("by_city"));
+    let batches = Condition::RequestOpcode(scylla_proxy::RequestOpcode::Batch);
+    forger.on_requests(vec![RequestRule(batches, RequestReaction::drop_frame())]);
+    let change = EntryChange { list: list.clone(), removed: Vec::new(), added: vec![item(&server, now(), "e-1")] };
+    let failed = put(&server, &bag, "{}", vec![change]).await.unwrap_err();
+    assert!(failed.outcome_unknown(), "{failed:?}");
+    forger.heal();
+    let server = Server::open(shared_options()).await;
+    assert_eq!(read(&server, &bag).await.map(|(_, document)| document), Some("{}".to_owned()));
+    assert_eq!(entries(&server, &list).await, 0);
+}
