@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::{EntityType, text, texts};
 use crate::domain::{self, IdentityKind, Keep, TimestampUnit, ValueType};
@@ -303,14 +305,30 @@ impl Action {
     }
 }
 
-/// A feature, a version or an entity type, as it was then.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "stored as JSON, and returned as it was stored")]
-pub enum Definition {
-    Feature(Feature),
-    Version(FeatureVersion),
-    EntityType(EntityType),
+/// A feature, a version or an entity type, as it was then. A feature has all that an entity type has, so that this is
+/// any of them, and not one of them alone.
+pub struct Definition;
+
+impl PartialSchema for Definition {
+    fn schema() -> RefOr<Schema> {
+        AnyOfBuilder::new()
+            .description(Some("A feature, a version or an entity type, as it was then."))
+            .item(Ref::from_schema_name(Feature::name()))
+            .item(Ref::from_schema_name(FeatureVersion::name()))
+            .item(Ref::from_schema_name(EntityType::name()))
+            .into()
+    }
+}
+
+impl ToSchema for Definition {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((Feature::name().into(), Feature::schema()));
+        schemas.push((FeatureVersion::name().into(), FeatureVersion::schema()));
+        schemas.push((EntityType::name().into(), EntityType::schema()));
+        Feature::schemas(schemas);
+        FeatureVersion::schemas(schemas);
+        EntityType::schemas(schemas);
+    }
 }
 
 /// A backup that was made.

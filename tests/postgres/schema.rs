@@ -79,7 +79,8 @@ async fn a_server_waits_for_its_schema_and_says_so() {
                   DROP TABLE job, erasure_history, api_key_history, api_key; \
                   DELETE FROM liststore_schema_migration WHERE version >= 3; \
                   ALTER TABLE list_feature_history DROP COLUMN on_behalf_of; \
-                  ALTER TABLE list_feature_version DROP COLUMN identity, DROP COLUMN keep";
+                  ALTER TABLE list_feature_version DROP COLUMN identity, DROP COLUMN keep, \
+                  DROP COLUMN index";
     let older = Database::migrated().await;
     for statement in undone.split("; ") {
         older.execute(statement).await;
@@ -166,8 +167,9 @@ async fn a_newer_schema_is_refused_and_never_taken_back() {
     let error = migrate(&database.url, false).await.unwrap_err();
     assert!(matches!(error, MigrateError::Refused(state) if state == newer));
     let error = store(&database.url).definitions().await.unwrap_err();
-    assert!(error.to_string().contains("newer than the 8 that this server knows"), "{error}");
-    assert!(error.to_string().contains("run a newer `liststore serve`, one that knows version 9"), "{error}");
+    assert!(error.to_string().contains(&format!("newer than the {NEWEST} that this server knows")), "{error}");
+    let told = format!("run a newer `liststore serve`, one that knows version {}", NEWEST + 1);
+    assert!(error.to_string().contains(&told), "{error}");
 }
 
 /// A new release migrated the database, and was taken back.
