@@ -76,7 +76,8 @@ async fn a_node_that_is_gone_without_a_word_does_not_hold_up_opening() {
     let began = Instant::now();
     let opened = join_all((0..4).map(|_| store.open_session())).await;
     assert!(opened.iter().all(Result::is_ok));
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    // Four sessions that wait one after another take more than 20 s; a busy machine takes a few of its own.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(cluster.connections_to(1) >= 4, "the other nodes are connected to as well");
 }
 
