@@ -12,11 +12,12 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::messages::{
-    Add, AddOutcome, Contains, Count, Entities, Envelope, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
+    Add, AddOutcome, Contains, Count, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
+    UnfinishedSwaps,
 };
 use super::turns::TurnTaking;
-use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Value};
-use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation, Swapped};
+use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
+use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation, Swapped, UnfinishedSwap};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -175,6 +176,35 @@ impl Handler<SwapBag> for ListActor {
 
     fn handle(&mut self, SwapBag { envelope, swap }: SwapBag, _: &mut Self::Context) -> Self::Result {
         self.run(envelope, async move |session, op, list| Ok(session.swap_bag(&op, list, swap).await?))
+    }
+}
+
+impl Handler<UnfinishedSwaps> for ListActor {
+    type Result = ResponseFuture<Result<Vec<UnfinishedSwap>, ListError>>;
+
+    fn handle(&mut self, message: UnfinishedSwaps, _: &mut Self::Context) -> Self::Result {
+        let UnfinishedSwaps { look, deadline, permit } = message;
+        let session = Rc::clone(&self.session);
+        let op = Operation::new(self.clock.now(), Ttl::ENDLESS, deadline);
+        Box::pin(async move {
+            let _permit = permit;
+            in_time(deadline)?;
+            Ok(session.unfinished_swaps(&op, look).await?)
+        })
+    }
+}
+
+impl Handler<FinishSwap> for ListActor {
+    type Result = ResponseFuture<Result<(), ListError>>;
+
+    fn handle(&mut self, FinishSwap { swap, deadline, permit }: FinishSwap, _: &mut Self::Context) -> Self::Result {
+        let session = Rc::clone(&self.session);
+        let op = Operation::new(self.clock.now(), Ttl::ENDLESS, deadline);
+        Box::pin(async move {
+            let _permit = permit;
+            in_time(deadline)?;
+            Ok(session.finish_swap(&op, swap).await?)
+        })
     }
 }
 

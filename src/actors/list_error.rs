@@ -36,3 +36,20 @@ pub enum ListError {
     #[error("the operation failed")]
     Panicked { outcome_unknown: bool },
 }
+
+impl ListError {
+    /// Whether what was to be written may have been written, in whole or in part.
+    pub fn outcome_unknown(&self) -> bool {
+        match self {
+            Self::DeadlineExceeded { outcome_unknown } | Self::Panicked { outcome_unknown } => *outcome_unknown,
+            Self::Store(error) => error.outcome_unknown(),
+            Self::Overloaded
+            | Self::Draining
+            | Self::NoSession { .. }
+            | Self::NotResized { .. }
+            | Self::Resizing
+            | Self::ItemRefused { .. }
+            | Self::Limited(_) => false,
+        }
+    }
+}

@@ -19,7 +19,8 @@ use tokio::time::{Instant, timeout_at};
 use super::list_actor::ListActor;
 use super::list_error::ListError;
 use super::messages::{
-    Add, AddOutcome, Contains, Count, Entities, Envelope, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
+    Add, AddOutcome, Contains, Count, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
+    UnfinishedSwaps,
 };
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
@@ -33,7 +34,7 @@ use crate::access::Limiter;
 use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
 use crate::items::{
     self, BagSwap, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts,
-    Range, Removal, StateToken, StoreError, Swapped, Validity,
+    Range, Removal, StateToken, StoreError, SwapId, Swapped, UnfinishedSwap, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -302,6 +303,24 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<Swapped, ListError> {
         self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
+    }
+
+    /// Whether swaps of bags may be left unfinished.
+    pub fn leaves_swaps(&self) -> bool {
+        self.inner.store.leaves_swaps()
+    }
+
+    /// Swaps of bags whose entries may not be written: with each look other ones of those that were not made lately.
+    pub async fn unfinished_swaps(&self, look: u64, deadline: Instant) -> Result<Vec<UnfinishedSwap>, ListError> {
+        // Each look is another actor's.
+        let token = Token::of_bytes(&look.to_be_bytes());
+        self.deliver(token, deadline, Effect::Read, |permit| UnfinishedSwaps { look, deadline, permit }).await
+    }
+
+    /// Says that the entries of a swap are written.
+    pub async fn finish_swap(&self, swap: SwapId, deadline: Instant) -> Result<(), ListError> {
+        let token = Token::of_bytes(swap.id.as_bytes());
+        self.deliver(token, deadline, Effect::Write, |permit| FinishSwap { swap, deadline, permit }).await
     }
 
     /// Whether the store keeps bags.

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use super::list_error::ListError;
 use super::permit::Permit;
 use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Value};
-use crate::items::{self, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, Swapped};
+use crate::items::{
+    self, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, SwapId, Swapped, UnfinishedSwap,
+};
 
 /// What every list operation carries.
 #[derive(Debug)]
@@ -84,6 +86,23 @@ pub(super) struct GetBag {
 pub(super) struct SwapBag {
     pub envelope: Envelope,
     pub swap: BagSwap,
+}
+
+/// About no list: any actor will do.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Vec<UnfinishedSwap>, ListError>")]
+pub(super) struct UnfinishedSwaps {
+    pub look: u64,
+    pub deadline: Instant,
+    pub permit: Permit,
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), ListError>")]
+pub(super) struct FinishSwap {
+    pub swap: SwapId,
+    pub deadline: Instant,
+    pub permit: Permit,
 }
 
 /// About a feature version, and no list of it: any actor will do.

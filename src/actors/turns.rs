@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use crate::items::{
     BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
-    RemovalTurns, StoreError, Swapped, ToAwait,
+    RemovalTurns, StoreError, SwapId, Swapped, ToAwait, UnfinishedSwap,
 };
 
 /// A session whose removals take turns.
@@ -208,6 +208,14 @@ impl ItemSession for TurnTaking {
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         let _turn = self.alone(list, op.deadline).await?;
         self.session.swap_bag(op, list, swap).await
+    }
+
+    async fn unfinished_swaps(&self, op: &Operation, look: u64) -> Result<Vec<UnfinishedSwap>, StoreError> {
+        self.session.unfinished_swaps(op, look).await
+    }
+
+    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError> {
+        self.session.finish_swap(op, swap).await
     }
 
     async fn entities(

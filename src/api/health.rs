@@ -126,6 +126,7 @@ pub(super) fn metrics(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let state = call.state;
     state.lists.refresh_metrics();
+    state.cleaner.refresh_metrics();
     state.metrics.refresh(&state.metadata, &state.budget);
     let text = TextEncoder::new()
         .encode_to_string(&state.registry.gather())

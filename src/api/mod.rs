@@ -23,7 +23,7 @@ use prometheus::Registry;
 
 use crate::access::{Access, Principal};
 use crate::actors::{ListPool, MetadataHandle};
-use crate::background::Jobs;
+use crate::background::{Cleaner, Jobs};
 use crate::backup::Backups;
 use crate::domain::Clock;
 use crate::service::{Service, ServiceHandles, ServiceOptions};
@@ -111,6 +111,7 @@ pub struct Handles {
     pub metadata: MetadataHandle,
     pub backups: Backups,
     pub jobs: Jobs,
+    pub cleaner: Cleaner,
     pub access: Access,
     pub log: Arc<Log>,
     pub clock: Arc<dyn Clock>,
@@ -122,6 +123,7 @@ pub struct ApiState {
     /// For health and metrics.
     lists: ListPool,
     metadata: MetadataHandle,
+    cleaner: Cleaner,
     access: Access,
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
@@ -156,13 +158,14 @@ impl ApiState {
         service_options: ServiceOptions,
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
-        let Handles { lists, metadata, backups, jobs, access, log, clock } = handles;
+        let Handles { lists, metadata, backups, jobs, cleaner, access, log, clock } = handles;
         let budget = http1::Budget::new(options.buffered_bytes_max);
         let handles = ServiceHandles {
             lists: lists.clone(),
             metadata: metadata.clone(),
             backups,
             jobs,
+            cleaner: cleaner.clone(),
             refusals: Arc::clone(access.refusals()),
             log: Arc::clone(&log),
             clock: Arc::clone(&clock),
@@ -172,6 +175,7 @@ impl ApiState {
             service,
             lists,
             metadata,
+            cleaner,
             access,
             clock,
             draining,

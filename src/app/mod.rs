@@ -29,7 +29,7 @@ use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiState, Handles, ListenOptions, Listening, Tls};
-use crate::background::{Jobs, Settle, Worker};
+use crate::background::{Cleaner, Jobs, Settle, Worker};
 use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
@@ -120,6 +120,7 @@ pub struct Application {
     items: Arc<dyn crate::items::ItemStore>,
     backups: Backups,
     worker: Worker,
+    cleaner: Cleaner,
     draining: Arc<AtomicBool>,
     access: Access,
     stopper: Stopper,
@@ -170,6 +171,7 @@ impl Application {
         let ring = metadata.key_ring().clone();
         let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
         let jobs = Jobs::new(metadata.clone(), Arc::clone(&clock));
+        let cleaner = Cleaner::new(&registry).map_err(StartError::Metrics)?;
         let draining = Arc::new(AtomicBool::new(false));
         let state = Arc::new(
             ApiState::new(
@@ -178,6 +180,7 @@ impl Application {
                     metadata: metadata.clone(),
                     backups: backups.clone(),
                     jobs: jobs.clone(),
+                    cleaner: cleaner.clone(),
                     access: access.clone(),
                     log,
                     clock,
@@ -217,6 +220,7 @@ impl Application {
             address,
             server,
             worker: Worker::new(jobs, lists.clone(), settle),
+            cleaner,
             lists,
             metadata,
             items,
@@ -257,8 +261,8 @@ impl Application {
     /// arbiters, the item store, the metadata actor and its store.
     async fn serve(self, mut signals: Signals, on_ready: impl FnOnce(Ready) + 'static) {
         let (about, access) = (self.about(), self.access.clone());
-        let Self { server, lists, metadata, items, backups, worker, draining, stopper, grace, admin, data_dir, .. } =
-            self;
+        let Self { server, lists, metadata, items, backups, worker, cleaner, draining, stopper, grace, .. } = self;
+        let (admin, data_dir) = (self.admin, self.data_dir);
         let administration = self.administration.map(|listening| {
             let handle = listening.server.handle();
             (handle, actix::spawn(listening.server))
@@ -266,6 +270,7 @@ impl Application {
         let handle = server.handle();
         let serving = actix::spawn(server);
         let working = actix::spawn(worker.run());
+        let cleaning = actix::spawn(cleaner.run(metadata.clone(), lists.clone()));
         let announced = actix::spawn(announce(about, access, lists.clone(), metadata.clone(), on_ready));
         stop_requested(&stopper, &mut signals).await;
         tracing::info!(drain_delay_secs = self.drain_delay.as_secs(), "stopping: open requests are answered");
@@ -273,6 +278,7 @@ impl Application {
         announced.abort();
         // A job goes on after the next start, or on another server.
         working.abort();
+        cleaning.abort();
         draining.store(true, Ordering::Release);
         let farewell = tokio::time::Instant::now() + self.drain_delay.max(FAREWELL);
         if tokio::time::timeout(DRAIN_TIMEOUT, backups.stop()).await.is_err() {

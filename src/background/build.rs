@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::entries::entry_changes;
 use super::hold::{Held, Lost};
-use super::insist::{deadline, insist, pause};
+use super::insist::{insist, pause};
 use super::jobs::Jobs;
 use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, ListKey, NewItem, Ttl};
@@ -57,14 +57,15 @@ pub(super) async fn build(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, se
         let Some(built) = definitions(held, jobs, ttl_max) else { return give_up(held).await };
         let CatalogVersion { feature_key, retention, .. } = &built.bags;
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
-        let read = async || lists.entities(feature_key.clone(), *retention, from.clone(), PART_BAGS, deadline()).await;
+        let read =
+            async |deadline| lists.entities(feature_key.clone(), *retention, from.clone(), PART_BAGS, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
         let pace = held.job.task.lists_per_second.map(|rate| rate.get());
         let at_once = pace.map_or(ENTERED_AT_ONCE, |rate| ENTERED_AT_ONCE.min(rate as usize).max(1));
         for some in entities.chunks(at_once) {
             let began = Instant::now();
-            let enter_all = async || {
-                let entered = some.iter().map(|entity| enter(lists, &built, entity));
+            let enter_all = async |deadline| {
+                let entered = some.iter().map(|entity| enter(lists, &built, entity, deadline));
                 join_all(entered).await.into_iter().collect::<Result<Vec<_>, _>>()
             };
             let entered = insist(held, enter_all).await?;
@@ -80,11 +81,10 @@ pub(super) async fn build(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, se
 }
 
 /// Enters a bag as it is now.
-async fn enter(lists: &ListPool, built: &Built, entity: &EntityId) -> Result<Entered, ListError> {
+async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Instant) -> Result<Entered, ListError> {
     let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
     let ttl = built.bags.retention.ttl;
     loop {
-        let deadline = deadline();
         let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Done) };
         let expires_at = built.ttl_max.expiry_of(bag.timestamp);
         let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };

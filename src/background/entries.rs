@@ -53,6 +53,14 @@ pub fn entry_changes<'v>(
     if count > ENTRIES_MAX { Err(TooManyEntries) } else { Ok(changes) }
 }
 
+/// Whether a bag has an entry in an index: at this place of the list of these values.
+pub fn has_entry(index: &Index, bag: &Item, values: &EntityId, place: Timestamp) -> bool {
+    let entries = Document::parse(&bag.value).map(|document| entries_of(index, &document, bag.timestamp));
+    // Of too many it has none.
+    let has = |entries: Vec<Entry>| entries.iter().any(|entry| entry.values == *values && entry.place == place);
+    entries.and_then(Result::ok).is_some_and(has)
+}
+
 fn entries_of(index: &Index, document: &Document<'_>, stamp: Timestamp) -> Result<Vec<Entry>, TooManyEntries> {
     index.spec.entries(document, stamp)
 }

@@ -8,11 +8,23 @@ use super::Jobs;
 use crate::metadata::jobs::{Job, JobState};
 
 /// A state is kept at least this often while there is something to tell, or nothing but that the work goes on.
-const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Whoever has seen no new state for this time takes a job over.
-pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// Whoever could not keep one for this time works no more: well before others take over.
-const WORK_TIME_MAX: Duration = Duration::from_secs(15);
+///
+/// By then whoever had it is at nothing any more: an operation has a deadline that is [`OPERATION_TIME_MAX`] after the
+/// last state was kept, whatever is kept while it is at work, and none is begun once that is [`WORK_TIME_MAX`] ago.
+/// Others count from a later moment, at which they have seen that state; so no two clocks are compared.
+pub(super) const LEASE: Duration = Duration::from_secs(7);
+/// Operations end so long after the last state was kept.
+const OPERATION_TIME_MAX: Duration = Duration::from_secs(6);
+/// Whoever could not keep a state for this time works no more: what begins before has time left.
+const WORK_TIME_MAX: Duration = Duration::from_secs(3);
+
+const _: () = assert!(
+    SAVE_INTERVAL.as_secs() < WORK_TIME_MAX.as_secs()
+        && WORK_TIME_MAX.as_secs() < OPERATION_TIME_MAX.as_secs()
+        && OPERATION_TIME_MAX.as_secs() < LEASE.as_secs()
+);
 
 /// The job is not this server's any more: somebody paused or cancelled it, another server has it, or the
 /// metadata store was away too long.
@@ -32,6 +44,11 @@ impl<'j> Held<'j> {
         let mut held = Self { jobs, job, saved_at: Instant::now() };
         held.save().await?;
         Ok(held)
+    }
+
+    /// When an operation that begins now has to be over.
+    pub fn deadline(&self) -> Instant {
+        self.saved_at + OPERATION_TIME_MAX
     }
 
     /// Keeps how far it is, if it is time to. To be called every few seconds.

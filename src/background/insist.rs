@@ -1,27 +1,33 @@
 //! How jobs do their work on lists: at a pace, and again until it is done.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::hold::{Held, Lost};
+use super::hold::{Held, Lost, SAVE_INTERVAL};
 use crate::actors::ListError;
 
-/// How long one list, or one part of a walk, may take.
-const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// What failed is tried again after this, and then after twice as long each time.
 pub(super) const RETRY_MIN: Duration = Duration::from_millis(500);
-pub(super) const RETRY_MAX: Duration = Duration::from_secs(8);
+pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
 
-pub(super) fn deadline() -> Instant {
-    Instant::now() + OPERATION_TIMEOUT
-}
-
-/// Tries until it is done. Meanwhile the job says what it waits for.
-pub(super) async fn insist<T>(held: &mut Held<'_>, work: impl AsyncFn() -> Result<T, ListError>) -> Result<T, Lost> {
+/// Tries until it is done, each time with a deadline. Meanwhile the job says what it waits for.
+pub(super) async fn insist<T>(
+    held: &mut Held<'_>,
+    work: impl AsyncFn(Instant) -> Result<T, ListError>,
+) -> Result<T, Lost> {
     let mut delay = RETRY_MIN;
     loop {
-        match work().await {
+        held.save_if_due().await?;
+        let mut working = pin!(work(held.deadline()));
+        let worked = loop {
+            tokio::select! {
+                worked = &mut working => break worked,
+                () = sleep(SAVE_INTERVAL) => held.save_if_due().await?,
+            }
+        };
+        match worked {
             Ok(done) => {
                 held.problem(None).await?;
                 return Ok(done);

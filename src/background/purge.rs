@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep};
 
 use super::entries::entry_changes;
 use super::hold::{Held, Lost};
-use super::insist::{RETRY_MAX, RETRY_MIN, deadline, insist, pause};
+use super::insist::{RETRY_MAX, RETRY_MIN, insist, pause};
 use super::jobs::Jobs;
 use crate::actors::{ListError, ListPool};
-use crate::domain::{FeatureId, FeatureKey, ListKey, Ttl};
+use crate::domain::{EntityId, FeatureId, FeatureKey, ListKey, Ttl};
 use crate::items::{BagAfter, BagSwap, EntityPage, EntityPlace, Erased, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
@@ -55,17 +55,18 @@ async fn clear(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, key: &Feature
     loop {
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
         // Whatever its TTL is or was: what is stored is to go.
-        let read = async || lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART_ENTITIES, deadline()).await;
+        let read =
+            async |deadline| lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART_ENTITIES, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
         let held_feature = &held.job.task.feature.clone();
         let pace = held.job.task.lists_per_second.map(|rate| rate.get());
         let at_once = pace.map_or(CLEARED_AT_ONCE, |rate| CLEARED_AT_ONCE.min(rate as usize).max(1));
         for some in entities.chunks(at_once) {
             let began = Instant::now();
-            let remove = async || {
+            let remove = async |deadline| {
                 let indexes = indexes_of(held_feature, jobs, key);
-                let removals =
-                    some.iter().map(|entity| remove(lists, &indexes, ListKey::new(key.clone(), entity.clone())));
+                let list = |entity: &EntityId| ListKey::new(key.clone(), entity.clone());
+                let removals = some.iter().map(|entity| remove(lists, &indexes, list(entity), deadline));
                 join_all(removals).await.into_iter().collect::<Result<Vec<()>, _>>()
             };
             insist(held, remove).await?;
@@ -88,9 +89,13 @@ fn indexes_of(feature: &FeatureId, jobs: &Jobs, key: &FeatureKey) -> Vec<Catalog
 }
 
 /// Clears a list. Where bags are found by indexes, a bag goes with its entries.
-async fn remove(lists: &ListPool, indexes: &[CatalogVersion], list: ListKey) -> Result<(), ListError> {
+async fn remove(
+    lists: &ListPool,
+    indexes: &[CatalogVersion],
+    list: ListKey,
+    deadline: Instant,
+) -> Result<(), ListError> {
     while !indexes.is_empty() {
-        let deadline = deadline();
         // Whatever the TTL of bags is or was.
         let Some(bag) = lists.bag(list.clone(), Ttl::ENDLESS, deadline).await? else { break };
         // None comes, so that none can be too many.
@@ -100,7 +105,7 @@ async fn remove(lists: &ListPool, indexes: &[CatalogVersion], list: ListKey) -> 
             return Ok(());
         }
     }
-    lists.remove_all(list, Ttl::MAX, deadline()).await
+    lists.remove_all(list, Ttl::MAX, deadline).await
 }
 
 /// Has the item store give back what was removed.

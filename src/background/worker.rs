@@ -1,9 +1,12 @@
-//! Works on jobs, one after the other, for as long as the server runs.
+//! Works on jobs for as long as the server runs: at most one of each lane at once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::Jobs;
@@ -16,52 +19,89 @@ use crate::domain::JobId;
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, TaskKind};
 
-/// How often it is looked what other servers have left or asked for.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is looked what other servers have left or asked for. With [`LEASE`] it is how soon another server goes
+/// on where one has died.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-pub struct Worker {
+/// What does not wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// What enters bags into indexes.
+    Entering,
+    /// What removes lists, which can take very long.
+    Removing,
+}
+
+impl Lane {
+    const ALL: [Self; 2] = [Self::Entering, Self::Removing];
+
+    fn of(kind: TaskKind) -> Self {
+        match kind {
+            TaskKind::BuildIndex => Self::Entering,
+            TaskKind::Purge | TaskKind::DropIndex => Self::Removing,
+        }
+    }
+}
+
+/// What a job is worked on with. Cheap to clone.
+#[derive(Clone)]
+struct Tools {
     jobs: Jobs,
     lists: ListPool,
     settle: Settle,
     /// What this server is called while it runs.
     holder: u128,
+}
+
+pub struct Worker {
+    tools: Tools,
     /// The states that jobs of others were seen in, and since when.
     seen: HashMap<JobId, (u64, Instant)>,
+    free: [Arc<Semaphore>; Lane::ALL.len()],
 }
 
 impl Worker {
     pub fn new(jobs: Jobs, lists: ListPool, settle: Settle) -> Self {
-        Self { jobs, lists, settle, holder: Uuid::new_v4().as_u128(), seen: HashMap::new() }
+        let tools = Tools { jobs, lists, settle, holder: Uuid::new_v4().as_u128() };
+        Self { tools, seen: HashMap::new(), free: Lane::ALL.map(|_| Arc::new(Semaphore::new(1))) }
     }
 
     /// Works until it is dropped. What it was at goes on with the next start, or on another server.
     pub async fn run(mut self) {
+        let news = Arc::clone(&self.tools.jobs.news);
+        let mut working = JoinSet::new();
         loop {
             match self.look().await {
-                Ok(Some(job)) => {
-                    self.work_on(job).await;
-                    continue;
+                Ok(chosen) => {
+                    for (job, lane) in chosen {
+                        working.spawn_local(work_on(self.tools.clone(), job, lane));
+                    }
                 }
-                Ok(None) => {}
                 // The metadata actor tells of it.
                 Err(error) => tracing::debug!(%error, "jobs cannot be read"),
             }
-            let _nothing_new = timeout(LOOK_INTERVAL, self.jobs.news.notified()).await;
+            tokio::select! {
+                Some(_ended) = working.join_next() => {}
+                () = news.notified() => {}
+                () = sleep(LOOK_INTERVAL) => {}
+            }
         }
     }
 
-    async fn look(&mut self) -> Result<Option<Job>, MetadataError> {
-        let mut all = self.jobs.all().await?;
-        if make_jobs(&self.jobs, &all).await? {
-            all = self.jobs.all().await?;
+    async fn look(&mut self) -> Result<Vec<(Job, OwnedSemaphorePermit)>, MetadataError> {
+        let jobs = &self.tools.jobs;
+        let mut all = jobs.all().await?;
+        if make_jobs(jobs, &all).await? {
+            all = jobs.all().await?;
         }
         Ok(self.choose(all))
     }
 
-    /// The oldest job that nobody works on.
-    fn choose(&mut self, all: Vec<Job>) -> Option<Job> {
+    /// Of each lane that is free the oldest job that nobody works on.
+    fn choose(&mut self, all: Vec<Job>) -> Vec<(Job, OwnedSemaphorePermit)> {
         let now = Instant::now();
         self.seen.retain(|id, _| all.iter().any(|job| job.id == *id && !job.state.is_over()));
+        let mut chosen = Vec::new();
         for job in all {
             if !matches!(job.state, JobState::Waiting | JobState::Running) {
                 continue;
@@ -71,35 +111,42 @@ impl Worker {
                 (*number, *since) = (job.number, now);
             }
             // Nobody but an earlier process can have held it where no other server has the same jobs.
-            let is_anothers = job.holder.is_some_and(|holder| holder != self.holder) && self.jobs.metadata.is_shared();
-            if !is_anothers || now.duration_since(*since) >= LEASE {
-                return Some(job);
+            let is_shared = self.tools.jobs.metadata.is_shared();
+            let is_anothers = job.holder.is_some_and(|holder| holder != self.tools.holder) && is_shared;
+            if is_anothers && now.duration_since(*since) < LEASE {
+                continue;
+            }
+            // What this server holds keeps its lane taken, so that it is not chosen again.
+            let lane = Arc::clone(&self.free[Lane::of(job.task.kind) as usize]);
+            if let Ok(lane) = lane.try_acquire_owned() {
+                chosen.push((job, lane));
             }
         }
-        None
+        chosen
     }
+}
 
-    async fn work_on(&self, job: Job) {
-        let id = job.id;
-        let worked = match Held::take(&self.jobs, job, self.holder).await {
-            Ok(mut held) => {
-                tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "a job goes on");
-                let worked = match held.job.task.kind {
-                    TaskKind::Purge => purge(&mut held, &self.jobs, &self.lists).await,
-                    TaskKind::DropIndex => drop_index(&mut held, &self.jobs, &self.lists).await,
-                    TaskKind::BuildIndex => build(&mut held, &self.jobs, &self.lists, self.settle).await,
-                };
-                worked.map(|()| held.job.progress.lists)
-            }
-            Err(lost) => Err(lost),
-        };
-        match worked {
-            Ok(lists) => tracing::info!(job = %id, lists, "a job is done"),
-            Err(Lost) => {
-                tracing::info!(job = %id, "a job is left: it was paused or cancelled, or is another server's");
-                // Another server may need a moment to take it.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
+async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
+    let Tools { jobs, lists, settle, holder } = &tools;
+    let id = job.id;
+    let worked = match Held::take(jobs, job, *holder).await {
+        Ok(mut held) => {
+            tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "a job goes on");
+            let worked = match held.job.task.kind {
+                TaskKind::Purge => purge(&mut held, jobs, lists).await,
+                TaskKind::DropIndex => drop_index(&mut held, jobs, lists).await,
+                TaskKind::BuildIndex => build(&mut held, jobs, lists, *settle).await,
+            };
+            worked.map(|()| held.job.progress.lists)
+        }
+        Err(lost) => Err(lost),
+    };
+    match worked {
+        Ok(lists) => tracing::info!(job = %id, lists, "a job is done"),
+        Err(Lost) => {
+            tracing::info!(job = %id, "a job is left: it was paused or cancelled, or is another server's");
+            // Another server may need a moment to take it.
+            sleep(Duration::from_millis(100)).await;
         }
     }
 }

@@ -41,7 +41,11 @@ pub const ENTRIES_MAX: usize = 2_000;
 /// A store whose writes of several lists are one makes the swap and all changes of entries so: they are seen at one
 /// moment, and after a crash all are there or none. Another store swaps the bag first, as one change, and then makes
 /// the changes of entries, in any order, before it answers. If some of these fail, it answers an error whose outcome is
-/// unknown: the bag may stand, and its entries be mended by whoever compares them with it.
+/// unknown: the bag may stand, and its entries be mended by whoever compares them with it. Such a store notes each swap
+/// that puts a bag or takes one out with its entries before it makes it, and forgets it once all is done: so what a
+/// process leaves that dies in between is found by [`ItemSession::unfinished_swaps`].
+///
+/// [`ItemSession::unfinished_swaps`]: super::ItemSession::unfinished_swaps
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagSwap {
     /// The stamp of the bag that was read; `None` if there was none to be seen.
@@ -78,6 +82,28 @@ pub struct EntryChange {
     pub removed: Vec<(Timestamp, Bytes)>,
     /// Entries that are to be there. The same place and value is one entry, and its last expiry holds.
     pub added: Vec<NewItem>,
+}
+
+/// A swap whose entries may not be written: where it was noted. Opaque to all but the store that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SwapId {
+    /// For stores: the minute since the Unix epoch, the shard and the ID under which it stands, and its write
+    /// timestamp.
+    pub minute: i64,
+    pub shard: i32,
+    pub id: uuid::Uuid,
+    pub written: i64,
+}
+
+/// A swap that a store has noted and whose end it does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnfinishedSwap {
+    pub id: SwapId,
+    pub bag: ListKey,
+    /// Entries that it was to remove, as far as that was noted.
+    pub entries: Vec<EntryChange>,
+    /// Whether whoever made it may still be at work on it.
+    pub is_recent: bool,
 }
 
 /// What became of a swap.

@@ -24,7 +24,7 @@ pub mod error;
 pub mod memory;
 mod request;
 
-pub use bags::{BagAfter, BagSwap, EntryChange, Swapped};
+pub use bags::{BagAfter, BagSwap, EntryChange, SwapId, Swapped, UnfinishedSwap};
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
@@ -161,6 +161,11 @@ pub trait ItemStore: Send + Sync + 'static {
 
     /// Whether it keeps bags. A store that does not is never asked for one: their definitions are refused.
     fn keeps_bags(&self) -> bool {
+        false
+    }
+
+    /// Whether swaps of bags may be left unfinished: see [`ItemSession::unfinished_swaps`].
+    fn leaves_swaps(&self) -> bool {
         false
     }
 
@@ -323,6 +328,18 @@ pub trait ItemSession {
     /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`].
     async fn swap_bag(&self, _op: &Operation, _list: &ListKey, _swap: BagSwap) -> Result<Swapped, StoreError> {
         Err(StoreError::no_bags())
+    }
+
+    /// Swaps that this or another server has begun and whose entries may not be written: those of lately, and with each
+    /// `look`, which are counted, a part of those before, so that all of the last hours are met in some minutes.
+    /// Bounded, and in no order. None of a store whose swaps are made with their entries.
+    async fn unfinished_swaps(&self, _op: &Operation, _look: u64) -> Result<Vec<UnfinishedSwap>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Says that the entries of a swap are written.
+    async fn finish_swap(&self, _op: &Operation, _swap: SwapId) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// The entities that have lists of a feature version with visible items, from a place on: at most `limit`,

@@ -10,6 +10,7 @@ use super::bag::{Bag, EntityName};
 use super::operation::{FindBags, Reply};
 use super::{Caller, PageRenderer, Service, ServiceError};
 use crate::actors::ResolveError;
+use crate::background::has_entry;
 use crate::domain::index::{Condition, Document};
 use crate::domain::page::{BagPlace, BagWalk};
 use crate::domain::{
@@ -116,7 +117,12 @@ impl<R: PageRenderer> Service<R> {
             let bags = join_all(read).await;
             let count = items.len();
             for (index, (entry, bag)) in items.into_iter().zip(bags).enumerate() {
-                let held = bag?.filter(|bag| query.holds(bag, entry.timestamp));
+                let bag = bag?;
+                let fits = bag.as_ref().is_some_and(|bag| query.holds(bag, entry.timestamp));
+                if !fits && !bag.as_ref().is_some_and(|bag| query.has(bag, entry.timestamp)) {
+                    self.hand_over(&query, &entry);
+                }
+                let held = bag.filter(|_| fits);
                 let (key, follows) = (entry.key(), more || index + 1 < count);
                 match (held, entity_of(&entry)) {
                     (Some(bag), Some(entity_id)) => {
@@ -141,6 +147,15 @@ impl<R: PageRenderer> Service<R> {
     }
 }
 
+impl<R: PageRenderer> Service<R> {
+    /// Has an entry looked at whose bag does not fit.
+    fn hand_over(&self, query: &Query<'_>, entry: &Item) {
+        if let Some(entity) = entity_of(entry) {
+            self.cleaner.entry(query.entries.clone(), entry.timestamp, entity);
+        }
+    }
+}
+
 impl Query<'_> {
     fn bag_of(&self, entity: &EntityId) -> ListKey {
         ListKey::new(self.bags.feature_key.clone(), entity.clone())
@@ -149,6 +164,12 @@ impl Query<'_> {
     fn holds(&self, bag: &Item, entry: Timestamp) -> bool {
         let document = Document::parse(&bag.value);
         document.is_some_and(|document| self.index.spec.holds(&document, bag.timestamp, &self.condition, entry))
+    }
+
+    /// Whether an entry is the bag's, though the bag may not be what is asked for: values of one name differ, and
+    /// places are coarser than bounds.
+    fn has(&self, bag: &Item, entry: Timestamp) -> bool {
+        has_entry(self.index, bag, &self.entries.entity_id, entry)
     }
 }
 

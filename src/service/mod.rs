@@ -55,7 +55,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::access::{Principal, Refusals, decide};
 use crate::actors::{ListPool, MetadataHandle, Resize};
-use crate::background::Jobs;
+use crate::background::{Cleaner, Jobs};
 use crate::backup::{Backup, Backups};
 use crate::domain::{AccessLog, Author, Clock, FeatureId, Invalid};
 use crate::metadata::{Change, MetadataError};
@@ -165,6 +165,7 @@ pub struct ServiceHandles {
     pub metadata: MetadataHandle,
     pub backups: Backups,
     pub jobs: Jobs,
+    pub cleaner: Cleaner,
     pub refusals: Arc<Refusals>,
     pub log: Arc<Log>,
     pub clock: Arc<dyn Clock>,
@@ -176,6 +177,7 @@ pub struct Service<R> {
     metadata: MetadataHandle,
     backups: Backups,
     jobs: Jobs,
+    cleaner: Cleaner,
     refusals: Arc<Refusals>,
     log: Arc<Log>,
     clock: Arc<dyn Clock>,
@@ -192,9 +194,9 @@ impl<R: PageRenderer> Service<R> {
         options: ServiceOptions,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let ServiceHandles { lists, metadata, backups, jobs, refusals, log, clock } = handles;
+        let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
-        Ok(Self { lists, metadata, backups, jobs, refusals, log, clock, renderer, pages, options })
+        Ok(Self { lists, metadata, backups, jobs, cleaner, refusals, log, clock, renderer, pages, options })
     }
 
     /// Carries an operation out, if the caller may: that is decided here, for every operation, before

@@ -21,11 +21,17 @@ pub struct BagTexts {
     ///
     /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Lightweight Transactions" (features/lwt.html).
     pub put: String,
+    /// Notes a swap, and forgets it.
+    pub note: String,
+    pub forget: String,
+    /// The swaps that are noted in one partition.
+    pub noted: String,
 }
 
 impl BagTexts {
     pub fn of(keyspace: &str, dialect: Dialect) -> Self {
         let table = format!("\"{keyspace}\".list_bags");
+        let swaps = format!("\"{keyspace}\".list_bag_swaps");
         let (select_within, _) = dialect.timeout_clauses();
         Self {
             read: format!(
@@ -39,6 +45,15 @@ impl BagTexts {
                 "UPDATE {table} USING TTL ? SET state = ?, written = ?, stamp = ?, expires_at = ?, document = ? WHERE {LIST} \
                  IF state = ?"
             ),
+            note: format!(
+                "INSERT INTO {swaps} (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, ?, ?, ?, ?, \
+                 ?, ?) USING TIMESTAMP ?"
+            ),
+            forget: format!("DELETE FROM {swaps} USING TIMESTAMP ? WHERE minute = ? AND shard = ? AND id = ?"),
+            noted: format!(
+                "SELECT id, feature_key, entity_id, removed, written FROM {swaps} WHERE minute = ? AND shard = ? LIMIT \
+                 ?{select_within}"
+            ),
         }
     }
 }
@@ -47,8 +62,8 @@ impl BagTexts {
 impl BagTexts {
     /// All of them.
     pub fn all(self) -> Vec<String> {
-        let Self { read, entities, put } = self;
-        vec![read, entities, put]
+        let Self { read, entities, put, note, forget, noted } = self;
+        vec![read, entities, put, note, forget, noted]
     }
 }
 
@@ -58,15 +73,21 @@ pub struct PreparedForBags {
     pub read: PreparedStatement,
     pub entities: PreparedStatement,
     pub put: PreparedStatement,
+    pub note: PreparedStatement,
+    pub forget: PreparedStatement,
+    pub noted: PreparedStatement,
 }
 
 impl PreparedForBags {
     pub async fn prepare(session: &Session, options: &CqlOptions, dialect: Dialect) -> Result<Self, PrepareError> {
         let texts = BagTexts::of(&options.keyspace, dialect);
-        let (read, entities, mut put) = tokio::try_join!(
+        let (read, entities, mut put, note, forget, noted) = tokio::try_join!(
             prepare(session, &texts.read, options.read_consistency),
             prepare(session, &texts.entities, options.read_consistency),
             prepare(session, &texts.put, options.write_consistency),
+            prepare(session, &texts.note, options.write_consistency),
+            prepare(session, &texts.forget, options.write_consistency),
+            prepare(session, &texts.noted, options.read_consistency),
         )?;
         // Within a datacenter where its writes are within it, too.
         let serial = if options.write_consistency.is_local() {
@@ -77,7 +98,7 @@ impl PreparedForBags {
         put.set_serial_consistency(Some(serial));
         // What a transaction answers differs with whether it was made.
         put.set_use_cached_result_metadata(false);
-        Ok(Self { read, entities, put })
+        Ok(Self { read, entities, put, note, forget, noted })
     }
 }
 
@@ -108,7 +129,8 @@ mod tests {
     fn a_bag_is_written_by_transactions_alone() {
         for dialect in [Dialect::Cassandra, Dialect::Scylla] {
             for text in BagTexts::of("k", dialect).all() {
-                assert!(text.starts_with("SELECT") || text.ends_with("IF state = ?") && !text.contains("TIMESTAMP"));
+                let is_transaction = text.ends_with("IF state = ?") && !text.contains("TIMESTAMP");
+                assert!(text.starts_with("SELECT") || is_transaction || text.contains("list_bag_swaps"), "{text}");
             }
         }
     }

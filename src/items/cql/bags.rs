@@ -25,7 +25,7 @@ use super::lanes::in_lanes;
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
 use super::ttl::row_ttl_secs;
-use super::{add, remove};
+use super::{add, remove, unfinished};
 use crate::domain::{Item, ItemKey, ListKey, Timestamp, ValueDigest};
 use crate::items::{BagAfter, BagSwap, EntryChange, Operation, StoreError, Swapped};
 
@@ -72,32 +72,59 @@ pub async fn bag(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Opt
 /// Swaps a bag, and changes its entries then.
 pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
     let BagSwap { before, after, entries } = swap;
-    let Some((written, permit)) = change(core, op, list, Some(before), &after).await? else { return Ok(Swapped::Lost) };
-    change_entries(core, op, entries, written, permit).await.map_err(StoreError::with_outcome_unknown)?;
-    Ok(Swapped::Done)
+    let mut permit = core.permit(op.deadline).await?;
+    let mut noted = None;
+    // What changes entries alone is done again by whoever asks for it.
+    if !entries.is_empty() && after != BagAfter::Same {
+        let swap;
+        (swap, permit) =
+            unfinished::begin(core, op, list, &entries, permit).await.map_err(StoreError::with_nothing_done)?;
+        noted = Some(swap);
+    }
+    let what = Swap { before: Some(before), after, has_entries: !entries.is_empty() };
+    let made;
+    (made, permit) = change(core, op, list, &what, permit).await?;
+    if let Some(written) = made {
+        let changed = change_entries(core, op, entries, written, permit).await;
+        permit = changed.map_err(StoreError::with_outcome_unknown)?;
+    }
+    if let Some(swap) = noted {
+        let (core, op) = (Arc::clone(core), *op);
+        // Nobody waits for it: a swap that stays noted is looked at again, and that is all.
+        tokio::spawn(async move { unfinished::end(&core, &op, swap, permit).await });
+    }
+    Ok(if made.is_some() { Swapped::Done } else { Swapped::Lost })
 }
 
 /// Takes a bag out, whatever it is.
 pub async fn clear(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-    change(core, op, list, None, &BagAfter::Gone).await.map(drop)
+    let permit = core.permit(op.deadline).await?;
+    change(core, op, list, &Swap { before: None, after: BagAfter::Gone, has_entries: false }, permit).await.map(drop)
 }
 
-/// Changes the row of a bag, if the visible bag has this stamp or if that does not matter. Returns the write timestamp
-/// for its entries, and a permit; nothing if another bag is there.
+/// A change of the row of a bag.
+struct Swap {
+    /// The stamp of the visible bag, or that there is none; `None` if that does not matter.
+    before: Option<Option<Timestamp>>,
+    after: BagAfter,
+    has_entries: bool,
+}
+
+/// Changes the row of a bag, if the visible bag is the one that was read. Returns the write timestamp for its entries
+/// if it was; not if another bag is there.
 async fn change(
     core: &Arc<Core>,
     op: &Operation,
     list: &ListKey,
-    before: Option<Option<Timestamp>>,
-    after: &BagAfter,
-) -> Result<Option<(i64, Permit)>, StoreError> {
-    let mut permit = core.permit(op.deadline).await?;
+    Swap { before, after, has_entries }: &Swap,
+    mut permit: Permit,
+) -> Result<(Option<i64>, Permit), StoreError> {
     loop {
         let present;
         (present, permit) = read(core, op, list, permit).await?;
         let visible = present.as_ref().and_then(|present| present.visible(op));
         if before.is_some_and(|before| before != visible.map(|document| document.stamp)) {
-            return Ok(None);
+            return Ok((None, permit));
         }
         let document = match after {
             BagAfter::Put(new) => {
@@ -110,14 +137,15 @@ async fn change(
         let outranked = present.as_ref().map_or(0, |present| present.written.saturating_add(1));
         let new = Present { state: Uuid::new_v4(), written: core.write_clock.next().max(outranked), document };
         let is_empty = |present: &Option<Present>| present.as_ref().is_none_or(|present| present.document.is_none());
-        if new.document.is_none() && is_empty(&present) {
-            return Ok(Some((new.written, permit)));
+        // Where entries go, the row tells the next swap what it has to outrank, though there is no bag.
+        if new.document.is_none() && is_empty(&present) && !has_entries {
+            return Ok((Some(new.written), permit));
         }
         let written = new.written;
         let made;
         (made, permit) = put(core, op, list, (present.map(|present| present.state), new), permit).await?;
         if made {
-            return Ok(Some((written, permit)));
+            return Ok((Some(written), permit));
         }
         op.begin()?;
     }
@@ -214,7 +242,7 @@ async fn change_entries(
     entries: Vec<EntryChange>,
     written: i64,
     permit: Permit,
-) -> Result<(), StoreError> {
+) -> Result<Permit, StoreError> {
     let each = |EntryChange { list, removed, added }: EntryChange, permit| async move {
         let key = |(at, value): &(Timestamp, Bytes)| ItemKey::new(*at, ValueDigest::of(value)).to_string();
         let removed: Vec<_> = removed.iter().map(key).collect();
@@ -222,5 +250,5 @@ async fn change_entries(
         let permit = remove::delete(core, op, &list, deletes, permit).await?;
         Ok(((), add::put(core, op, &list, &added, written, permit).await?))
     };
-    in_lanes(core, permit, entries, LISTS_MAX, each).await.map(drop)
+    in_lanes(core, permit, entries, LISTS_MAX, each).await.map(|(_, permit)| permit)
 }

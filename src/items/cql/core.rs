@@ -81,7 +81,7 @@ impl Core {
         let unprepared = |error| {
             tracing::debug!(%error, "cannot prepare the statements");
             let reason = "the cluster does not prepare the statements: may this login read and write the tables \
-                          list_items, list_members and list_bags, and does it answer?";
+                          list_items, list_members, list_bags and list_bag_swaps, and does it answer?";
             unavailable(reason.to_owned())
         };
         let preparing = Prepared::prepare(&driver, options, dialect);

@@ -14,6 +14,7 @@ use crate::items::StoreError;
 pub const TABLE: &str = "list_items";
 pub const SETS: &str = "list_members";
 pub const BAGS: &str = "list_bags";
+pub const SWAPS: &str = "list_bag_swaps";
 pub const INDEX: &str = "list_items_by_value";
 const RECORD: &str = "schema_migrations";
 const COMPATIBILITY: &str = "schema_compatibility";
@@ -24,9 +25,10 @@ pub struct Found {
     pub keyspace: bool,
     /// `name kind position type order` of each column of the items' table, sorted; empty without.
     pub columns: Vec<String>,
-    /// The same of the table of sets, and of that of bags.
+    /// The same of the table of sets, of that of bags, and of that of swaps of bags.
     pub set_columns: Vec<String>,
     pub bag_columns: Vec<String>,
+    pub swap_columns: Vec<String>,
     pub index: Option<FoundIndex>,
     pub record: bool,
     /// The numbers of the applied files, sorted.
@@ -158,6 +160,7 @@ impl Found {
         let columns = columns_of(session, keyspace, TABLE).await?;
         let set_columns = columns_of(session, keyspace, SETS).await?;
         let bag_columns = columns_of(session, keyspace, BAGS).await?;
+        let swap_columns = columns_of(session, keyspace, SWAPS).await?;
         let index = read_index(session, keyspace).await?;
         let record = tables.iter().any(|(name, _)| name == RECORD);
         let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
@@ -175,6 +178,7 @@ impl Found {
             columns,
             set_columns,
             bag_columns,
+            swap_columns,
             index,
             record,
             applied,

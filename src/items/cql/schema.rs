@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::dialect::Dialect;
-use super::found::{BAGS, Found, IndexDefect, SETS, TABLE};
+use super::found::{BAGS, Found, IndexDefect, SETS, SWAPS, TABLE};
 
 /// How the schema in the cluster relates to the one that this program knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +114,17 @@ const BAG_COLUMNS: [&str; 7] = [
     "written regular -1 bigint none",
 ];
 
+/// Those of the table of swaps of bags.
+const SWAP_COLUMNS: [&str; 7] = [
+    "entity_id regular -1 text none",
+    "feature_key regular -1 text none",
+    "id clustering 0 uuid asc",
+    "minute partition_key 0 bigint none",
+    "removed regular -1 blob none",
+    "shard partition_key 1 int none",
+    "written regular -1 bigint none",
+];
+
 impl Found {
     /// Judges what was found against the files of a dialect.
     pub fn state(&self, dialect: Dialect) -> SchemaState {
@@ -125,6 +136,7 @@ impl Found {
             (TABLE, &self.columns, &COLUMNS[..]),
             (SETS, &self.set_columns, &SET_COLUMNS),
             (BAGS, &self.bag_columns, &BAG_COLUMNS),
+            (SWAPS, &self.swap_columns, &SWAP_COLUMNS),
         ];
         for (table, found, wanted) in tables {
             // A later release may have added columns.
@@ -177,9 +189,10 @@ mod tests {
             columns: COLUMNS.map(str::to_owned).to_vec(),
             set_columns: SET_COLUMNS.map(str::to_owned).to_vec(),
             bag_columns: BAG_COLUMNS.map(str::to_owned).to_vec(),
+            swap_columns: SWAP_COLUMNS.map(str::to_owned).to_vec(),
             index: Some(index("value", "COMPOSITES")),
             record: true,
-            applied: vec![1, 2, 3, 4, 5, 6],
+            applied: Dialect::Cassandra.migrations().iter().map(|migration| migration.version).collect(),
             served_from: BTreeMap::new(),
             default_ttl_secs: Some(60),
             sets_default_ttl_secs: Some(60),
@@ -193,19 +206,20 @@ mod tests {
         assert_eq!(state(whole()), SchemaState::Current);
         assert_eq!(state(Found::default()), SchemaState::Missing);
         assert_eq!(state(Found { keyspace: true, ..Found::default() }), SchemaState::Missing);
-        assert_eq!(state(Found { applied: vec![1, 2], ..whole() }), SchemaState::Older { applied: 2, wanted: 6 });
-        assert_eq!(state(Found { applied: vec![1, 3], ..whole() }), SchemaState::Older { applied: 1, wanted: 6 });
+        assert_eq!(state(Found { applied: vec![1, 2], ..whole() }), SchemaState::Older { applied: 2, wanted: 8 });
+        assert_eq!(state(Found { applied: vec![1, 3], ..whole() }), SchemaState::Older { applied: 1, wanted: 8 });
         assert_eq!(
             state(Found { applied: vec![], record: false, ..whole() }),
-            SchemaState::Older { applied: 0, wanted: 6 }
+            SchemaState::Older { applied: 0, wanted: 8 }
         );
-        let newer = vec![1, 2, 3, 4, 5, 6, 7, 8];
-        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 8, known: 6 });
+        let newer = (1..=10).collect();
+        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 10, known: 8 });
         assert_eq!(state(Found { columns: vec![], ..whole() }), SchemaState::TableDropped(TABLE));
         assert_eq!(state(Found { set_columns: vec![], ..whole() }), SchemaState::TableDropped(SETS));
         assert_eq!(state(Found { bag_columns: vec![], ..whole() }), SchemaState::TableDropped(BAGS));
+        assert_eq!(state(Found { swap_columns: vec![], ..whole() }), SchemaState::TableDropped(SWAPS));
         let before_sets = Found { applied: vec![1, 2, 3, 4], set_columns: vec![], ..whole() };
-        assert_eq!(state(before_sets), SchemaState::Older { applied: 4, wanted: 6 });
+        assert_eq!(state(before_sets), SchemaState::Older { applied: 4, wanted: 8 });
     }
 
     #[test]
@@ -223,16 +237,16 @@ mod tests {
     /// A release that goes back to an older one finds what the newer one made.
     #[test]
     fn a_newer_schema_is_served_where_each_of_its_files_says_so() {
-        let mut found = Found { applied: vec![1, 2, 3, 4, 5, 6, 7, 8], ..whole() };
+        let mut found = Found { applied: (1..=10).collect(), ..whole() };
         found.columns.push("weight regular -1 int none".to_owned());
         let with = |served_from: &[(i32, i32)]| {
             let served_from = served_from.iter().copied().collect();
             Found { served_from, ..found.clone() }.state(Dialect::Cassandra)
         };
-        assert_eq!(with(&[(7, 6), (8, 6)]), SchemaState::NewerServed { applied: 8, known: 6 });
-        assert!(with(&[(7, 6), (8, 6)]).is_served());
-        for told in [&[(8, 6)][..], &[(7, 6), (8, 7)], &[]] {
-            assert_eq!(with(told), SchemaState::Newer { applied: 8, known: 6 }, "{told:?}");
+        assert_eq!(with(&[(9, 8), (10, 8)]), SchemaState::NewerServed { applied: 10, known: 8 });
+        assert!(with(&[(9, 8), (10, 8)]).is_served());
+        for told in [&[(10, 8)][..], &[(9, 8), (10, 9)], &[]] {
+            assert_eq!(with(told), SchemaState::Newer { applied: 10, known: 8 }, "{told:?}");
         }
         let mut other = whole();
         other.columns.push("weight regular -1 int none".to_owned());

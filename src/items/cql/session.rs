@@ -21,11 +21,11 @@ use super::keys;
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
-use super::{add, bags, contains, entities, get, lookout, members, remove, trims};
+use super::{add, bags, contains, entities, get, lookout, members, remove, trims, unfinished};
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
-    StoreError, Swapped, ToAwait,
+    StoreError, SwapId, Swapped, ToAwait, UnfinishedSwap,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -259,5 +259,21 @@ impl ItemSession for CqlSession {
         self.core.admit()?;
         let (op, list) = (*op, list.clone());
         self.to_the_end(|core| async move { bags::swap(&core, &op, &list, swap).await }).await
+    }
+
+    async fn unfinished_swaps(&self, op: &Operation, look: u64) -> Result<Vec<UnfinishedSwap>, StoreError> {
+        self.core.admit()?;
+        let op = *op;
+        self.read(|core| async move { unfinished::look(&core, &op, look).await }).await
+    }
+
+    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError> {
+        self.core.admit()?;
+        let op = *op;
+        let ended = self.to_the_end(|core| async move {
+            let permit = core.permit(op.deadline).await?;
+            unfinished::end(&core, &op, swap, permit).await
+        });
+        ended.await
     }
 }

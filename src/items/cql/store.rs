@@ -99,6 +99,10 @@ impl ItemStore for CqlStore {
         true
     }
 
+    fn leaves_swaps(&self) -> bool {
+        true
+    }
+
     fn bound(&self, bound_of: BoundOf) {
         let _said_before = self.shared.bound_of.set(bound_of);
     }

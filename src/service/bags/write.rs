@@ -8,10 +8,11 @@ use super::super::bag::{Bag, EntityName};
 use super::super::bag_conditions::{BagConditions, BagError, BagTags};
 use super::super::operation::Reply;
 use super::super::{Caller, PageRenderer, Service, ServiceError};
+use crate::actors::ListError;
 use crate::background::entry_changes;
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{Document, EntityId, EntityType, FeatureId, Invalid, Item, ListKey, NewItem, Timestamp, Ttl};
-use crate::items::{BagAfter, BagSwap, Swapped};
+use crate::items::{BagAfter, BagSwap, EntryChange, Swapped};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
@@ -126,8 +127,10 @@ impl<R: PageRenderer> Service<R> {
             }
             let entries = entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref())?;
             let stamp = before.as_ref().map(|before| before.timestamp);
+            let changes = entries.clone();
             let swap = BagSwap { before: stamp, after: BagAfter::from(after.clone()), entries };
-            match lists.swap_bag(list.clone(), ttl, swap, deadline).await? {
+            let swapped = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
+            match swapped.inspect_err(|error| self.mend_after(error, &list, &changes))? {
                 Swapped::Lost if Instant::now() < deadline => {}
                 Swapped::Lost => return Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
                 Swapped::Done => {
@@ -138,12 +141,20 @@ impl<R: PageRenderer> Service<R> {
                         if !entries.is_empty() {
                             let swap = BagSwap { before: Some(after.timestamp), after: BagAfter::Same, entries };
                             // Whoever came next knows the index, and has entered what stands now.
-                            let _done_or_lost = lists.swap_bag(list.clone(), ttl, swap, deadline).await?;
+                            let entered = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
+                            let _done_or_lost = entered.inspect_err(|error| self.mend_after(error, &list, &[]))?;
                         }
                     }
                     return Ok(Written { replaced, after });
                 }
             }
+        }
+    }
+
+    /// Where a bag was swapped, or may have been, and its entries are not known to be written, has them mended.
+    fn mend_after(&self, error: &ListError, bag: &ListKey, changes: &[EntryChange]) {
+        if error.outcome_unknown() {
+            self.cleaner.bag(bag.clone(), changes.to_vec());
         }
     }
 

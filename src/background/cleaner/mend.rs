@@ -1,0 +1,205 @@
+//! How one bag, or one entry, is mended.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::metrics::Repair;
+use super::queue::Wrong;
+use crate::actors::{ListError, ListPool, MetadataHandle};
+use crate::background::entries::{entry_changes, has_entry};
+use crate::domain::{EntityId, FeatureId, FeatureKey, Item, ListKey, NewItem, Timestamp, Ttl};
+use crate::items::{BagAfter, BagSwap, Bounds, EntryChange, Swapped};
+use crate::metadata::MetadataError;
+use crate::metadata::catalog::CatalogVersion;
+
+/// How long one reading, or one swap, may take.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why something cannot be mended for now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotNow {
+    #[error(transparent)]
+    Lists(#[from] ListError),
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+}
+
+pub(super) struct Mender {
+    pub metadata: MetadataHandle,
+    pub lists: ListPool,
+}
+
+/// The definitions of the bags of a type.
+struct Definitions {
+    id: FeatureId,
+    bags: FeatureKey,
+    indexes: Vec<CatalogVersion>,
+}
+
+impl Mender {
+    /// Mends what is wrong still. Returns what it did, if anything.
+    pub async fn mend(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
+        match wrong {
+            Wrong::Bag { list, entries, noted } => {
+                let mended = self.bag(list, entries).await?;
+                if let Some(swap) = noted {
+                    self.lists.finish_swap(*swap, deadline()).await?;
+                }
+                Ok(mended.then_some(Repair::Bag))
+            }
+            Wrong::Entry { list, place, entity } => {
+                let removed = self.entry(list, *place, entity).await?;
+                Ok(removed.then_some(Repair::Entry))
+            }
+        }
+    }
+
+    /// Writes the entries of a bag as it is now, and removes those that a change took out.
+    async fn bag(&self, list: &ListKey, changes: &[EntryChange]) -> Result<bool, NotNow> {
+        let Some(Definitions { id, bags, indexes }) = self.definitions(&list.feature_key) else { return Ok(false) };
+        if bags != list.feature_key || indexes.is_empty() {
+            return Ok(false);
+        }
+        let Some(bags) = self.metadata.feature(id).await? else { return Ok(false) };
+        loop {
+            let deadline = deadline();
+            // Whatever the TTL is at present: a bag that is hidden by it may be seen again.
+            let bag = self.lists.bag(list.clone(), Ttl::ENDLESS, deadline).await?;
+            let stands = bag.as_ref().map(|bag| NewItem {
+                timestamp: bag.timestamp,
+                value: bag.value.clone(),
+                expires_at: bags.ttl_max.expiry_of(bag.timestamp),
+            });
+            // A bag that has too many was there before its index, and has none.
+            let entries = entry_changes(indexes.iter(), &list.entity_id, None, stands.as_ref()).unwrap_or_default();
+            let entries = with_removals(entries, changes, &indexes);
+            if entries.is_empty() {
+                return Ok(false);
+            }
+            if self.change(list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Removes an entry, if it is there and its bag does not have it.
+    async fn entry(&self, list: &ListKey, place: Timestamp, entity: &EntityId) -> Result<bool, NotNow> {
+        let Some(Definitions { bags, indexes, .. }) = self.definitions(&list.feature_key) else { return Ok(false) };
+        let index = indexes.iter().find(|index| index.feature_key == list.feature_key);
+        let Some(index) = index.and_then(|version| version.index.as_ref()) else { return Ok(false) };
+        let bag_list = ListKey::new(bags, entity.clone());
+        let value = Bytes::copy_from_slice(entity.as_str().as_bytes());
+        let at_place = Bounds::of(Some(place), Some(place));
+        loop {
+            let deadline = deadline();
+            let bag = self.lists.bag(bag_list.clone(), Ttl::ENDLESS, deadline).await?;
+            if bag.as_ref().is_some_and(|bag| has_entry(index, bag, &list.entity_id, place)) {
+                return Ok(false);
+            }
+            let wanted = vec![value.clone()];
+            let found = self.lists.contains(list.clone(), Ttl::ENDLESS, at_place, wanted, deadline).await?;
+            if found.iter().all(Option::is_none) {
+                return Ok(false);
+            }
+            let removed = vec![(place, value.clone())];
+            let entries = vec![EntryChange { list: list.clone(), removed, added: Vec::new() }];
+            if self.change(&bag_list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Changes entries for as long as the bag is the one that was read, or there is none.
+    async fn change(
+        &self,
+        list: &ListKey,
+        bag: Option<&Item>,
+        entries: Vec<EntryChange>,
+        deadline: Instant,
+    ) -> Result<Swapped, ListError> {
+        let after = if bag.is_some() { BagAfter::Same } else { BagAfter::Gone };
+        let swap = BagSwap { before: bag.map(|bag| bag.timestamp), after, entries };
+        self.lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await
+    }
+
+    /// The definitions that a key is of, as far as this server knows them.
+    fn definitions(&self, key: &FeatureKey) -> Option<Definitions> {
+        let (id, ..) = FeatureKey::parse(key.as_str())?;
+        let snapshot = self.metadata.catalog().snapshot()?;
+        let bags = snapshot.version(id.entity_type.as_str(), id.name.as_str(), "").ok()?.feature_key.clone();
+        let indexes = snapshot.versions_of(&id).filter(|version| version.index.is_some()).cloned().collect();
+        Some(Definitions { id, bags, indexes })
+    }
+}
+
+fn deadline() -> Instant {
+    Instant::now() + OPERATION_TIMEOUT
+}
+
+/// The entries that are to be there, and with them the removal of those that a change took out of indexes that are
+/// there.
+fn with_removals(
+    mut entries: Vec<EntryChange>,
+    changes: &[EntryChange],
+    indexes: &[CatalogVersion],
+) -> Vec<EntryChange> {
+    for EntryChange { list, removed, .. } in changes {
+        if removed.is_empty() || indexes.iter().all(|index| index.feature_key != list.feature_key) {
+            continue;
+        }
+        let at = entries.iter().position(|change| change.list == *list).unwrap_or_else(|| {
+            entries.push(EntryChange { list: list.clone(), removed: Vec::new(), added: Vec::new() });
+            entries.len() - 1
+        });
+        let change = &mut entries[at];
+        let is_added = |at: Timestamp, value: &Bytes| {
+            change.added.iter().any(|entry| entry.timestamp == at && entry.value == *value)
+        };
+        let gone: Vec<_> = removed.iter().filter(|(at, value)| !is_added(*at, value)).cloned().collect();
+        change.removed.extend(gone);
+    }
+    entries.retain(|change| !change.removed.is_empty() || !change.added.is_empty());
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EntityType, Generation, Retention, ValueType, VersionLabel};
+
+    fn index(name: &str) -> CatalogVersion {
+        let id = FeatureId::of_bags(EntityType::new("t").unwrap());
+        let feature_key = FeatureKey::new(&id, &VersionLabel::new(name).unwrap(), Generation::FIRST);
+        CatalogVersion { feature_key, value_type: ValueType::Json, retention: Retention::from(Ttl::MIN), index: None }
+    }
+
+    #[test]
+    fn what_a_bag_has_is_not_removed_nor_what_no_index_has() {
+        let (index, dropped) = (index("by"), self::index("dropped"));
+        let list =
+            |of: &CatalogVersion, values: &str| ListKey::new(of.feature_key.clone(), EntityId::new(values).unwrap());
+        let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
+        let value = Bytes::from_static(b"e");
+        let change = |list: ListKey, removed: &[u64], added: &[u64]| EntryChange {
+            list,
+            removed: removed.iter().map(|nanos| (at(*nanos), value.clone())).collect(),
+            added: added
+                .iter()
+                .map(|nanos| NewItem { timestamp: at(*nanos), value: value.clone(), expires_at: 9 })
+                .collect(),
+        };
+        let present = vec![change(list(&index, "[1]"), &[], &[5])];
+        let taken_out = [
+            change(list(&index, "[1]"), &[4, 5], &[6]),
+            change(list(&index, "[2]"), &[3], &[]),
+            change(list(&index, "[3]"), &[], &[6]),
+            change(list(&dropped, "[1]"), &[3], &[]),
+        ];
+        assert_eq!(
+            with_removals(present, &taken_out, std::slice::from_ref(&index)),
+            [change(list(&index, "[1]"), &[4], &[5]), change(list(&index, "[2]"), &[3], &[])]
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! What a server leaves of entries that it could not write is mended, so that queries find what bags hold.
+
+use std::time::{Duration, Instant};
+
+use liststore::domain::{EntityId, EntityType, FeatureId, FeatureKey, Generation, ListKey, Ttl, VersionLabel};
+use scylla::errors::DbError;
+use scylla_proxy::{RequestReaction, RequestRule};
+use serde_json::{Value, json};
+
+use crate::cassandra::shared_options;
+use crate::forger::{Forger, Sent, of};
+use crate::probe::{self, EVERYTHING};
+use crate::program::Server;
+use crate::servers::{call, environment, ok};
+
+/// A server that reaches the cluster through these contact points.
+fn server(contact_points: &[String]) -> Server {
+    let mut environment = environment();
+    for (key, value) in &mut environment {
+        if *key == "LISTSTORE__ITEMS__CQL__CONTACT_POINTS" {
+            *value = contact_points.join(",");
+        }
+    }
+    environment.retain(|(key, _)| *key != "LISTSTORE__LOG__FILTER");
+    let environment: Vec<_> = environment.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    Server::start_with(&environment)
+}
+
+/// An entity type with an index on each of these servers, which know nothing of each other's definitions.
+async fn entity_type_on(servers: &[&Server]) -> String {
+    let name = format!("t{}", uuid::Uuid::new_v4().simple());
+    for server in servers {
+        ok(server, "POST", "/v1/entity-types", &json!({"entity_type": name}));
+        let path = format!("/v1/entity-types/{name}/indexes");
+        ok(server, "POST", &path, &json!({"name": "by", "properties": ["/a"]}));
+        while ok(server, "GET", &format!("{path}/by"), &Value::Null)["state"] != "ready" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    name
+}
+
+fn found(server: &Server, entity_type: &str, value: u32) -> Vec<String> {
+    let path = format!("/v1/entity-types/{entity_type}/indexes/by/entities?value={value}");
+    let page = ok(server, "GET", &path, &Value::Null);
+    page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// How many entries are stored under a value.
+async fn stored(probe: &probe::Server, entity_type: &str, value: u32) -> usize {
+    let id = FeatureId::of_bags(EntityType::new(entity_type).unwrap());
+    let key = FeatureKey::new(&id, &VersionLabel::new("by").unwrap(), Generation::FIRST);
+    let list = ListKey::new(key, EntityId::new(&format!("[{value}]")).unwrap());
+    probe.session.get(&probe.op_with(Ttl::ENDLESS), &list, &EVERYTHING).await.unwrap().items.len()
+}
+
+async fn until(mut holds: impl AsyncFnMut() -> bool) -> Duration {
+    let began = Instant::now();
+    while !holds().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    began.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_could_not_be_written_are_written_soon() {
+    let mut forger = Forger::start().await;
+    let (one, two) = (server(&forger.options.contact_points), server(&shared_options().contact_points));
+    let probe = probe::Server::open(shared_options()).await;
+    let entity_type = entity_type_on(&[&one, &two]).await;
+    let bag = format!("/v1/entities/{entity_type}/e-1");
+    ok(&one, "PUT", &bag, &json!({"a": 1}));
+    assert_eq!((found(&two, &entity_type, 1), stored(&probe, &entity_type, 1).await), (vec!["e-1".to_owned()], 1));
+    // What removes entries passes, and what adds them does not.
+    forger.on_requests(vec![RequestRule(of(Sent::Add), RequestReaction::forge_with_error(DbError::Unauthorized))]);
+    let (status, answer) = call(&one, "PUT", &bag, &json!({"a": 2}));
+    assert!(status >= 500 && answer["outcome_unknown"] == true, "{status} {answer}");
+    assert_eq!(ok(&two, "GET", &bag, &Value::Null)["properties"], json!({"a": 2}), "the bag stands");
+    assert_eq!((found(&two, &entity_type, 1).len(), found(&two, &entity_type, 2).len()), (0, 0));
+    forger.heal();
+    until(async || found(&two, &entity_type, 2) == ["e-1"]).await;
+    until(async || stored(&probe, &entity_type, 1).await == 0).await;
+    assert_eq!(stored(&probe, &entity_type, 2).await, 1);
+}
