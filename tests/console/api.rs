@@ -28,6 +28,11 @@ impl Api {
 
     /// Sends, and reads the answer's JSON; the answer must be a success.
     pub async fn send(&self, method: Method, path: &str, body: Value) -> Value {
+        serde_json::from_str(&self.send_for_text(method, path, body).await).unwrap_or_default()
+    }
+
+    /// As the server wrote it.
+    pub async fn send_for_text(&self, method: Method, path: &str, body: Value) -> String {
         let mut request = self.client.request(method, self.url(path)).header("Liststore-User", "ada");
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -38,7 +43,7 @@ impl Api {
         let answer = request.send().await.unwrap();
         let (status, text) = (answer.status(), answer.text().await.unwrap());
         assert!(status.is_success(), "{path}: {status} {text}");
-        serde_json::from_str(&text).unwrap_or_default()
+        text
     }
 
     pub async fn get(&self, path: &str) -> Value {
@@ -55,6 +60,16 @@ impl Api {
         let items: Vec<_> =
             items.iter().map(|(ago, value)| json!({"timestamp": ago_text(*ago), "value": value})).collect();
         self.send(Method::POST, &format!("/v1/lists/user/{feature}/u-1/items"), json!({"items": items})).await;
+    }
+
+    /// Says that users may have bags.
+    pub async fn users(&self) {
+        self.send(Method::POST, "/v1/entity-types", json!({"entity_type": "user", "ttl": "365d"})).await;
+    }
+
+    /// Puts the bag of a user.
+    pub async fn bag(&self, id: &str, bag: Value) {
+        self.send(Method::PUT, &format!("/v1/entities/user/{id}"), bag).await;
     }
 
     /// Makes a key; the first one is what this API itself uses from then on.

@@ -79,7 +79,7 @@ pub async fn an_entity_is_erased_with_a_receipt(page: Rc<Page>) {
     page.click("link", "An entity").await;
     page.sees("Whose lists are to go?").await;
     page.is_accessible().await;
-    page.fill("Entity type", "user").await;
+    page.fill_the("combobox", "Entity type", "user").await;
     page.fill("Entity ID", "u-1").await;
     page.click("button", "Look").await;
     page.sees("It has items in 2 lists.").await;

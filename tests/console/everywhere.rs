@@ -5,11 +5,11 @@ use std::rc::Rc;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::api::Api;
+use crate::api::{Api, ago_text};
 use crate::page::Page;
 
 /// A page, and what it says once it is there.
-const PAGES: [(&str, &str); 22] = [
+const PAGES: [(&str, &str); 40] = [
     ("/console", "user.seen"),
     ("/console/features?q=none", "No feature is like that"),
     ("/console/features/new", "What this means"),
@@ -20,6 +20,24 @@ const PAGES: [(&str, &str); 22] = [
     ("/console/lists?type=user&feature=seen", "Entities with lists"),
     ("/console/lists?type=user&feature=seen&id=u-1", "2 items over"),
     ("/console/lists?type=user&feature=seen&id=u-2", "This list is empty"),
+    ("/console/lists?type=user&feature=suspended&id=spam", "Look up"),
+    ("/console/features/user/suspended", "the newest item stays"),
+    ("/console/entities", "Entity types 2"),
+    ("/console/entities?q=none", "No entity type is like that"),
+    ("/console/entities/new", "What this means"),
+    ("/console/entities/type/user", "Look at an entity"),
+    ("/console/entities/type/user/bags", "Paris"),
+    ("/console/entities/type/shop/bags", "No entity has a bag"),
+    ("/console/entities/type/user/indexes", "by_city"),
+    ("/console/entities/type/shop/indexes", "No index yet"),
+    ("/console/entities/type/user/find", "Which bags?"),
+    ("/console/entities/type/user/find?index=by_city&value=Paris", "Ada"),
+    ("/console/entities/type/user/find?index=by_city&value=Oslo&order=oldest&max=9", "No bag is like that"),
+    ("/console/entities/type/user/edit", "What changes"),
+    ("/console/entities/type/user/history", "created the index"),
+    ("/console/entities/entity", "Which entity?"),
+    ("/console/entities/entity?type=user&id=u-1", "Expires"),
+    ("/console/entities/entity?type=user&id=u-2", "This entity has no bag"),
     ("/console/erasure", "1 of 1 versions"),
     ("/console/erasure/entity", "Whose lists are to go?"),
     ("/console/erasure/entity?type=user&id=u-1", "It has items in 1 list."),
@@ -44,6 +62,16 @@ pub async fn every_page_is_for_everybody(page: Rc<Page>) {
     api.add("seen", &[(5, json!("a")), (600, json!("b"))]).await;
     api.send(Method::PATCH, "/v1/features/user/seen", json!({"labels": {"deprecated/": "user.watched"}})).await;
     api.send(Method::POST, "/v1/features/user/old/purge", json!({})).await;
+    api.users().await;
+    api.send(Method::POST, "/v1/entity-types", json!({"entity_type": "shop"})).await;
+    let index = json!({"name": "by_city", "properties": ["/city"], "order_by": "/age"});
+    api.send(Method::POST, "/v1/entity-types/user/indexes", index).await;
+    api.bag("u-1", json!({"name": "Ada", "city": "Paris", "age": 36, "tags": ["a", "b"], "address": {"zip": "75007"}}))
+        .await;
+    let set = json!({"entity_type": "user", "name": "suspended", "value_type": "string", "ttl": "30d", "identity": "key", "max_items": 9});
+    api.send(Method::POST, "/v1/features", set).await;
+    let items = json!({"items": [{"timestamp": ago_text(60), "key": "u-1", "value": "links"}]});
+    api.send(Method::POST, "/v1/lists/user/suspended/spam/items", items).await;
     for (path, said) in PAGES {
         page.open(&api.url(path)).await;
         page.sees(said).await;

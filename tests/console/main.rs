@@ -8,16 +8,19 @@
 mod access;
 mod api;
 mod browser;
+mod entities;
 mod erasure;
 mod everywhere;
 mod features;
 mod health;
 mod hostile;
+mod indexes;
 mod lists;
 mod page;
 mod provider;
 mod reference;
 mod served;
+mod sets;
 #[path = "../support/server.rs"]
 #[allow(dead_code, reason = "no test here needs all of it")]
 mod support;
@@ -73,6 +76,16 @@ fn main() -> ExitCode {
         lists::why_an_item_is_missing_is_told,
         lists::what_happened_since_is_told,
         lists::values_of_each_type_are_shown,
+        sets::a_keyed_set_is_kept_by_hand,
+        sets::a_version_is_a_set_of_values,
+        sets::what_a_newer_item_replaced_or_pushed_out_is_told,
+        entities::a_type_is_created_changed_and_deleted,
+        entities::a_bag_is_put_changed_and_deleted,
+        entities::a_lost_race_over_a_bag_shows_both_changes,
+        entities::lists_stand_beside_the_bag_and_bags_come_in_pages,
+        entities::who_may_not_is_told_why,
+        indexes::bags_are_found_by_an_index,
+        indexes::a_build_is_watched_paused_and_resumed,
         erasure::a_feature_is_purged,
         erasure::a_purge_is_paused_resumed_and_cancelled,
         erasure::an_entity_is_erased_with_a_receipt,

@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const AGAIN_AFTER: Duration = Duration::from_millis(15);
 
 const AXE: &str = include_str!("vendor/axe.min.js");
-/// Rules of WCAG 2.0 to 2.2, levels A and AA. The page is looked at from its top: further down, what is scrolled beneath
-/// the head that stays counts as obscured, and how far a click or a result scrolls is not a test's to say.
+/// Rules of WCAG 2.0 to 2.2, levels A and AA. The page is looked at from its top: further down, what is scrolled
+/// beneath the head that stays counts as obscured, and how far a click or a result scrolls is not a test's to say.
 const CHECK: &str = "
     const done = arguments[0];
     const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
@@ -150,13 +150,20 @@ impl Page {
 
     pub async fn click(&self, role: &str, name: &str) {
         let what = format!("{role} \"{name}\" to click");
-        self.until(&what, async || self.named(role, name).await.into_iter().next()?.click().await.ok()).await;
+        self.until(&what, async || self.hit(self.named(role, name).await.into_iter().next()?).await).await;
+    }
+
+    /// Clicks in the middle of the screen: what is at its edge may be beneath the head that stays.
+    async fn hit(&self, element: Element) -> Option<()> {
+        let to = serde_json::to_value(&element).ok()?;
+        self.driver.execute("arguments[0].scrollIntoView({ block: 'center' })", vec![to]).await.ok()?;
+        element.click().await.ok()
     }
 
     /// A button of the dialog that is open, whatever else has its name.
     pub async fn click_in_dialog(&self, name: &str) {
         let what = format!("button \"{name}\" of the dialog");
-        let last = async || self.named("button", name).await.into_iter().last()?.click().await.ok();
+        let last = async || self.hit(self.named("button", name).await.into_iter().last()?).await;
         self.until(&what, last).await;
     }
 
@@ -166,8 +173,8 @@ impl Page {
     }
 
     pub async fn fill_the(&self, role: &str, name: &str, text: &str) {
+        self.click(role, name).await;
         let field = self.the(role, name).await;
-        field.click().await.unwrap();
         self.run("document.activeElement.select()").await;
         self.command("Input.insertText", json!({"text": text})).await;
         if text.is_empty() {

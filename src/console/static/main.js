@@ -16,6 +16,7 @@ const PAGES = [
   [/^\/console\/features\/new\/?$/, async () => (await import("./pages/feature_new.js")).FeatureNew],
   [/^\/console\/features\//, async () => (await import("./pages/feature.js")).FeaturePage],
   [/^\/console\/lists(\/|$)/, async () => (await import("./pages/lists.js")).Lists],
+  [/^\/console\/entities(\/|$)/, async () => (await import("./pages/entities.js")).Entities],
   [/^\/console\/erasure(\/|$)/, async () => (await import("./pages/erasure.js")).Erasure],
   [/^\/console\/health(\/|$)/, async () => (await import("./pages/health.js")).Health],
   [/^\/console\/access(\/|$)/, async () => (await import("./pages/access.js")).Access],

@@ -38,9 +38,8 @@ export const token = {
  */
 export async function send(method, path, { query, body, headers = {}, signal, authorization } = {}) {
   const key = authorization === undefined ? token.get() : authorization;
-  const asked = { ...headers };
+  const asked = { ...(body !== undefined && { "Content-Type": "application/json" }), ...headers };
   if (key) asked.Authorization = `Bearer ${key}`;
-  if (body !== undefined) asked["Content-Type"] = "application/json";
   const text = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
   const began = performance.now();
   let response;

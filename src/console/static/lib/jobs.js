@@ -16,7 +16,7 @@ export const eraseEntity = async (entityType, id) => (await call("DELETE", `/v1/
 /** How many lists one call reads. */
 const LISTS_MAX = 1000;
 
-/** Which lists of an entity have items, of the features that are there: [{ feature, version }], and whether all were asked. */
+/** Which lists of an entity have items, of the features that are there: [{ feature, version, newest }], and whether all were asked. */
 export async function listsOf(features, entityType, id, signal) {
   const all = features.filter((feature) => feature.entity_type === entityType)
     .flatMap((feature) => feature.versions.map(({ version }) => ({ feature: feature.name, version })));
@@ -24,6 +24,6 @@ export async function listsOf(features, entityType, id, signal) {
   if (!asked.length) return { lists: [], isWhole: true };
   const requests = asked.map((list) => ({ entity_type: entityType, ...list, entity_id: id, limit: 1 }));
   const { data } = await call("POST", "/v1/lists:batchGet", { body: { requests }, signal });
-  const lists = asked.filter((_, i) => data.results[i].items?.length);
+  const lists = asked.map((list, i) => ({ ...list, newest: data.results[i].items?.[0] })).filter(({ newest }) => newest);
   return { lists, isWhole: all.length === asked.length && !data.results.some(({ problem }) => problem) };
 }

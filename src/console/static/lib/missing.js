@@ -1,11 +1,11 @@
 // Why an item is not there, as far as can be told from outside.
 
 import { get, parse } from "./api.js";
-import { featurePath, versionName } from "./features.js";
+import { featurePath, identityOf, versionName } from "./features.js";
 import { dayTime, group, millisOf, nanos, readTtl, relative, rfc3339, span, ttlWords } from "./format.js";
-import { getItems, itemsPath } from "./lists.js";
+import { canonical } from "./json.js";
+import { getItems, itemsPath, lookUp } from "./lists.js";
 import { refusal } from "./session.js";
-import { valueJson } from "./values.js";
 
 const LOOKED_AT = 1000;
 const VERSIONS_LOOKED_AT = 20;
@@ -14,19 +14,21 @@ const around = (ns, by) =>
   ({ min_timestamp: rfc3339(ns > by ? ns - by : 0n), max_timestamp: rfc3339(ns + by), limit: LOOKED_AT });
 const millis = (ns) => Number(ns / 1000000n);
 
-/** What is said of an item of a moment, and of a value if that is known as JSON: { kind, title, points }. */
-export async function explain(list, feature, ttl, ns, json) {
+/** What is said of an item of a moment, and of a value (JSON) and a key if they are known: { kind, title, points }. */
+export async function explain(list, feature, ttl, ns, json, key) {
   const end = millis(ns) + readTtl(ttl).secs * 1000;
   if (end <= Date.now()) return expired(ns, ttl, end);
   const query = around(ns, SECOND);
   const near = (await getItems(list, query)).items;
   const wanted = json === undefined ? null : canonical(parse(json));
-  const isWanted = (item) => wanted === null || canonical(item.value) === wanted;
-  // Who knows the value may remember the time less exactly.
-  const looked = near.some(isWanted) || wanted === null ? near : (await getItems(list, around(ns, 600n * SECOND))).items;
+  const isWanted = (item) => (wanted === null || canonical(item.value) === wanted) && (key === undefined || item.key === key);
+  // Who knows what it holds may remember the time less exactly.
+  const looked = near.some(isWanted) || (wanted === null && key === undefined) ? near : (await getItems(list, around(ns, 600n * SECOND))).items;
   const off = (item) => { const by = nanos(item.timestamp) - ns; return by < 0n ? -by : by; };
   const same = looked.filter(isWanted).sort((a, b) => (off(a) < off(b) ? -1 : 1));
   if (same.length) return there(same[0], millis(off(same[0])) / 1000, end);
+  const other = await otherOfMember(list, feature, ns, json, key);
+  if (other) return other;
   const elsewhere = [];
   for (const { version } of feature.versions.filter(({ version }) => version !== list.version).slice(0, VERSIONS_LOOKED_AT)) {
     const found = (await getItems({ ...list, version }, query)).items;
@@ -59,6 +61,19 @@ const there = (item, secs, end) => ({ kind: "good", title: secs === 0 ? "It is t
   "A reader that does not see it asks for fewer items than stand before it (limit), between other times, of another " +
     "version, or of another entity ID.",
 ] });
+
+/** Of a member of a set one item stays: it may be another one. */
+async function otherOfMember(list, feature, ns, json, key) {
+  const version = feature.versions.find(({ version }) => version === list.version);
+  const identity = identityOf(feature, version);
+  const member = identity === "key" ? key !== undefined && { key } : identity === "value" && json !== undefined && { valueText: json };
+  const found = member && await lookUp(list, member);
+  const isNewest = (version?.keep ?? feature.keep) !== "oldest";
+  if (!found || (nanos(found.timestamp) > ns) !== isNewest) return null;
+  const [which, stays] = isNewest ? ["A newer", "newest"] : ["An older", "oldest"];
+  return { kind: "warn", title: `${which} item of its ${identity} stands in its place.`, points: [
+    `Each ${identity} stands once in this list, and the ${stays} item of it stays: that of ${dayTime(millisOf(found.timestamp))} (${found.timestamp}).` ] };
+}
 
 /** A version may show so many items and no more: whatever is older than those is hidden. */
 async function beyondNewest(list, feature, ns) {
@@ -102,12 +117,3 @@ async function whatTrailTells({ type, feature, id }, ns) {
   }));
   return found.flat();
 }
-
-/** Equal JSON as equal texts. */
-const canonical = (value) => {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
-  if (value && typeof value === "object") {
-    return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(",")}}`;
-  }
-  return valueJson(value);
-};

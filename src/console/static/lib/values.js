@@ -2,6 +2,7 @@
 
 import { parse } from "./api.js";
 import { group } from "./format.js";
+import { Digits } from "./json.js";
 
 const VALUE_BYTES_MAX = 64000;
 
@@ -52,6 +53,7 @@ function readJson(text) {
 /** The JSON of a value that the server sent: whole numbers stay whole. */
 export function valueJson(value) {
   if (typeof value === "bigint") return String(value);
+  if (value instanceof Digits) return value.text;
   if (Array.isArray(value)) return `[${value.map(valueJson).join(",")}]`;
   if (value && typeof value === "object") {
     return `{${Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}:${valueJson(v)}`).join(",")}}`;

@@ -2,49 +2,26 @@
 
 import { html, useState } from "../lib/html.js";
 import { group } from "../lib/format.js";
-import { loadFeatures, nameError, versionName } from "../lib/features.js";
+import { loadFeatures, versionName } from "../lib/features.js";
 import { eraseEntity, listsOf } from "../lib/jobs.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
 import { Badge, Button, Copy, Dialog, Empty, Loading, Notice, TextField, Time, Trouble } from "../ui/parts.js";
+import { EntityForm } from "../ui/entity_form.js";
 import { useLoad, useTask } from "../ui/use.js";
 
-const idError = (id) =>
-  new TextEncoder().encode(id).length > 512 ? "At most 512 bytes." : [".", ".."].includes(id) ? "Not . or .." : null;
 const urlOf = (type, id) => `/console/erasure/entity?${new URLSearchParams({ type, id })}`;
 
 export function EraseEntity() {
   const { query, state } = usePlace();
   const [type, id] = [query.get("type") ?? "", query.get("id") ?? ""];
   // A receipt outlives a reload, and going back and forth.
-  return html`<${Choice} key=${`${type}/${id}`} type=${type} id=${id}/>
+  return html`<${EntityForm} key=${`${type}/${id}`} type=${type} id=${id} label="Which entity" onGo=${(type, id) => go(urlOf(type, id))}/>
     ${state?.receipt ? html`<${Receipt} receipt=${state.receipt}/>`
       : type && id ? html`<${What} key=${`${type}/${id}`} type=${type} id=${id}/>`
       : html`<section class="card"><${Empty} icon="bin" title="Whose lists are to go?">
           <p>For somebody who asks to be forgotten: all lists of one entity go at once, of every feature, and you get a
             receipt.</p></${Empty}></section>`}`;
-}
-
-function Choice({ type, id }) {
-  const [draft, setDraft] = useState({ type, id });
-  const [isTried, setTried] = useState(false);
-  const errors = { type: nameError(draft.type), id: draft.id ? idError(draft.id) : "It is needed." };
-  const shown = (name) => (isTried ? errors[name] : null);
-  const submit = (event) => {
-    event.preventDefault();
-    setTried(true);
-    if (!errors.type && !errors.id) go(urlOf(draft.type, draft.id));
-  };
-  return html`
-    <form class="card purge" onSubmit=${submit} novalidate aria-label="Which entity">
-      <div class="choice-row">
-        <${TextField} label="Entity type" value=${draft.type} error=${shown("type")} placeholder="user"
-          onInput=${(type) => setDraft({ ...draft, type })}/>
-        <${TextField} label="Entity ID" value=${draft.id} error=${shown("id")} placeholder="u-123"
-          onInput=${(id) => setDraft({ ...draft, id })}/>
-        <${Button} kind="primary" type="submit">Look</${Button}>
-      </div>
-    </form>`;
 }
 
 function What({ type, id }) {

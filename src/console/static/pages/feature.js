@@ -1,14 +1,14 @@
 // One feature: what it is, its versions side by side, its history; and the ways to change and delete it.
 
 import { html, useState } from "../lib/html.js";
-import { get } from "../lib/api.js";
 import { IDENTITIES, KEEPS, TYPES, deprecationOf, identityOf, featurePath, loadFeature, purgeOf } from "../lib/features.js";
 import { dayTime, group, readTtl, ttlWords } from "../lib/format.js";
 import { path } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble, TypeBadge, say } from "../ui/parts.js";
-import { Labels, Trail } from "../ui/feature_parts.js";
+import { Labels } from "../ui/feature_parts.js";
+import { History } from "../ui/history.js";
 import { useLoad, useNow } from "../ui/use.js";
 import { DeleteFeature } from "./feature_delete.js";
 import { Deprecate, DeprecationNotice } from "./deprecate.js";
@@ -42,7 +42,7 @@ export function FeaturePage({ segments: [, , entityType, name, view = ""] }) {
     ${feature && html`<${DeprecationNotice} note=${deprecationOf(feature)} title="This feature is deprecated."/>`}
     ${loaded.problem && loaded.problem.status !== 404
       && html`<${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`}
-    ${view === "history" ? html`<${History} entityType=${entityType} name=${name}/>`
+    ${view === "history" ? html`<${History} path=${featurePath(entityType, name)}/>`
       : !feature ? html`<${Loading} what="Loading the feature"/>`
       : view === "edit" ? html`<${EditFeature} key=${etag} feature=${feature} etag=${etag} onSaved=${loaded.again}
           refused=${refused}/>`
@@ -97,34 +97,6 @@ function LookInto({ feature }) {
           onKeyDown=${(event) => event.key === "Enter" && id && event.target.parentElement.querySelector("a")?.click()}/>
         <${LinkButton} kind="primary" href=${id ? `/console/lists?${query}` : undefined}>Show</${LinkButton}>
       </div>
-    </section>`;
-}
-
-function History({ entityType, name }) {
-  const [pages, setPages] = useState([]);
-  const first = useLoad(
-    async (signal) => (await get(`${featurePath(entityType, name)}/history`, { page_size: 100 }, { signal })).data,
-    [entityType, name],
-  );
-  const [problem, setProblem] = useState(null);
-  const all = [first.data, ...pages].filter(Boolean);
-  const token = all.at(-1)?.next_page_token;
-  const more = async () => {
-    try {
-      const query = { page_size: 100, page_token: token };
-      const { data } = await get(`${featurePath(entityType, name)}/history`, query);
-      setPages([...pages, data]);
-    } catch (problem) {
-      setProblem(problem);
-    }
-  };
-  if (first.problem) return html`<${Trouble} problem=${first.problem} onRetry=${first.again}/>`;
-  if (!first.data) return html`<${Loading} what="Loading the history"/>`;
-  return html`
-    <section class="card" aria-label="History">
-      <${Trail} changes=${all.flatMap((page) => page.history)}/>
-      <${Trouble} problem=${problem}/>
-      ${token && html`<${Button} onClick=${more}>Show earlier changes</${Button}>`}
     </section>`;
 }
 

@@ -2,13 +2,13 @@
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { takesField } from "../lib/document.js";
-import { IDENTITIES, KEEPS, TYPES, createFeature, maxItemsError, nameError, pageOf, readLabels, textError } from "../lib/features.js";
+import { TYPES, createFeature, maxItemsError, nameError, pageOf, readLabels, textError } from "../lib/features.js";
 import { readTtl } from "../lib/format.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
-import { Button, Command, LinkButton, Notice, PageHead, SelectField, TextField, Trouble, say } from "../ui/parts.js";
-import { LabelsField, MaxItemsField, TtlField } from "../ui/feature_parts.js";
+import { Button, Command, LinkButton, Notice, PageHead, TextField, Trouble, say } from "../ui/parts.js";
+import { IdentityChoice, LabelsField, MaxItemsField, TtlField } from "../ui/feature_parts.js";
 import { useLoad, useTask } from "../ui/use.js";
 
 /** A draft outlives a reload. */
@@ -132,15 +132,6 @@ export function FeatureNew() {
       </aside>
     </form>`;
 }
-
-const IdentityChoice = ({ draft, onChange }) => html`
-  <div class="columns">
-    <${SelectField} label="What stands once" value=${draft.identity} onChange=${(identity) => onChange({ identity })}
-      hint=${`${IDENTITIES[draft.identity][1]} It never changes.`}
-      options=${Object.entries(IDENTITIES).map(([identity, [title]]) => [identity, title])}/>
-    ${draft.identity !== "item" && html`
-      <${SelectField} label="Of two" value=${draft.keep} onChange=${(keep) => onChange({ keep })} options=${Object.entries(KEEPS)}/>`}
-  </div>`;
 
 const TypeChoice = ({ value, onChange }) => html`
   <fieldset class="types">

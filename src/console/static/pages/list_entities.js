@@ -3,25 +3,21 @@
 import { html } from "../lib/html.js";
 import { get } from "../lib/api.js";
 import { featurePath, titleOf } from "../lib/features.js";
-import { go, usePlace, withQuery } from "../lib/router.js";
-import { Button, Empty, Loading, Trouble } from "../ui/parts.js";
-import { Icon } from "../ui/icons.js";
+import { withQuery } from "../lib/router.js";
+import { Empty, Loading, Trouble } from "../ui/parts.js";
 import { useLoad } from "../ui/use.js";
+import { WalkPager, useWalk } from "../ui/walk.js";
 
 const PAGE_SIZE = 100;
 
 export function Entities({ wanted, feature }) {
-  const place = usePlace();
-  // As in a list: the pages before this one stay through a reload.
-  const token = place.query.get("token") ?? undefined;
-  const before = place.state?.before ?? [];
+  const walk = useWalk();
+  const { token } = walk;
   const page = useLoad(async (signal) => (await get(`${featurePath(wanted.type, wanted.feature)}/entities`, {
     version: wanted.version || undefined, page_size: PAGE_SIZE, page_token: token,
   }, { signal })).data, [wanted.type, wanted.feature, wanted.version, token]);
   const entities = page.data?.entities ?? [];
   const next = page.data?.next_page_token;
-  const on = () => go(withQuery({ token: next }), { state: { before: [...before, token ?? ""] } });
-  const back = () => go(withQuery({ token: before.at(-1) }), { state: { before: before.slice(0, -1) } });
   return html`
     <section class="card" aria-label="Entities">
       <div class="card-head"><div>
@@ -38,9 +34,6 @@ export function Entities({ wanted, feature }) {
         : html`<${Empty} icon="lists" title=${next || token ? "None on this page" : "No entity has a list here"}>
             <p>${next ? "There may be some on the next." : "Nobody has added an item, or all of them have expired."}</p>
           </${Empty}>`}
-      <div class="pager" role="group" aria-label="Pages of entities">
-        <${Button} kind="small" icon="left" disabled=${!before.length} onClick=${back}>Back</${Button}>
-        <${Button} kind="small" disabled=${!next} onClick=${on}>More <${Icon} name="right"/></${Button}>
-      </div>
+      <${WalkPager} walk=${walk} next=${next} label="Pages of entities"/>
     </section>`;
 }

@@ -8,16 +8,17 @@ import { Button, Notice, TextField, Trouble } from "../ui/parts.js";
 import { useTask } from "../ui/use.js";
 import { ValueField } from "./list_changes.js";
 
-export function WhyMissing({ list, feature, ttl }) {
+export function WhyMissing({ list, feature, ttl, isKeyed }) {
   const [at, setAt] = useState("");
   const [value, setValue] = useState(feature.value_type === "bool" ? "true" : "");
+  const [key, setKey] = useState("");
   const [verdict, setVerdict] = useState(null);
   const task = useTask();
   const moment = readMoment(at);
   const read = value ? readValue(feature.value_type, value) : {};
   const ask = (event) => {
     event.preventDefault();
-    task.run(async () => setVerdict(await explain(list, feature, ttl, moment.ns, read.json)));
+    task.run(async () => setVerdict(await explain(list, feature, ttl, moment.ns, read.json, isKeyed && key ? key : undefined)));
   };
   return html`
     <details class="card missing">
@@ -25,6 +26,7 @@ export function WhyMissing({ list, feature, ttl }) {
       <form class="choice-row" onSubmit=${ask} novalidate aria-label="Ask after an item">
         <${TextField} label="When it happened" value=${at} onInput=${setAt} error=${moment.error}
           placeholder="2024-08-29T16:44:05Z" hint="As exactly as you know it, or -3d."/>
+        ${isKeyed && html`<${TextField} label="Its key, if you know it" value=${key} onInput=${setKey}/>`}
         <${ValueField} label="Its value, if you know it" type=${feature.value_type} value=${value} onInput=${setValue}
           error=${value && read.error}/>
         <${Button} type="submit" kind="primary" disabled=${task.busy || !at || moment.error || read.error}>Find out</${Button}>

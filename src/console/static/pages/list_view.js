@@ -107,7 +107,7 @@ export function ListView({ wanted, feature }) {
       </div>
     </section>
     ${identity !== "item" && html`<${LookUp} key=${`lookup ${keys[0]}`} list=${list} feature=${feature} isKeyed=${identity === "key"}/>`}
-    <${WhyMissing} key=${keys[0]} list=${list} feature=${feature} ttl=${ttl}/>
+    <${WhyMissing} key=${keys[0]} list=${list} feature=${feature} ttl=${ttl} isKeyed=${identity === "key"}/>
     ${open?.[0] === "add" && html`<${AddItem} list=${list} feature=${feature} ttl=${ttl} isKeyed=${identity === "key"} onClose=${close} onDone=${done}/>`}
     ${open?.[0] === "value" && html`
       <${RemoveValue} list=${list} feature=${feature} item=${open[1]} onClose=${close} onDone=${done}/>`}

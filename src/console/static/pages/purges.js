@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { group, millisOf, relative } from "../lib/format.js";
+import { pageOfType } from "../lib/entities.js";
 import { pageOf } from "../lib/features.js";
 import { isOver, loadJobs, tellJob } from "../lib/jobs.js";
 import { refusal } from "../lib/session.js";
@@ -35,7 +36,7 @@ export function Purges() {
       <${Trouble} problem=${loaded.problem ?? (cancelled ? null : task.problem)} onRetry=${loaded.problem && loaded.again}/>
       ${refused ? html`<${Empty} icon="bin" title="You may not see purges"><p>${refused}</p></${Empty}>`
         : !loaded.data ? loaded.loading && html`<${Loading} what="Loading purges"/>`
-        : jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`
+        : jobs.length ? html`<ul class="jobs">${jobs.map((job) => job.kind in INDEXES ? html`<${IndexJob} key=${job.id} job=${job}/>` : html`
             <${Job} key=${job.id} job=${job} onTell=${(what, words) => (what === "cancel" ? setCancelled(job) : tell(job, what, words))}/>`)}</ul>`
         : html`<${Empty} icon="bin" title="No purge yet">
             <p>A purge erases the items of a feature now, rather than when they expire. It goes on by itself, over restarts too,
@@ -54,6 +55,19 @@ export function Purges() {
 
 // A job without a feature is about the bags of its entity type.
 const titleOfJob = (job) => (job.feature ? `${job.entity_type}.${job.feature}` : job.entity_type);
+const INDEXES = { build_index: "builds", drop_index: "drops" };
+
+/** Work on an index: it is paused where indexes are, and nobody cancels it. */
+const IndexJob = ({ job }) => html`
+  <li class="job">
+    <div class="job-head">
+      <a class="name" href=${pageOfType(job.entity_type, "indexes")}><bdi>${INDEXES[job.kind]} an index of ${job.entity_type}</bdi></a>
+      <${Badge} kind=${STATES[job.state]}>${job.state}</${Badge}>
+      <span class="fine">begun ${relative(millisOf(job.created_at))}${isOver(job)
+        ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""} · ${group(job.lists_cleared)} bags looked at</span>
+    </div>
+    ${job.problem && html`<${Notice} kind="warn" title="It does not go on at present."><p>${job.problem}</p></${Notice}>`}
+  </li>`;
 
 function Job({ job, onTell }) {
   const title = titleOfJob(job);
@@ -71,7 +85,7 @@ function Job({ job, onTell }) {
       <div class="job-head">
         ${job.feature
           ? html`<a class="name" href=${pageOf({ entity_type: job.entity_type, name: job.feature })}><bdi>${title}</bdi></a>`
-          : html`<span class="name"><bdi>${title}</bdi></span>`}
+          : html`<a class="name" href=${pageOfType(job.entity_type)}><bdi>bags of ${title}</bdi></a>`}
         <${Badge} kind=${STATES[job.state]}>${job.state}</${Badge}>
         ${job.bytes_erased && html`<${Badge} kind="good">bytes erased</${Badge}>`}
         <span class="fine">begun ${relative(millisOf(job.created_at))}${isOver(job)

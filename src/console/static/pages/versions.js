@@ -2,13 +2,13 @@
 
 import { html, useState } from "../lib/html.js";
 import { call, get } from "../lib/api.js";
-import { IDENTITIES, changeFeature, deprecation, deprecationLabel, deprecationOf, featurePath, identityOf, loadFeature,
+import { IDENTITIES, KEEPS, changeFeature, deprecation, deprecationLabel, deprecationOf, featurePath, identityOf, loadFeature,
   maxItemsError, textError, versionError, versionPath } from "../lib/features.js";
 import { dayTime, group, millisOf, readTtl, ttlWords } from "../lib/format.js";
 import { takesField } from "../lib/document.js";
 import { refusal } from "../lib/session.js";
 import { Badge, Button, Dialog, LinkButton, Notice, TextField, Time, Trouble, say } from "../ui/parts.js";
-import { Differences, MaxItemsField, TtlField, differences, ttlConsequence } from "../ui/feature_parts.js";
+import { Differences, IdentityChoice, MaxItemsField, TtlField, differences, ttlConsequence } from "../ui/feature_parts.js";
 import { Weight } from "../ui/weight.js";
 import { useLoad, useTask } from "../ui/use.js";
 import { Deprecate, Deprecated } from "./deprecate.js";
@@ -27,7 +27,7 @@ export function Versions({ feature, etag, refused, onChanged }) {
     ...(feature.versions.some((version) => version.max_items) ? [["At most", ({ max_items: max }) =>
       max ? `${group(max)} items of a list` : html`<span class="muted">all</span>`]] : []),
     ...(feature.versions.some((version) => identityOf(feature, version) !== "item") ? [["Stands once", (version) =>
-      IDENTITIES[identityOf(feature, version)]?.[0]]] : []),
+      html`${IDENTITIES[identityOf(feature, version)]?.[0]}${version.keep && html`<span class="muted">: ${KEEPS[version.keep]}</span>`}`]] : []),
     ["Description", ({ description }) => description
       ? html`<bdi class="long">${description}</bdi>` : html`<span class="muted">none</span>`],
     ...(feature.versions.some(({ version }) => deprecationOf(feature, version)) ? [["Instead", ({ version }) =>
@@ -82,11 +82,15 @@ function AddVersion({ feature, onClose, onDone }) {
   const [description, setDescription] = useState("");
   const [max, setMax] = useState(String(feature.max_items ?? ""));
   const takesMax = useLoad(() => takesField("create_version", "max_items"), []).data;
+  const takesIdentity = useLoad(() => takesField("create_version", "identity"), []).data;
+  const [identity, setIdentity] = useState({ identity: identityOf(feature), keep: feature.keep ?? "newest" });
   const task = useTask();
   const taken = feature.versions.some((known) => known.version === version) ? "There is one of this name." : null;
   const error = version ? versionError(version) ?? taken : null;
   const add = () => task.run(async () => {
-    const body = { version, ttl, ...(takesMax && { max_items: max ? Number(max) : null }), ...(description && { description }) };
+    const { identity: kind, keep } = identity;
+    const body = { version, ttl, ...(takesMax && { max_items: max ? Number(max) : null }), ...(takesIdentity && { identity: kind,
+      ...(kind !== "item" && { keep }) }), ...(description && { description }) };
     await call("POST", `${featurePath(feature.entity_type, feature.name)}/versions`, { body });
     onDone(`Version ${version} was added`);
   });
@@ -99,6 +103,7 @@ function AddVersion({ feature, onClose, onDone }) {
       <${TextField} label="Version" required value=${version} onInput=${setVersion} error=${error} placeholder="v2"/>
       <${TtlField} value=${ttl} onInput=${setTtl}/>
       ${takesMax && html`<${MaxItemsField} value=${max} onInput=${setMax} error=${maxItemsError(max)}/>`}
+      ${takesIdentity && html`<${IdentityChoice} draft=${identity} onChange=${(change) => setIdentity({ ...identity, ...change })}/>`}
       <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
         error=${textError(description, 2000)}/>
       <${Trouble} problem=${task.problem}/>

@@ -1,9 +1,9 @@
 // What several pages show of features: labels, lives, differences, and the trail of changes.
 
 import { html } from "../lib/html.js";
-import { isDeprecation, labelsText } from "../lib/features.js";
+import { IDENTITIES, KEEPS, isDeprecation, labelsText } from "../lib/features.js";
 import { day, readTtl, ttlWords, dayTime } from "../lib/format.js";
-import { Badge, TextField, Time } from "./parts.js";
+import { Badge, SelectField, TextField, Time } from "./parts.js";
 
 /** `isBrief` leaves out what is shown otherwise: that something is deprecated. */
 export const Labels = ({ labels, max = 64, isBrief }) => {
@@ -19,11 +19,15 @@ export const Labels = ({ labels, max = 64, isBrief }) => {
 
 const COMMON_TTLS = ["1d", "7d", "30d", "90d", "365d"];
 
-/** A TTL, in words and in what it means for an item of now. */
-export function TtlField({ value, onInput, label = "Time to live", error, required, now = Date.now() }) {
+const ITEM = { about: "How long an item counts after its timestamp", now: "An item of now" };
+/** What a TTL is about where it is that of bags. */
+export const BAG = { about: "How long a bag is there after it was changed last", now: "A bag that is changed now" };
+
+/** A TTL, in words and in what it means for what is of now. */
+export function TtlField({ value, onInput, label = "Time to live", what = ITEM, error, required, now = Date.now() }) {
   const read = readTtl(value);
-  const hint = read.error ? "How long an item counts after its timestamp: 30d, 12h, 1d12h."
-    : `${ttlWords(value)}. An item of now is there until ${dayTime(now + read.secs * 1000)}.`;
+  const hint = read.error ? `${what.about}: 30d, 12h, 1d12h.`
+    : `${ttlWords(value)}. ${what.now} is there until ${dayTime(now + read.secs * 1000)}.`;
   return html`
     <div class="ttl-field">
       <${TextField} label=${label} value=${value} onInput=${onInput} hint=${hint} required=${required}
@@ -43,6 +47,16 @@ export const MaxItemsField = (props) => html`
   <${TextField} label="Items of a list, at most" inputmode="numeric" placeholder="all"
     hint="Only so many are shown, the newest. Left empty, all that have not expired." ...${props}/>`;
 
+/** What stands once in a list; it is chosen when a feature or a version is made, and for ever. */
+export const IdentityChoice = ({ draft, onChange }) => html`
+  <div class="columns">
+    <${SelectField} label="What stands once" value=${draft.identity} onChange=${(identity) => onChange({ identity })}
+      hint=${`${IDENTITIES[draft.identity][1]} It never changes.`}
+      options=${Object.entries(IDENTITIES).map(([identity, [title]]) => [identity, title])}/>
+    ${draft.identity !== "item" && html`
+      <${SelectField} label="Of two" value=${draft.keep} onChange=${(keep) => onChange({ keep })} options=${Object.entries(KEEPS)}/>`}
+  </div>`;
+
 /** More than any definition has: what is longer is refused, and not worth drawing. */
 const CHARS_SHOWN = 20000;
 
@@ -58,7 +72,7 @@ const shown = (name, value) => {
 const TITLES = {
   ttl: "Time to live", max_items: "Items of a list, at most", identity: "What stands once", keep: "Of two", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
   entity_type: "Entity type", name: "Name", version: "Version", versions: "Versions", roles: "Roles", scopes: "Scopes",
-  expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
+  properties: "Found by", order_by: "Ordered by", expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
 };
 export const fieldTitle = (name) => TITLES[name] ?? name.replaceAll("_", " ");
 
@@ -101,6 +115,8 @@ const ACTIONS = {
   create_feature: ["created the feature", "good"], update_feature: ["changed the feature", ""],
   delete_feature: ["deleted the feature", "bad"], create_version: ["created the version", "good"],
   update_version: ["changed the version", ""], delete_version: ["deleted the version", "bad"],
+  create_entity_type: ["created the entity type", "good"], update_entity_type: ["changed the entity type", ""],
+  delete_entity_type: ["deleted the entity type", "bad"],
   create_key: ["made the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
   purge: ["began to purge", "bad"], erase_entity: ["erased", "bad"],
 };
@@ -108,8 +124,8 @@ const ACTIONS = {
 const CREATED = "What it was created with";
 const isCreation = ({ action }) => action.startsWith("create_");
 
-/** Changes, newest first, by day. */
-export function Trail({ changes, target }) {
+/** Changes, newest first, by day. `versions` is what versions are called: those of an entity type are indexes. */
+export function Trail({ changes, target, versions = "version" }) {
   let last = "";
   return html`
     <ol class="trail">
@@ -127,7 +143,7 @@ export function Trail({ changes, target }) {
             <p>
               <strong class="who-did"><bdi>${change.by}</bdi></strong>
               ${change.on_behalf_of && html` <span class="muted">for <bdi>${change.on_behalf_of}</bdi></span>`}
-              ${" "}${words}
+              ${" "}${words.replace("version", versions)}
               ${change.version !== undefined && html` <${Badge}>${change.version || "default"}</${Badge}>`}
               ${target && change.target && html` <strong><bdi>${change.target}</bdi></strong>`}
               ${" "}<span class="muted when"><${Time} at=${change.at} kind="absolute"/></span>

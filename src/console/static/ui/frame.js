@@ -9,6 +9,7 @@ import { Button } from "./parts.js";
 const PLACES = [
   ["/console/features", "Features", "features"],
   ["/console/lists", "Lists", "lists"],
+  ["/console/entities", "Entities", "entities"],
   ["/console/erasure", "Erasure", "bin"],
   ["/console/health", "Health", "health"],
   ["/console/access", "Access", "access"],

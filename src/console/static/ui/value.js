@@ -3,6 +3,7 @@
 
 import { html, useState } from "../lib/html.js";
 import { group, visible } from "../lib/format.js";
+import { Digits, isBranch } from "../lib/json.js";
 import { bytesOf, hexRows, valueJson } from "../lib/values.js";
 
 const CHARS_SHOWN = 240;
@@ -11,9 +12,10 @@ const MEMBERS_SHOWN = 50;
 const HEX_ROWS_SHOWN = 2;
 const HEX_ROWS_MORE = 256;
 
-export function Value({ type, value }) {
+/** `isOpen`: JSON of members is unfolded from the start. */
+export function Value({ type, value, isOpen }) {
   if (type === "bytes" && typeof value === "string") return html`<${Bytes} base64=${value}/>`;
-  if (type === "json") return html`<${Json} value=${value}/>`;
+  if (type === "json") return html`<${Json} value=${value} isOpen=${isOpen}/>`;
   if (typeof value === "string") return html`<${Text} text=${value}/>`;
   return html`<span class=${`value ${typeof value}`}>${String(value)}</span>`;
 }
@@ -44,23 +46,29 @@ function Bytes({ base64 }) {
 }
 
 /** In one line, until it is opened. */
-function Json({ value }) {
-  const isTree = value !== null && typeof value === "object" && Object.keys(value).length > 0;
+function Json({ value, isOpen }) {
+  const isTree = isBranch(value) && Object.keys(value).length > 0;
   if (!isTree) return html`<code class="json"><${Leaf} value=${value}/></code>`;
   const line = valueJson(value);
   return html`
-    <${Fold} summary=${html`<code class="json"><${Line} value=${value} room=${{ left: 110 }}/></code>`}>
+    <${Fold} isOpened=${isOpen} summary=${(isOpen) => isOpen ? html`<span class="muted">${count(value)}</span>`
+      : html`<code class="json"><${Line} value=${value} room=${{ left: 110 }}/></code>`}>
       ${() => html`<div class="json tree"><${Members} value=${value}/></div>
         <p class="fine">${group(line.length)} characters</p>`}
     </${Fold}>`;
 }
 
+function count(value) {
+  const { length } = Object.keys(value);
+  return `${group(length)} ${Array.isArray(value) ? "element" : "member"}${length === 1 ? "" : "s"}`;
+}
+
 /** What is folded away is not drawn. */
-function Fold({ summary, children }) {
-  const [isOpen, setOpen] = useState(false);
+function Fold({ summary, isOpened = false, children }) {
+  const [isOpen, setOpen] = useState(isOpened);
   return html`
     <details class="fold" open=${isOpen} onToggle=${(event) => setOpen(event.target.open)}>
-      <summary>${summary}</summary>${isOpen && children()}
+      <summary>${typeof summary === "function" ? summary(isOpen) : summary}</summary>${isOpen && children()}
     </details>`;
 }
 
@@ -72,7 +80,7 @@ function Members({ value }) {
   return html`
     <ul>
       ${all.slice(0, shown).map(([key, member]) => html`
-        <li>${member !== null && typeof member === "object" && Object.keys(member).length
+        <li>${isBranch(member) && Object.keys(member).length
           ? html`<${Fold} summary=${html`${name(key)}: <${Line} value=${member} room=${{ left: 60 }}/>`}>
               ${() => html`<${Members} value=${member}/>`}</${Fold}>`
           : html`<span class="leaf">${name(key)}: <${Leaf} value=${member}/></span>`}</li>`)}
@@ -89,7 +97,7 @@ function Leaf({ value }) {
     return html`<span class="string"><bdi>${isLong ? `${text.slice(0, CHARS_SHOWN)}…` : text.slice(0, CHARS_MORE)}</bdi></span>
       ${isLong && html` <button type="button" class="more" onClick=${() => setWhole(true)}>Show more</button>`}`;
   }
-  const kind = value === null ? "null" : typeof value === "object" ? "" : typeof value;
+  const kind = value === null ? "null" : value instanceof Digits ? "number" : isBranch(value) ? "" : typeof value;
   return html`<span class=${kind}>${valueJson(value)}</span>`;
 }
 
@@ -106,17 +114,18 @@ function pieces(value, room) {
     return html`<span class=${kind}>${cut}</span>`;
   };
   if (typeof value === "string") return take(visible(JSON.stringify(value)), "string");
-  if (value === null || typeof value !== "object") return take(valueJson(value), value === null ? "null" : typeof value);
+  if (!isBranch(value)) return take(valueJson(value), value === null ? "null" : value instanceof Digits ? "number" : typeof value);
   const all = Array.isArray(value) ? value.map((member) => [null, member]) : Object.entries(value);
   const drawn = [Array.isArray(value) ? "[" : "{"];
   room.left -= 2;
   for (const [i, [key, member]] of all.entries()) {
-    if (room.left <= 0) {
+    const name = key === null ? "" : visible(JSON.stringify(key));
+    if (i) drawn.push(", ");
+    if (room.left <= (i && name.length)) {
       drawn.push("…");
       break;
     }
-    if (i) drawn.push(", ");
-    if (key !== null) drawn.push(take(visible(JSON.stringify(key)), "key"), ": ");
+    if (name) drawn.push(take(name, "key"), ": ");
     drawn.push(pieces(member, room));
     room.left -= 2;
   }

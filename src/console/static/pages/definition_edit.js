@@ -1,0 +1,135 @@
+// Changes a definition, of a feature or an entity type: the change is shown before it is made, and is made only to what
+// was looked at. Who comes too late sees both, and chooses.
+
+import { html, useState } from "../lib/html.js";
+import { labelsText, maxItemsError, readLabels, textError } from "../lib/features.js";
+import { readTtl } from "../lib/format.js";
+import { go } from "../lib/router.js";
+import { Button, LinkButton, Notice, TextField, Trouble, say } from "../ui/parts.js";
+import { Differences, LabelsField, MaxItemsField, TtlField, differences, fieldTitle } from "../ui/feature_parts.js";
+import { useTask } from "../ui/use.js";
+
+/** Those of `fields` that a definition has. */
+const only = (fields, definition) => Object.fromEntries(fields.map((field) => [field, definition[field] ?? null]));
+/** As they stand in fields. */
+const drafted = (state) => ({ ...state, max_items: String(state.max_items ?? ""), labels: labelsText(state.labels) });
+
+/**
+ * `fields` may change, and `about` says what of it never does. `load` gives { definition, etag } as they are now, and
+ * `change` makes a patch of the definition that has an entity tag. `consequence` says what a change of the TTL does.
+ */
+export function EditDefinition({ definition, etag, refused, fields, title, page, about, ttlWhat, consequence, load, change, onSaved }) {
+  const [based, setBased] = useState({ definition, etag });
+  const [draft, setDraft] = useState(drafted(only(fields, definition)));
+  const [isReviewing, setReviewing] = useState(false);
+  const [theirs, setTheirs] = useState(null);
+  const task = useTask();
+  const labels = readLabels(draft.labels);
+  const mine = only(fields, { ...draft, max_items: draft.max_items ? Number(draft.max_items) : null,
+    labels: labels.labels ?? based.definition.labels });
+  const errors = {
+    ttl: readTtl(draft.ttl).error, description: textError(draft.description, 2000), owner: textError(draft.owner, 200),
+    labels: labels.error, max_items: maxItemsError(draft.max_items),
+  };
+  const isFine = Object.values(errors).every((error) => !error);
+  const changes = differences(only(fields, based.definition), mine);
+  const patch = Object.fromEntries(changes.map(([name]) => [name, mine[name]]));
+  const field = (name) => ({
+    value: draft[name], error: errors[name],
+    onInput: (text) => { setReviewing(false); setDraft((now) => ({ ...now, [name]: text })); },
+  });
+  const save = () => task.run(async () => {
+    try {
+      await change(patch, based.etag);
+    } catch (problem) {
+      if (problem.code !== "etag_mismatch") throw problem;
+      setTheirs(await load());
+      return;
+    }
+    say(`${title} was changed`);
+    onSaved();
+    go(page);
+  });
+  const settle = (chosen) => {
+    setDraft(drafted(chosen));
+    setBased(theirs);
+    setTheirs(null);
+    setReviewing(true);
+  };
+  if (theirs) {
+    return html`<${Race} base=${only(fields, based.definition)} mine=${mine} theirs=${only(fields, theirs.definition)} onSettle=${settle}/>`;
+  }
+  const happens = patch.ttl && consequence(based.definition.ttl, patch.ttl);
+  return html`
+    <form class="split" novalidate
+      onSubmit=${(event) => { event.preventDefault(); if (isFine && changes.length) setReviewing(true); }}>
+      <div class="card form">
+        ${refused && html`<${Notice} kind="warn" title="You may look, and not change."><p>${refused}</p></${Notice}>`}
+        <${TtlField} required what=${ttlWhat} ...${field("ttl")}/>
+        ${fields.includes("max_items") && html`<${MaxItemsField} ...${field("max_items")}/>`}
+        <${TextField} label="Description" area rows="3" ...${field("description")}/>
+        <${TextField} label="Owner" ...${field("owner")}/>
+        <${LabelsField} ...${field("labels")}/>
+        <p class="fine">${about}</p>
+        ${!isReviewing && html`
+          <div class="actions">
+            <${Button} kind="primary" type="submit" disabled=${!isFine || !changes.length} refused=${refused}
+              >Review the change</${Button}>
+            <${LinkButton} href=${page}>Cancel</${LinkButton}>
+          </div>`}
+      </div>
+      <section class="card" aria-label="What changes" aria-live="polite">
+        <h2>What changes</h2>
+        ${changes.length ? html`<${Differences} changes=${changes}/>` : html`<p class="muted">Nothing yet.</p>`}
+        ${happens && html`<${Notice} kind="warn"><p>${happens}</p></${Notice}>`}
+        <${Trouble} problem=${task.problem}/>
+        ${isReviewing && changes.length > 0 && html`
+          <div class="actions">
+            <${Button} kind="primary" onClick=${save} disabled=${task.busy || !isFine} refused=${refused}
+              >Save the change</${Button}>
+            <${Button} onClick=${() => setReviewing(false)}>Change more</${Button}>
+          </div>`}
+      </section>
+    </form>`;
+}
+
+/** Somebody else was first: what they made of it, and what one wanted, field by field. */
+function Race({ base, mine, theirs, onSettle }) {
+  const rows = Object.keys(base).filter((name) =>
+    differences({ [name]: base[name] }, { [name]: mine[name] }).length ||
+    differences({ [name]: base[name] }, { [name]: theirs[name] }).length);
+  const isMine = (name) => differences({ [name]: base[name] }, { [name]: mine[name] }).length > 0;
+  const [picked, setPicked] = useState(Object.fromEntries(rows.map((name) => [name, isMine(name) ? "mine" : "theirs"])));
+  const chosen = { ...theirs };
+  for (const name of rows) if (picked[name] === "mine") chosen[name] = mine[name];
+  const text = (name, value) =>
+    (name === "labels" ? labelsText(value) : value) || html`<em class="muted">nothing</em>`;
+  return html`
+    <section class="card" aria-label="Both changes">
+      <${Notice} kind="warn" title="Somebody changed it while you were at it.">
+        <p>Nothing of yours was saved. Choose for each field what it is to be; you see the change again before it is
+          made.</p>
+      </${Notice}>
+      <div class="scroll-x" tabindex="0" role="region" aria-label="Both changes, field by field">
+        <table class="table race">
+          <thead><tr><th scope="col">Field</th><th scope="col">You began with</th><th scope="col">It is now</th>
+            <th scope="col">You want</th></tr></thead>
+          <tbody>
+            ${rows.map((name) => html`
+              <tr key=${name}>
+                <th scope="row">${fieldTitle(name)}</th>
+                <td class="pre"><bdi>${text(name, base[name])}</bdi></td>
+                ${[["theirs", theirs[name]], ["mine", mine[name]]].map(([whose, value]) => html`
+                  <td class="pre"><label class="pick"><input type="radio" name=${`race-${name}`}
+                    checked=${picked[name] === whose} onChange=${() => setPicked({ ...picked, [name]: whose })}/>
+                    <bdi>${text(name, value)}</bdi></label></td>`)}
+              </tr>`)}
+          </tbody>
+        </table>
+      </div>
+      <div class="actions">
+        <${Button} kind="primary" onClick=${() => onSettle(chosen)}>Go on with this</${Button}>
+        <${Button} onClick=${() => onSettle(theirs)}>Keep it as it is now</${Button}>
+      </div>
+    </section>`;
+}

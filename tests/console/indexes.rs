@@ -1,0 +1,145 @@
+//! Indexes: made, watched while they are built, asked, and dropped.
+
+use std::rc::Rc;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::api::{Api, ago_text};
+use crate::page::Page;
+
+pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.may_use_the_clipboard().await;
+    api.users().await;
+    for n in 0..120 {
+        let city = ["Paris", "Rome"][n % 2];
+        api.bag(
+            &format!("u-{n}"),
+            json!({"name": format!("user {n}"), "address": {"city": city}, "age": n, "tags": ["a", n]}),
+        )
+        .await;
+    }
+    page.open(&api.url("/console/entities/type/user/find")).await;
+    page.sees("No index yet").await;
+    page.is_accessible().await;
+    page.click("link", "To the indexes").await;
+    page.sees("No index yet").await;
+    page.is_accessible().await;
+    page.click("button", "New index").await;
+    page.fill("Name", "by_city").await;
+    page.fill("Found by", "city").await;
+    page.sees("a path begins with \"/\"").await;
+    page.is_accessible().await;
+    page.fill("Found by", "").await;
+    // What bags hold is offered.
+    page.click("button", "/address/city").await;
+    page.holds("document.querySelector('dialog textarea').value === '/address/city'").await;
+    page.fill_the("combobox", "Ordered by", "/age").await;
+    page.is_accessible().await;
+    page.click("button", "Make the index").await;
+    page.sees("The index by_city is being built").await;
+    // It is watched until all bags are in it.
+    page.sees("ready").await;
+    page.is_accessible().await;
+    page.click("link", "Find").await;
+    page.sees("Which bags?").await;
+    page.is_accessible().await;
+    page.fill("Value of /address/city", "Paris").await;
+    page.sees("Sent as \"Paris\"").await;
+    page.click("button", "Find").await;
+    let shown = "[...document.querySelectorAll('.items .main-cell a')].map((a) => a.innerText).join()";
+    let ids = |numbers: &mut dyn Iterator<Item = u32>| numbers.map(|n| format!("u-{n}")).collect::<Vec<_>>().join(",");
+    let (first, second) = (ids(&mut (0..50).map(|n| 118 - 2 * n)), ids(&mut (0..10).map(|n| 18 - 2 * n)));
+    page.holds(&format!("{shown} === '{first}'")).await;
+    page.is_accessible().await;
+    page.click("button", "More").await;
+    page.holds(&format!("{shown} === '{second}'")).await;
+    page.reload().await;
+    page.holds(&format!("{shown} === '{second}'")).await;
+    page.click("button", "Back").await;
+    page.holds(&format!("{shown} === '{first}'")).await;
+    page.fill("From", "8").await;
+    page.fill("To", "14").await;
+    page.choose("Order", "least first").await;
+    page.click("button", "Find").await;
+    page.holds(&format!("{shown} === 'u-8,u-10,u-12,u-14'")).await;
+    page.click("button", "Copy as curl").await;
+    page.holds("document.body.innerText.includes('Copy as curl: copied')").await;
+    let copied = page.copied().await;
+    assert!(copied.contains("/by_city/entities?value=%22Paris%22&min=8&max=14&order=oldest"), "{copied}");
+    page.click("button", "Copy as command").await;
+    page.holds("document.body.innerText.includes('Copy as command: copied')").await;
+    let copied = page.copied().await;
+    assert!(
+        copied.starts_with("liststore entity find --value '\"Paris\"' --min 8 --max 14 --order oldest"),
+        "{copied}"
+    );
+    page.click("link", "u-10").await;
+    page.sees("user 10").await;
+    // What the server refuses is said in its words.
+    page.open(&api.url("/console/entities/type/user/find?index=by_city&value=Paris&min=x")).await;
+    page.sees("must be").await;
+    page.is_accessible().await;
+    page.expects_refusals(400).await;
+
+    page.open(&api.url("/console/entities/type/user/indexes")).await;
+    page.click("button", "Drop by_city").await;
+    page.the("dialog", "Drop this index?").await;
+    page.is_accessible().await;
+    page.fill("Type by_city to drop it", "by_city").await;
+    page.click("button", "Drop for ever").await;
+    page.sees("No index yet").await;
+    assert_eq!(api.get("/v1/entity-types/user/indexes").await["indexes"], json!([]));
+    page.open(&api.url("/console/entities/type/user/history")).await;
+    page.sees("created the index").await;
+    page.sees("deleted the index").await;
+    page.is_accessible().await;
+}
+
+/// Jobs that take long keep others waiting: so there is time to look at a build.
+pub async fn a_build_is_watched_paused_and_resumed(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.users().await;
+    api.bag("u-1", json!({"city": "Paris"})).await;
+    let mut purges = Vec::new();
+    for feature in ["seen", "bought"] {
+        api.feature(feature, "string", "30d").await;
+        let item = json!([{"timestamp": ago_text(60), "value": "x"}]);
+        let request =
+            |n| json!({"entity_type": "user", "feature": feature, "entity_id": format!("u-{n}"), "items": item});
+        let requests: Vec<_> = (0..300).map(request).collect();
+        api.send(Method::POST, "/v1/lists:batchAdd", json!({ "requests": requests })).await;
+        let path = format!("/v1/features/user/{feature}/purge");
+        purges.push(api.send(Method::POST, &path, json!({"lists_per_second": 1})).await);
+    }
+    let cancel = |number: usize| format!("/v1/jobs/{}/cancel", purges[number]["id"].as_str().unwrap());
+    let body = json!({"name": "by_city", "properties": ["/city"]});
+    api.send(Method::POST, "/v1/entity-types/user/indexes", body).await;
+    page.open(&api.url("/console/entities/type/user/indexes")).await;
+    page.sees("building").await;
+    page.sees("0 bags were looked at so far").await;
+    page.is_accessible().await;
+    page.open(&api.url("/console/entities/type/user/find?index=by_city&value=Paris")).await;
+    page.sees("The index is being built.").await;
+    page.is_accessible().await;
+    // It stands among the jobs, too, behind the other purge.
+    api.send(Method::POST, &cancel(0), json!({})).await;
+    page.open(&api.url("/console/erasure")).await;
+    page.sees("builds an index of user").await;
+    page.is_accessible().await;
+    page.open(&api.url("/console/entities/type/user/indexes")).await;
+    page.click("button", "Pause by_city").await;
+    page.the("button", "Resume by_city").await;
+    page.sees("paused").await;
+    page.is_accessible().await;
+    let job = |jobs: &Value| {
+        jobs["jobs"].as_array().unwrap().iter().find(|job| job["kind"] == "build_index").unwrap()["state"].clone()
+    };
+    assert_eq!(job(&api.get("/v1/jobs").await), "paused");
+    api.send(Method::POST, &cancel(1), json!({})).await;
+    page.click("button", "Resume by_city").await;
+    page.sees("ready").await;
+    page.sees_no("building").await;
+    page.open("about:blank").await;
+}

@@ -1,0 +1,131 @@
+//! Sets and bounded lists: what stands once, what is looked up, and why something is not there any more.
+
+use std::rc::Rc;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::api::{Api, ago_text};
+use crate::page::Page;
+
+/// Users that were suspended: each stands once, with why.
+pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.open(&api.url("/console/features/new")).await;
+    page.fill("Entity type", "user").await;
+    page.fill("Name", "seen").await;
+    page.choose("What stands once", "Key").await;
+    page.sees("each key stands once, with a value").await;
+    page.choose("Of two", "the newest item stays").await;
+    page.fill("Items of a list, at most", "50").await;
+    page.is_accessible().await;
+    page.click("button", "Create feature").await;
+    page.the("heading", "user.seen").await;
+    page.sees("the newest item stays").await;
+    page.is_accessible().await;
+    let made = api.get("/v1/features/user/seen").await;
+    assert_eq!((&made["identity"], &made["keep"], &made["max_items"]), (&json!("key"), &json!("newest"), &json!(50)));
+
+    page.open(&api.url("/console/lists?type=user&feature=seen&id=spam")).await;
+    page.sees("each key once").await;
+    for (key, value, time) in [("u-17", "sent 400 mails", "-2h"), ("u-18", "reported", "-1h"), ("u-17", "again", "")] {
+        page.click("button", "Add an item").await;
+        page.the("dialog", "Add an item").await;
+        page.holds("[...document.querySelectorAll('dialog button')].find((b) => b.innerText === 'Add').disabled").await;
+        page.fill("Key", key).await;
+        page.fill("Value", value).await;
+        page.fill("Time", time).await;
+        page.click("button", "Add").await;
+        page.no("dialog", "Add an item").await;
+    }
+    page.sees("2 items over").await;
+    page.is_accessible().await;
+    let items = "/v1/lists/user/seen/spam/items";
+    assert_eq!(said(&api.get(items).await), ["u-17 again", "u-18 reported"]);
+
+    page.fill("Key to look up", "u-18").await;
+    page.click("button", "Look up").await;
+    page.sees("It is in the list.").await;
+    page.is_accessible().await;
+    page.fill("Key to look up", "u-404").await;
+    page.click("button", "Look up").await;
+    page.sees("It is not in the list.").await;
+
+    // What has the key goes, whatever its value is.
+    page.click("button", "Remove this value").await;
+    page.the("dialog", "Remove this value?").await;
+    page.sees("the item with the key u-17 goes").await;
+    page.is_accessible().await;
+    page.click("button", "Remove").await;
+    page.sees("1 item was removed").await;
+    assert_eq!(said(&api.get(items).await), ["u-18 reported"]);
+}
+
+fn said(list: &Value) -> Vec<String> {
+    let text = |item: &Value| format!("{} {}", item["key"].as_str().unwrap(), item["value"].as_str().unwrap());
+    list["items"].as_array().unwrap().iter().map(text).collect()
+}
+
+/// A version may tell its items from each other otherwise than its feature does.
+pub async fn a_version_is_a_set_of_values(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/features/user/seen")).await;
+    page.click("button", "Add a version").await;
+    page.fill("Version", "first").await;
+    page.choose("What stands once", "Value").await;
+    page.choose("Of two", "the oldest item stays").await;
+    page.is_accessible().await;
+    page.click("button", "Add").await;
+    page.sees("Version first was added").await;
+    page.sees("the oldest item stays").await;
+    let version = api.get("/v1/features/user/seen/versions/first").await;
+    assert_eq!((&version["identity"], &version["keep"]), (&json!("value"), &json!("oldest")));
+    page.open(&api.url("/console/lists?type=user&feature=seen&version=first&id=u-1")).await;
+    page.sees("each value once").await;
+    for time in ["-2h", "-1h"] {
+        page.click("button", "Add an item").await;
+        page.fill("Value", "story-1").await;
+        page.fill("Time", time).await;
+        page.click("button", "Add").await;
+        page.no("dialog", "Add an item").await;
+    }
+    page.sees("1 item over").await;
+    page.fill("Value to look up", "story-1").await;
+    page.click("button", "Look up").await;
+    page.sees("It is in the list.").await;
+    page.run("document.querySelector('.missing').open = true").await;
+    page.fill("When it happened", "-1h").await;
+    page.fill("Its value, if you know it", "story-1").await;
+    page.click("button", "Find out").await;
+    page.sees("An older item of its value stands in its place.").await;
+    page.is_accessible().await;
+}
+
+pub async fn what_a_newer_item_replaced_or_pushed_out_is_told(page: Rc<Page>) {
+    let api = Api::start().await;
+    let body = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d", "identity": "key", "max_items": 3});
+    api.send(Method::POST, "/v1/features", body).await;
+    let item = |ago: u64, key: &str| json!({"timestamp": ago_text(ago), "key": key, "value": format!("at {ago}")});
+    let items =
+        [item(7_200, "a"), item(7_000, "b"), item(6_000, "c"), item(5_000, "d"), item(3_600, "e"), item(60, "d")];
+    for items in items.chunks(1) {
+        api.send(Method::POST, "/v1/lists/user/seen/u-1/items", json!({ "items": items })).await;
+    }
+    page.open(&api.url("/console/lists?type=user&feature=seen&id=u-1")).await;
+    page.sees("3 items over").await;
+    page.sees("the newest 3 of them").await;
+    page.run("document.querySelector('.missing').open = true").await;
+    for (ago, key, verdict) in [
+        (5_000, "d", "A newer item of its key stands in its place."),
+        (7_200, "a", "It is beyond the newest 3 items."),
+        (3_600, "e", "It is there"),
+        (30, "e", "It is not stored, though it would not have expired."),
+    ] {
+        page.fill("When it happened", &ago_text(ago)).await;
+        page.fill("Its key, if you know it", key).await;
+        page.click("button", "Find out").await;
+        page.sees(verdict).await;
+    }
+    page.is_accessible().await;
+}
