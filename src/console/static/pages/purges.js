@@ -22,7 +22,9 @@ export function Purges() {
     const timer = setInterval(() => document.hidden || loaded.again(), EVERY_MS);
     return () => clearInterval(timer);
   }, []);
-  const jobs = loaded.data ?? [];
+  const all = loaded.data ?? [];
+  const jobs = all.filter(({ kind }) => !(kind in INDEXES));
+  const builds = all.filter(({ kind }) => kind in INDEXES);
   const tell = (job, what, words) => task.run(async () => {
     await tellJob(job, what);
     setCancelled(null);
@@ -36,12 +38,17 @@ export function Purges() {
       <${Trouble} problem=${loaded.problem ?? (cancelled ? null : task.problem)} onRetry=${loaded.problem && loaded.again}/>
       ${refused ? html`<${Empty} icon="bin" title="You may not see purges"><p>${refused}</p></${Empty}>`
         : !loaded.data ? loaded.loading && html`<${Loading} what="Loading purges"/>`
-        : jobs.length ? html`<ul class="jobs">${jobs.map((job) => job.kind in INDEXES ? html`<${IndexJob} key=${job.id} job=${job}/>` : html`
+        : jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`
             <${Job} key=${job.id} job=${job} onTell=${(what, words) => (what === "cancel" ? setCancelled(job) : tell(job, what, words))}/>`)}</ul>`
         : html`<${Empty} icon="bin" title="No purge yet">
             <p>A purge erases the items of a feature now, rather than when they expire. It goes on by itself, over restarts too,
               and stands here from then on.</p></${Empty}>`}
     </section>
+    ${builds.length > 0 && html`
+      <section class="card" aria-labelledby="builds">
+        <div class="card-head"><h2 id="builds">Work on indexes <span class="muted">${builds.length}</span></h2></div>
+        <ul class="jobs">${builds.map((job) => html`<${IndexJob} key=${job.id} job=${job}/>`)}</ul>
+      </section>`}
     ${cancelled && html`
       <${Dialog} title="Cancel this purge?" kind="danger" onClose=${() => setCancelled(null)} actions=${html`
         <${Button} onClick=${() => setCancelled(null)}>Let it go on</${Button}>
