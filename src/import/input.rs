@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
@@ -54,6 +55,11 @@ impl Input {
             None => Box::new(io::stdin()),
         };
         Self::of(Counted { inner: raw, tally })
+    }
+
+    /// A file that nobody counts the bytes of.
+    pub fn open_file(path: &Path) -> io::Result<Self> {
+        Self::of(File::open(path)?)
     }
 
     /// Compressed data is told by its first bytes, whatever the file is called.

@@ -33,6 +33,8 @@ use crate::domain::{FeatureId, IdentityKind, Ttl, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::Feature;
 use bad_rows::BadRows;
+pub(crate) use input::Input;
+pub(crate) use ndjson_rows::entity_id;
 use progress::Progress;
 use send::Target;
 use shape::Shape;

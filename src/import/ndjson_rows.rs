@@ -80,7 +80,7 @@ impl NdjsonRows {
 }
 
 /// A string as it is; an integer by its digits, since exports often hold numeric IDs.
-fn entity_id(raw: &str, out: &mut String) -> Result<(), String> {
+pub fn entity_id(raw: &str, out: &mut String) -> Result<(), String> {
     let digits = raw.strip_prefix('-').unwrap_or(raw);
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
         out.push_str(raw);

@@ -42,6 +42,26 @@ impl TimestampUnit {
             Self::Ns => 1,
         }
     }
+
+    /// A timestamp that stands as text.
+    pub(crate) fn read_text(self, text: &str) -> Result<Timestamp, String> {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if digits && self != Self::Ns {
+            let number: Option<u64> = text.parse().ok();
+            let nanos = number.and_then(|number| number.checked_mul(self.nanos())).unwrap_or(u64::MAX);
+            return Timestamp::from_nanos(nanos).map_err(|e| e.to_string());
+        }
+        Timestamp::parse(text).map_err(|e| e.to_string())
+    }
+
+    /// A timestamp that stands as JSON: a string or an integer.
+    pub(crate) fn read_json(self, raw: &str) -> Result<Timestamp, String> {
+        match raw.as_bytes().first() {
+            Some(b'"') => self.read_text(&serde_json::from_str::<String>(raw).map_err(|e| e.to_string())?),
+            Some(b'0'..=b'9') => self.read_text(raw),
+            _ => Timestamp::from_json(raw).map_err(|e| e.to_string()),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -77,24 +97,12 @@ impl Shape {
         write_string(text, out)
     }
 
-    /// A timestamp that stands as text.
     pub fn timestamp_text(&self, text: &str) -> Result<Timestamp, String> {
-        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        if digits && self.unit != TimestampUnit::Ns {
-            let number: Option<u64> = text.parse().ok();
-            let nanos = number.and_then(|number| number.checked_mul(self.unit.nanos())).unwrap_or(u64::MAX);
-            return Timestamp::from_nanos(nanos).map_err(|e| e.to_string());
-        }
-        Timestamp::parse(text).map_err(|e| e.to_string())
+        self.unit.read_text(text)
     }
 
-    /// A timestamp that stands as JSON: a string or an integer.
     pub fn timestamp_json(&self, raw: &str) -> Result<Timestamp, String> {
-        match raw.as_bytes().first() {
-            Some(b'"') => self.timestamp_text(&serde_json::from_str::<String>(raw).map_err(|e| e.to_string())?),
-            Some(b'0'..=b'9') => self.timestamp_text(raw),
-            _ => Timestamp::from_json(raw).map_err(|e| e.to_string()),
-        }
+        self.unit.read_json(raw)
     }
 
     /// Appends the value of a row whose columns are texts.

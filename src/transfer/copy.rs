@@ -104,7 +104,7 @@ async fn items(
     progress: &mut Progress,
 ) -> Result<(u64, u64), Failure> {
     let Version { feature, label, .. } = version;
-    let source = Source { client: from, feature, version: label, min_timestamp: None };
+    let source = Source { client: from, feature, version: label, min_timestamp: None, as_of: None };
     let mut adder = Adder::new(to, feature, label);
     let version = (feature.to_string(), label.to_string());
     // Another one that was begun is begun again in its turn: features may have come meanwhile.
@@ -132,7 +132,7 @@ async fn compare(
     let min_timestamp = Timestamp::from_nanos(oldest).ok();
     let mut digests = Vec::with_capacity(2);
     for client in [from, to] {
-        let source = Source { client, feature, version: label, min_timestamp };
+        let source = Source { client, feature, version: label, min_timestamp, as_of: None };
         let (mut digesting, mut page_token) = (Digesting::default(), None);
         loop {
             let before = digesting.digest.items;

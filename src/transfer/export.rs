@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::ExportFormat;
 use super::file::ExportFile;
 use super::progress::Progress;
 use super::source::{Sink, Source};
 use super::state::{StateFile, with_ending};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
-use crate::domain::{FeatureId, VersionLabel};
-use crate::import::FileFormat;
+use crate::domain::{FeatureId, Timestamp, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{Feature, Item};
 
@@ -19,9 +19,11 @@ pub struct ExportOptions {
     pub server: ServerUrl,
     pub feature: FeatureId,
     pub version: VersionLabel,
+    /// Lists are written as they were then, as far as they still tell.
+    pub as_of: Option<Timestamp>,
     /// `-` is standard output.
     pub output: PathBuf,
-    pub format: FileFormat,
+    pub format: ExportFormat,
 }
 
 /// What is in the file.
@@ -62,13 +64,16 @@ impl Sink for ToFile {
 
 /// Writes the file, or goes on where an earlier run was cut off.
 pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
-    let ExportOptions { server, feature, version, output, format } = options;
-    let run = format!("the export of {feature}, version {:?}, from {server} as {format:?}", version.as_str());
+    let ExportOptions { server, feature, version, as_of, output, format } = options;
+    let of_then = as_of.map(|moment| format!(", as of {moment},")).unwrap_or_default();
+    let run = format!("the export of {feature}, version {:?},{of_then} from {server} as {format:?}", version.as_str());
     let client = Client::new(server, None, Retries::PATIENT)?;
     let found: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &feature)).await?;
     let client = client.with_retries(Retries::PERSISTENT);
     let to_stdout = output == Path::new("-");
-    let state_file = (!to_stdout).then(|| StateFile::new(with_ending(&output, ".state"), run));
+    // Without its footer a Parquet file is none, so that nothing can go on from a part of it.
+    let goes_on = !to_stdout && format != ExportFormat::Parquet;
+    let state_file = goes_on.then(|| StateFile::new(with_ending(&output, ".state"), run));
     let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
     if kept.is_none() && !to_stdout && output.exists() {
         let name = output.display();
@@ -84,7 +89,7 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
         None => (Exported::default(), None),
     };
     let mut sink = ToFile { file, exported, last: None };
-    let source = Source { client: &client, feature: &feature, version: &version, min_timestamp: None };
+    let source = Source { client: &client, feature: &feature, version: &version, min_timestamp: None, as_of };
     let mut progress = Progress::start();
     loop {
         let before = sink.exported.items;
@@ -98,6 +103,7 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
         }
     }
     progress.finish();
+    sink.file.finish()?;
     state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
     Ok(sink.exported)
 }

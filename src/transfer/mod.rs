@@ -5,6 +5,8 @@
 //! (`state`), so that a run that was cut off is taken up there. Memory is bounded whatever the number and
 //! length of lists. Items must never be changed on their way.
 //!
+//! A training set (`training`) joins lists, as they were at given moments, with the rows of a file (`spine`).
+//!
 //! Definitions go to files as well (`definition_file`), and from there to servers, by way of a plan of
 //! what is to be done that can be shown first (`plan`).
 
@@ -13,14 +15,24 @@ mod definition_file;
 mod definitions;
 mod digest;
 mod file;
+mod format;
+mod lists;
+mod out;
+mod parquet_file;
 mod plan;
 mod progress;
 mod source;
+mod spine;
 mod state;
+mod training_file;
 
 mod copy;
 mod export;
+mod training;
 
 pub use copy::{Copied, CopyOptions, copy};
 pub use export::{ExportOptions, Exported, export};
+pub use format::ExportFormat;
 pub use plan::{Plan, export as export_definitions};
+pub use spine::{SpineFile, spine_format};
+pub use training::{Joined, TrainingOptions, join};

@@ -23,12 +23,12 @@ pub struct ItemPage {
 }
 
 /// An item of a list.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"timestamp": "2024-08-29T16:44:05.430000000Z", "value": "story-17"}))]
 pub struct Item {
     #[schema(value_type = texts::Timestamp, inline)]
     pub timestamp: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::MemberKey, inline, required = false)]
     pub key: Option<String>,
     /// The JSON of the feature's value type.

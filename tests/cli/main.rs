@@ -24,4 +24,5 @@ mod serve;
 mod sets;
 mod shared;
 mod stopping;
+mod training;
 mod transfer;

@@ -1,0 +1,94 @@
+//! Reads many lists in few calls, each list to its first page, in the order in which they were asked for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::{Client, Failure, Request};
+use crate::domain::{FeatureId, VersionLabel};
+use crate::service::OperationId;
+use crate::wire::{ErrorCode, Item, ProblemBody};
+
+/// Lists that one call asks for.
+pub(super) const CALL_LISTS: usize = 100;
+
+/// A list that is to be read. Moments are nanoseconds.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Asked<'a> {
+    pub entity_type: &'a str,
+    pub feature: &'a str,
+    pub version: &'a str,
+    pub entity_id: &'a str,
+    pub limit: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_timestamp: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<u64>,
+}
+
+impl<'a> Asked<'a> {
+    /// The newest items of a list.
+    pub fn new(feature: &'a FeatureId, version: &'a VersionLabel, entity_id: &'a str, limit: usize) -> Self {
+        Self {
+            entity_type: feature.entity_type.as_str(),
+            feature: feature.name.as_str(),
+            version: version.as_str(),
+            entity_id,
+            limit,
+            min_timestamp: None,
+            as_of: None,
+        }
+    }
+
+    pub fn failed(&self, why: &str) -> Failure {
+        Failure::failed(format!("{}.{}, entity {:?}: {why}", self.entity_type, self.feature, self.entity_id))
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    requests: &'a [Asked<'a>],
+}
+
+#[derive(Deserialize)]
+struct Results {
+    results: Vec<ListResult>,
+}
+
+/// A page, or why there is none.
+#[derive(Deserialize)]
+struct ListResult {
+    problem: Option<ProblemBody>,
+    #[serde(default)]
+    items: Vec<Item>,
+    next_page_token: Option<String>,
+}
+
+/// A page of a list, newest first.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    pub items: Vec<Item>,
+    pub next_page_token: Option<String>,
+}
+
+/// Reads at most [`CALL_LISTS`] lists: the first page of each.
+pub(super) async fn first_pages(client: &Client, asked: &[Asked<'_>]) -> Result<Vec<Page>, Failure> {
+    let mut pages = Vec::with_capacity(asked.len());
+    while pages.len() < asked.len() {
+        let left = &asked[pages.len()..];
+        let request = Request::new(OperationId::BatchGet, &[]).body(&Body { requests: left })?;
+        let Results { results } = client.ask(&request).await?;
+        if results.len() != left.len() {
+            return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));
+        }
+        let mut taken = 0;
+        for (list, ListResult { problem, items, next_page_token }) in left.iter().zip(results) {
+            match problem {
+                None => pages.push(Page { items, next_page_token }),
+                // There was no room for it beside the others: with the next ones there is.
+                Some(problem) if problem.code == ErrorCode::ResponseTooLarge.name() && taken > 0 => break,
+                Some(problem) => return Err(list.failed(&problem.detail)),
+            }
+            taken += 1;
+        }
+    }
+    Ok(pages)
+}

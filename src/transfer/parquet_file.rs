@@ -1,0 +1,334 @@
+//! A Parquet file (the format's own specification: `apache/parquet-format`), written in groups of rows.
+//!
+//! What makes up a column of a group stands together in the file, so a group is held in memory until it is
+//! written. A file is whole only with its footer: it is written under another name, and has its own once it is.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+use super::state::with_ending;
+use crate::client::Failure;
+use crate::domain::{Timestamp, ValueType};
+
+/// A group is written once it has this many bytes, or cells in a column.
+const GROUP_BYTES: usize = 32 << 20;
+const GROUP_CELLS: usize = 1 << 20;
+
+/// What a column's cells are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Json,
+    Bytes,
+    Int64,
+    Double,
+    Bool,
+    /// Nanoseconds since the Unix epoch, in UTC.
+    Timestamp,
+}
+
+impl From<ValueType> for Kind {
+    fn from(value_type: ValueType) -> Self {
+        match value_type {
+            ValueType::String => Self::Text,
+            ValueType::Int64 => Self::Int64,
+            ValueType::Double => Self::Double,
+            ValueType::Bool => Self::Bool,
+            ValueType::Bytes => Self::Bytes,
+            ValueType::Json => Self::Json,
+        }
+    }
+}
+
+/// A column, or several that belong together.
+#[derive(Debug, Clone)]
+pub(super) enum Field {
+    One {
+        name: String,
+        kind: Kind,
+        /// Whether a row may have nothing in it.
+        optional: bool,
+    },
+    /// A list of structs: the `LIST` of the specification's "LogicalTypes.md", three levels deep.
+    List { name: String, members: Vec<(&'static str, Kind)> },
+}
+
+impl Field {
+    pub fn required(name: &str, kind: Kind) -> Self {
+        Self::One { name: name.to_owned(), kind, optional: false }
+    }
+
+    fn schema(&self) -> Result<Type, ParquetError> {
+        match self {
+            Self::One { name, kind, optional } => leaf(name, *kind, *optional),
+            Self::List { name, members } => {
+                let members = members.iter().map(|(name, kind)| Ok(Arc::new(leaf(name, *kind, false)?)));
+                let members = members.collect::<Result<Vec<TypePtr>, ParquetError>>()?;
+                let group = |name, repetition, fields| {
+                    Type::group_type_builder(name).with_repetition(repetition).with_fields(fields)
+                };
+                let element = group("element", Repetition::REQUIRED, members).build()?;
+                let list = group("list", Repetition::REPEATED, vec![Arc::new(element)]).build()?;
+                let outer = group(name, Repetition::REQUIRED, vec![Arc::new(list)]);
+                outer.with_logical_type(Some(LogicalType::List)).build()
+            }
+        }
+    }
+
+    fn leaves(&self) -> Vec<Leaf> {
+        match self {
+            Self::One { kind, optional, .. } => vec![Leaf::new(*kind, i16::from(*optional), 0)],
+            Self::List { members, .. } => members.iter().map(|(_, kind)| Leaf::new(*kind, 1, 1)).collect(),
+        }
+    }
+}
+
+fn leaf(name: &str, kind: Kind, optional: bool) -> Result<Type, ParquetError> {
+    let (physical, logical) = match kind {
+        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Kind::Json => (Physical::BYTE_ARRAY, Some(LogicalType::Json)),
+        Kind::Bytes => (Physical::BYTE_ARRAY, None),
+        Kind::Int64 => (Physical::INT64, None),
+        Kind::Double => (Physical::DOUBLE, None),
+        Kind::Bool => (Physical::BOOLEAN, None),
+        Kind::Timestamp => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
+    };
+    let repetition = if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+    Type::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical).build()
+}
+
+enum Values {
+    Bool(Vec<bool>),
+    Int64(Vec<i64>),
+    Double(Vec<f64>),
+    Bytes(Vec<ByteArray>),
+}
+
+/// The cells of a column that are not written yet, with their levels (the specification's "Nested Encoding").
+struct Leaf {
+    kind: Kind,
+    values: Values,
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+    definition_max: i16,
+    repetition_max: i16,
+}
+
+impl Leaf {
+    fn new(kind: Kind, definition_max: i16, repetition_max: i16) -> Self {
+        let values = match kind {
+            Kind::Bool => Values::Bool(Vec::new()),
+            Kind::Int64 | Kind::Timestamp => Values::Int64(Vec::new()),
+            Kind::Double => Values::Double(Vec::new()),
+            Kind::Text | Kind::Json | Kind::Bytes => Values::Bytes(Vec::new()),
+        };
+        Self { kind, values, definition: Vec::new(), repetition: Vec::new(), definition_max, repetition_max }
+    }
+
+    fn nothing(&mut self) {
+        self.definition.push(0);
+        self.repetition.push(0);
+    }
+
+    /// Puts in a cell; answers its bytes, or that it is none of this kind.
+    fn put(&mut self, cell: &str, is_first: bool) -> Option<usize> {
+        match &mut self.values {
+            Values::Bool(values) => values.push(cell.parse().ok()?),
+            Values::Double(values) => values.push(cell.parse().ok()?),
+            Values::Int64(values) if self.kind == Kind::Timestamp => {
+                values.push(i64::try_from(Timestamp::parse(cell).ok()?.as_nanos()).ok()?);
+            }
+            Values::Int64(values) => values.push(cell.parse().ok()?),
+            Values::Bytes(values) => {
+                let bytes = match self.kind {
+                    Kind::Bytes => STANDARD.decode(cell).ok()?,
+                    _ => cell.as_bytes().to_vec(),
+                };
+                values.push(bytes.into());
+            }
+        }
+        self.definition.push(self.definition_max);
+        self.repetition.push(if is_first { 0 } else { self.repetition_max });
+        Some(cell.len() + size_of::<ByteArray>())
+    }
+
+    fn write(&self, column: &mut SerializedColumnWriter<'_>) -> Result<usize, ParquetError> {
+        let definition = (self.definition_max > 0).then_some(&*self.definition);
+        let repetition = (self.repetition_max > 0).then_some(&*self.repetition);
+        match &self.values {
+            Values::Bool(values) => column.typed::<BoolType>().write_batch(values, definition, repetition),
+            Values::Int64(values) => column.typed::<Int64Type>().write_batch(values, definition, repetition),
+            Values::Double(values) => column.typed::<DoubleType>().write_batch(values, definition, repetition),
+            Values::Bytes(values) => column.typed::<ByteArrayType>().write_batch(values, definition, repetition),
+        }
+    }
+}
+
+pub(super) struct ParquetFile {
+    name: String,
+    /// Where it is written, and what it is called once it is whole; none for standard output.
+    paths: Option<(PathBuf, PathBuf)>,
+    writer: SerializedFileWriter<Box<dyn Write + Send>>,
+    fields: Vec<Field>,
+    /// Of each field those that it has.
+    leaves: Vec<Vec<Leaf>>,
+    bytes: usize,
+    cells: usize,
+}
+
+impl ParquetFile {
+    /// `-` is standard output.
+    pub fn create(path: &Path, fields: Vec<Field>) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let paths = (name != "-").then(|| (with_ending(path, ".part"), path.to_owned()));
+        let out: Box<dyn Write + Send> = match &paths {
+            Some((part, _)) => Box::new(BufWriter::new(File::create(part).map_err(|error| failed(&name, &error))?)),
+            None => Box::new(io::stdout()),
+        };
+        let created = (|| {
+            let schema = fields.iter().map(|field| field.schema().map(Arc::new)).collect::<Result<_, _>>()?;
+            let schema = Arc::new(Type::group_type_builder("rows").with_fields(schema).build()?);
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::SNAPPY)
+                .set_created_by(format!("liststore version {}", env!("CARGO_PKG_VERSION")));
+            SerializedFileWriter::new(out, schema, Arc::new(properties.build()))
+        })();
+        let writer = created.map_err(|error| failed(&name, &error))?;
+        let leaves = fields.iter().map(Field::leaves).collect();
+        Ok(Self { name, paths, writer, fields, leaves, bytes: 0, cells: 0 })
+    }
+
+    /// Puts a cell, or nothing, into the row's field.
+    pub fn put(&mut self, field: usize, cell: Option<&str>) -> Result<(), Failure> {
+        let leaf = &mut self.leaves[field][0];
+        match cell {
+            None => leaf.nothing(),
+            Some(cell) => {
+                let bytes = leaf.put(cell, true).ok_or_else(|| no_cell(&self.name, &self.fields[field], cell))?;
+                self.bytes += bytes;
+            }
+        }
+        self.cells = self.cells.max(leaf.definition.len());
+        Ok(())
+    }
+
+    /// Puts the elements of a list into the row's field, each a cell for each of its members.
+    pub fn put_list<'c>(
+        &mut self,
+        field: usize,
+        elements: impl Iterator<Item = impl AsRef<[&'c str]>>,
+    ) -> Result<(), Failure> {
+        let leaves = &mut self.leaves[field];
+        let mut is_first = true;
+        for element in elements {
+            for (leaf, cell) in leaves.iter_mut().zip(element.as_ref()) {
+                let bytes = leaf.put(cell, is_first).ok_or_else(|| no_cell(&self.name, &self.fields[field], cell))?;
+                self.bytes += bytes;
+            }
+            is_first = false;
+        }
+        if is_first {
+            leaves.iter_mut().for_each(Leaf::nothing);
+        }
+        self.cells = self.cells.max(leaves.first().map_or(0, |leaf| leaf.definition.len()));
+        Ok(())
+    }
+
+    /// Ends a row, and writes what has come together if that is much.
+    pub fn end_row(&mut self) -> Result<(), Failure> {
+        if self.bytes >= GROUP_BYTES || self.cells >= GROUP_CELLS { self.write_group() } else { Ok(()) }
+    }
+
+    fn write_group(&mut self) -> Result<(), Failure> {
+        let written = (|| {
+            let mut group = self.writer.next_row_group()?;
+            for leaf in self.leaves.iter().flatten() {
+                let Some(mut column) = group.next_column()? else { break };
+                leaf.write(&mut column)?;
+                column.close()?;
+            }
+            group.close().map(|_| ())
+        })();
+        written.map_err(|error| failed(&self.name, &error))?;
+        self.leaves = self.fields.iter().map(Field::leaves).collect();
+        (self.bytes, self.cells) = (0, 0);
+        Ok(())
+    }
+
+    /// Ends the file: it is on the disk, under its name.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        if self.cells > 0 {
+            self.write_group()?;
+        }
+        let ended = self.writer.finish().map_err(io::Error::other).and_then(|_| self.writer.inner_mut().flush());
+        ended.map_err(|error| failed(&self.name, &error))?;
+        let Some((part, path)) = &self.paths else { return Ok(()) };
+        let named = File::open(part).and_then(|file| file.sync_all()).and_then(|()| fs::rename(part, path));
+        named.map_err(|error| failed(&self.name, &error))
+    }
+}
+
+fn no_cell(file: &str, field: &Field, cell: &str) -> Failure {
+    let (Field::One { name, .. } | Field::List { name, .. }) = field;
+    Failure::failed(format!("cannot write {file}: {cell:?} is no value of the column {name:?}"))
+}
+
+fn failed(name: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::failed(format!("cannot write {name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_they_were_from_several_groups() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        let fields = vec![
+            Field::required("id", Kind::Text),
+            Field::One { name: "n".into(), kind: Kind::Int64, optional: true },
+            Field::List { name: "items".into(), members: vec![("at", Kind::Timestamp), ("value", Kind::Double)] },
+        ];
+        let mut file = ParquetFile::create(&path, fields).unwrap();
+        for (id, n, items) in [
+            ("é", Some("-9223372036854775808"), vec![]),
+            ("", None, vec![["1970-01-01T00:00:00.000000001Z", "1.5"], ["2024-01-01T00:00:00Z", "-0.0"]]),
+        ] {
+            file.put(0, Some(id)).unwrap();
+            file.put(1, n).unwrap();
+            file.put_list(2, items.iter()).unwrap();
+            file.write_group().unwrap();
+        }
+        assert!(!path.exists(), "it is not whole");
+        file.finish().unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(reader.metadata().num_row_groups(), 2);
+        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        assert_eq!(rows[0], "{id: \"é\", n: -9223372036854775808, items: []}");
+        assert!(rows[1].starts_with("{id: \"\", n: null, items: [{at: "), "{}", rows[1]);
+        assert!(rows[1].contains("value: 1.5}") && rows[1].ends_with("value: -0E0}]}"), "{}", rows[1]);
+    }
+
+    #[test]
+    fn what_is_no_value_of_a_column_is_refused_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let fields = vec![Field::required("n", Kind::Int64)];
+        let mut file = ParquetFile::create(&dir.path().join("a.parquet"), fields).unwrap();
+        let refused = file.put(0, Some("1.5")).unwrap_err().to_string();
+        assert!(refused.contains("\"1.5\"") && refused.contains("\"n\""), "{refused}");
+    }
+}
