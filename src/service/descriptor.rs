@@ -163,6 +163,10 @@ impl Descriptor {
 
     /// What it is about, as far as the variable segments of its path tell.
     pub fn resource<'r>(&self, variables: [&'r str; 2]) -> Resource<'r> {
+        // Each request comes by here, and nearly all are about lists: their paths are not taken apart.
+        if self.path.starts_with("/v1/lists/{entity_type}/{feature}/") {
+            return Resource::Feature { entity_type: variables[0], feature: variables[1] };
+        }
         let mut names = self.segments().filter_map(|segment| match segment {
             Segment::Variable(name) => Some(name),
             Segment::Fixed(_) => None,

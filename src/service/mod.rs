@@ -206,17 +206,17 @@ impl<R: PageRenderer> Service<R> {
         match operation {
             Operation::GetItems(request) => self.get_items(caller, request).await,
             Operation::AddItems(request) => self.add_items(caller, request).await,
-            Operation::RemoveItems { list, removal } => self.remove_items(caller, list, removal).await,
-            Operation::CountItems { list, within, max } => self.count_items(caller, list, within, max).await,
+            // On the heap: what all operations go through is as large as the largest of these otherwise.
+            Operation::RemoveItems { list, removal } => Box::pin(self.remove_items(caller, list, removal)).await,
+            Operation::CountItems { list, within, max } => Box::pin(self.count_items(caller, list, within, max)).await,
             Operation::ContainsItems { list, within, values } => {
-                self.contains_items(caller, list, within, values).await
+                Box::pin(self.contains_items(caller, list, within, values)).await
             }
-            Operation::LookupItems { list, input } => self.lookup_items(caller, list, input).await,
-            Operation::RemoveAllItems { list } => self.remove_all_items(caller, list).await,
+            Operation::LookupItems { list, input } => Box::pin(self.lookup_items(caller, list, input)).await,
+            Operation::RemoveAllItems { list } => Box::pin(self.remove_all_items(caller, list)).await,
             Operation::ListEntities { id, version, page_size, page_token } => {
                 Box::pin(self.list_entities(caller, id, version, page_size, page_token)).await
             }
-            // On the heap, so that they take no room in the tasks of all connections.
             Operation::BatchGet(requests) => Box::pin(self.batch_get(caller, requests)).await,
             Operation::BatchAdd(requests) => Box::pin(self.batch_add(caller, requests)).await,
             Operation::EraseEntity { entity, conditions } => {
@@ -226,71 +226,75 @@ impl<R: PageRenderer> Service<R> {
             Operation::PurgeFeature(request) | Operation::PurgeEntityType(request) => {
                 Box::pin(self.purge_feature(caller, request)).await
             }
-            Operation::ListJobs => self.list_jobs(caller).await,
-            Operation::GetJob(id) => self.get_job(caller, id).await,
-            Operation::CommandJob { id, command } => self.command_job(caller, id, command).await,
+            Operation::ListJobs => Box::pin(self.list_jobs(caller)).await,
+            Operation::GetJob(id) => Box::pin(self.get_job(caller, id)).await,
+            Operation::CommandJob { id, command } => Box::pin(self.command_job(caller, id, command)).await,
             Operation::ListFeatures { filter, page_size, page_token }
             | Operation::ListEntityTypes { filter, page_size, page_token } => {
-                self.list_features(caller, filter, page_size, page_token).await
+                Box::pin(self.list_features(caller, filter, page_size, page_token)).await
             }
             Operation::CreateFeature(new) | Operation::CreateEntityType(new) => {
-                self.change_feature(caller, Change::CreateFeature(new)).await
+                Box::pin(self.change_feature(caller, Change::CreateFeature(new))).await
             }
-            Operation::GetFeature(id) => self.get_feature(caller, id).await,
+            Operation::GetFeature(id) => Box::pin(self.get_feature(caller, id)).await,
             Operation::UpdateFeature { id, patch, condition } => {
-                self.change_feature(caller, Change::UpdateFeature { id, patch, condition }).await
+                Box::pin(self.change_feature(caller, Change::UpdateFeature { id, patch, condition })).await
             }
             Operation::DeleteFeature { id, condition } => {
-                self.delete(caller, Change::DeleteFeature { id, condition }).await
+                Box::pin(self.delete(caller, Change::DeleteFeature { id, condition })).await
             }
             Operation::GetHistory { id, page_size, page_token } => {
-                self.get_history(caller, id, page_size, page_token).await
+                Box::pin(self.get_history(caller, id, page_size, page_token)).await
             }
             Operation::CreateVersion { id, new } => {
-                self.change_version(caller, Change::CreateVersion { id, new }).await
+                Box::pin(self.change_version(caller, Change::CreateVersion { id, new })).await
             }
-            Operation::GetVersion { id, version } => self.get_version(caller, id, version).await,
+            Operation::GetVersion { id, version } => Box::pin(self.get_version(caller, id, version)).await,
             Operation::UpdateVersion { id, version, patch, condition } => {
-                self.change_version(caller, Change::UpdateVersion { id, version, patch, condition }).await
+                Box::pin(self.change_version(caller, Change::UpdateVersion { id, version, patch, condition })).await
             }
             Operation::DeleteVersion { id, version, condition } => {
-                self.delete(caller, Change::DeleteVersion { id, version, condition }).await
+                Box::pin(self.delete(caller, Change::DeleteVersion { id, version, condition })).await
             }
-            Operation::GetEntityType(entity_type) => self.get_feature(caller, FeatureId::of_bags(entity_type)).await,
+            Operation::GetEntityType(entity_type) => {
+                Box::pin(self.get_feature(caller, FeatureId::of_bags(entity_type))).await
+            }
             Operation::UpdateEntityType { entity_type, patch, condition } => {
                 let id = FeatureId::of_bags(entity_type);
-                self.change_feature(caller, Change::UpdateFeature { id, patch, condition }).await
+                Box::pin(self.change_feature(caller, Change::UpdateFeature { id, patch, condition })).await
             }
             Operation::DeleteEntityType { entity_type, condition } => {
                 let id = FeatureId::of_bags(entity_type);
-                self.delete(caller, Change::DeleteFeature { id, condition }).await
+                Box::pin(self.delete(caller, Change::DeleteFeature { id, condition })).await
             }
             Operation::GetEntityTypeHistory { entity_type, page_size, page_token } => {
-                self.get_history(caller, FeatureId::of_bags(entity_type), page_size, page_token).await
+                Box::pin(self.get_history(caller, FeatureId::of_bags(entity_type), page_size, page_token)).await
             }
             Operation::CreateIndex { entity_type, name, spec } => {
-                self.create_index(caller, entity_type, name, spec).await
+                Box::pin(self.create_index(caller, entity_type, name, spec)).await
             }
-            Operation::ListIndexes(entity_type) => self.list_indexes(caller, entity_type).await,
-            Operation::GetIndex { entity_type, name } => self.get_index(caller, entity_type, name).await,
+            Operation::ListIndexes(entity_type) => Box::pin(self.list_indexes(caller, entity_type)).await,
+            Operation::GetIndex { entity_type, name } => Box::pin(self.get_index(caller, entity_type, name)).await,
             Operation::DeleteIndex { entity_type, name, condition } => {
-                self.delete_index(caller, entity_type, name, condition).await
+                Box::pin(self.delete_index(caller, entity_type, name, condition)).await
             }
             Operation::FindBags(request) => Box::pin(self.find_bags(caller, request)).await,
             Operation::GetMe => Ok(Reply::Me(caller.principal.clone())),
-            Operation::CreateKey(new) => self.create_key(caller, new).await,
-            Operation::ListKeys { page_size, page_token } => self.list_keys(caller, page_size, page_token).await,
-            Operation::GetKey(id) => self.get_key(caller, id).await,
-            Operation::RotateKey(rotation) => self.rotate_key(caller, rotation).await,
-            Operation::RevokeKey(id) => self.revoke_key(caller, id).await,
+            Operation::CreateKey(new) => Box::pin(self.create_key(caller, new)).await,
+            Operation::ListKeys { page_size, page_token } => {
+                Box::pin(self.list_keys(caller, page_size, page_token)).await
+            }
+            Operation::GetKey(id) => Box::pin(self.get_key(caller, id)).await,
+            Operation::RotateKey(rotation) => Box::pin(self.rotate_key(caller, rotation)).await,
+            Operation::RevokeKey(id) => Box::pin(self.revoke_key(caller, id)).await,
             Operation::ListAudit { filter, page_size, page_token } => {
-                self.list_audit(caller, filter, page_size, page_token).await
+                Box::pin(self.list_audit(caller, filter, page_size, page_token)).await
             }
             Operation::GetPool => Ok(Reply::Pool(self.lists.view())),
-            Operation::ResizePool(resize) => self.resize_pool(caller, resize).await,
+            Operation::ResizePool(resize) => Box::pin(self.resize_pool(caller, resize)).await,
             Operation::GetLog => Ok(Reply::Log(self.log.state())),
             Operation::ChangeLog { filter, access } => self.change_log(caller, filter, access),
-            Operation::CreateBackup { dir } => self.create_backup(dir).await.map(Reply::Backup),
+            Operation::CreateBackup { dir } => Box::pin(self.create_backup(dir)).await.map(Reply::Backup),
         }
     }
 

@@ -45,13 +45,21 @@ fn item<'a>(scanner: &mut Scanner<'a>) -> Option<ItemInput<'a>> {
     let (mut timestamp, mut value, mut key) = (None, None, None);
     scanner.token(b'{')?;
     loop {
-        let member = match scanner.string()? {
-            r#""timestamp""# => &mut timestamp,
-            r#""value""# => &mut value,
-            r#""key""# => &mut key,
-            _ => return None,
+        // As nearly all serializers write them, without white space.
+        let member = if scanner.exactly(r#""timestamp":"#) {
+            &mut timestamp
+        } else if scanner.exactly(r#""value":"#) {
+            &mut value
+        } else {
+            let member = match scanner.string()? {
+                r#""timestamp""# => &mut timestamp,
+                r#""value""# => &mut value,
+                r#""key""# => &mut key,
+                _ => return None,
+            };
+            scanner.token(b':')?;
+            member
         };
-        scanner.token(b':')?;
         if member.replace(scanner.scalar()?).is_some() {
             return None;
         }

@@ -43,18 +43,26 @@ impl<'a> Scanner<'a> {
         if self.peek()? == b'"' { self.string() } else { self.integer() }
     }
 
+    /// Goes on behind a text, if that is what comes next, to the byte.
+    pub fn exactly(&mut self, text: &str) -> bool {
+        let is_next = self.rest().starts_with(text.as_bytes());
+        self.at += if is_next { text.len() } else { 0 };
+        is_next
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
     /// A string without escapes, with its quotation marks.
     pub fn string(&mut self) -> Option<&'a str> {
         self.token(b'"')?;
-        let start = self.at - 1;
-        loop {
-            match self.peek()? {
-                b'"' => break,
-                b'\\' | ..b' ' => return None,
-                _ => self.at += 1,
-            }
+        let (start, rest) = (self.at - 1, self.rest());
+        let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
+        if rest[end] != b'"' {
+            return None;
         }
-        self.at += 1;
+        self.at += end + 1;
         self.text.get(start..self.at)
     }
 
@@ -64,12 +72,10 @@ impl<'a> Scanner<'a> {
         if self.peek()? == b'-' {
             self.at += 1;
         }
-        let digits = self.at;
-        while let Some(b'0'..=b'9') = self.peek() {
-            self.at += 1;
-        }
-        let number = self.text.get(digits..self.at)?;
-        let sound = !number.is_empty() && (number == "0" || !number.starts_with('0'));
+        let rest = self.rest();
+        let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        self.at += digits;
+        let sound = digits > 0 && (digits == 1 || rest[0] != b'0');
         // What follows, if it belongs to the number, is no token.
         sound.then(|| self.text.get(start..self.at))?
     }
