@@ -154,7 +154,8 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
     match operation {
         OperationId::GetItems => lists::get_items(call).await,
         OperationId::AddItems => lists::add_items(call).await,
-        // On the heap: what all requests go through is as large as the largest of these otherwise, and is moved as a whole.
+        // On the heap: what all requests go through is as large as the largest of these otherwise, and is
+        // moved as a whole.
         OperationId::RemoveAllItems => Box::pin(lists::remove_all_items(call)).await,
         OperationId::RemoveItems => Box::pin(lists::remove_items(call)).await,
         OperationId::CountItems => Box::pin(lists::count_items(call)).await,

@@ -62,10 +62,7 @@ impl Named {
 }
 
 pub(super) fn name(text: &str) -> Result<VersionLabel, String> {
-    if text.is_empty() {
-        return Err("an index must have a name".to_owned());
-    }
-    VersionLabel::new(text).map_err(|invalid| invalid.to_string())
+    VersionLabel::of_index(text).map_err(|invalid| invalid.to_string())
 }
 
 /// Create an index, at any time: bags that are there are entered in the background

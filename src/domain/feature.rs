@@ -47,15 +47,23 @@ impl VersionLabel {
     pub const CHARS_MAX: usize = 64;
 
     pub fn new(text: &str) -> Result<Self, Invalid> {
+        Self::parse("version", text, 0)
+    }
+
+    /// The name of an index, which is the label of the version that keeps its entries.
+    pub fn of_index(name: &str) -> Result<Self, Invalid> {
+        Self::parse("the name of an index", name, 1)
+    }
+
+    fn parse(what: &str, text: &str, chars_min: usize) -> Result<Self, Invalid> {
         let well_formed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | ':' | '-');
-        if text.len() > Self::CHARS_MAX || !text.chars().all(well_formed) {
-            return Err(Invalid::argument(format!(
-                "version must be 0 to {} characters of A-Z a-z 0-9 _ . / : -",
-                Self::CHARS_MAX
-            )));
+        if !(chars_min..=Self::CHARS_MAX).contains(&text.len()) || !text.chars().all(well_formed) {
+            let max = Self::CHARS_MAX;
+            let characters = format!("{chars_min} to {max} characters of A-Z a-z 0-9 _ . / : -");
+            return Err(Invalid::argument(format!("{what} must be {characters}")));
         }
         if text == "." || text == ".." {
-            return Err(Invalid::argument("version must not be \".\" or \"..\""));
+            return Err(Invalid::argument(format!("{what} must not be \".\" or \"..\"")));
         }
         Ok(Self(text.into()))
     }

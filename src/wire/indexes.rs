@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::object::Object;
 use super::{Bag, Problem, text, texts};
 use crate::domain::index::{PROPERTIES_MAX, Pointer};
-use crate::domain::{IndexSpec, Invalid, VersionLabel};
+use crate::domain::{IndexSpec, VersionLabel};
 
 /// What an index is created from.
 #[derive(Debug, Serialize, ToSchema)]
@@ -31,13 +31,6 @@ fn pointers<S: Serializer>(pointers: &[Pointer], serializer: S) -> Result<S::Ok,
     serializer.collect_seq(pointers.iter().map(Pointer::as_str))
 }
 
-fn index_name(text: &str) -> Result<VersionLabel, Invalid> {
-    if text.is_empty() {
-        return Err(Invalid::argument("an index must have a name"));
-    }
-    VersionLabel::new(text)
-}
-
 impl IndexInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
         let object = Object::read(body, &["name", "properties", "order_by"], &[])?;
@@ -52,7 +45,7 @@ impl IndexInput {
             Pointer::new(text).map_err(|invalid| Problem::from(invalid).at(format!("properties[{index}]")))
         };
         Ok(Self {
-            name: object.required("name", index_name)?,
+            name: object.required("name", VersionLabel::of_index)?,
             properties: texts.iter().enumerate().map(pointer).collect::<Result<_, _>>()?,
             order_by: object.optional("order_by", Pointer::new)?,
         })

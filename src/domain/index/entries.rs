@@ -108,9 +108,9 @@ impl IndexSpec {
         if values.len() != wanted {
             let names: Vec<_> = self.properties.iter().map(Pointer::as_str).collect();
             let given = values.len();
+            let names = names.join(", ");
             return Err(Refused::values(Invalid::argument(format!(
-                "value must be given {wanted} times, once for each property of the index ({}), and not {given} times",
-                names.join(", ")
+                "value must be given once for each property of the index ({names}): {wanted} in all, and not {given}"
             ))));
         }
         let values = values.iter().map(|text| Scalar::parse(text)).collect::<Result<_, _>>();
