@@ -27,7 +27,7 @@ pub(super) struct ExportFile {
 enum Rows {
     /// Those of the present part.
     Text(Out),
-    Parquet(ParquetFile),
+    Parquet(Box<ParquetFile>),
 }
 
 /// What rows are made of.
@@ -92,7 +92,7 @@ impl ExportFile {
                 _ => Kind::Text,
             };
             let fields = form.cells(&COLUMNS).iter().map(|name| Field::required(name, kinds(name))).collect();
-            return Ok(Self { name, form, out: Rows::Parquet(ParquetFile::create(path, fields)?) });
+            return Ok(Self { name, form, out: Rows::Parquet(Box::new(ParquetFile::create(path, fields)?)) });
         }
         let out = if name == "-" { Ok(Out::standard()) } else { Out::open(path, kept_bytes) };
         let mut out = out.map_err(|error| failed(&name, &error))?;

@@ -79,15 +79,14 @@ pub(super) async fn first_pages(client: &Client, asked: &[Asked<'_>]) -> Result<
         if results.len() != left.len() {
             return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));
         }
-        let mut taken = 0;
-        for (list, ListResult { problem, items, next_page_token }) in left.iter().zip(results) {
+        for (taken, (list, result)) in left.iter().zip(results).enumerate() {
+            let ListResult { problem, items, next_page_token } = result;
             match problem {
                 None => pages.push(Page { items, next_page_token }),
                 // There was no room for it beside the others: with the next ones there is.
                 Some(problem) if problem.code == ErrorCode::ResponseTooLarge.name() && taken > 0 => break,
                 Some(problem) => return Err(list.failed(&problem.detail)),
             }
-            taken += 1;
         }
     }
     Ok(pages)

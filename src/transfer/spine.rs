@@ -188,6 +188,9 @@ fn plain_kind(text: &str) -> Option<Kind> {
     }
 }
 
+/// The cells of a row, each with the name of its column.
+type Cells = Vec<(String, Cell)>;
+
 enum Rows {
     Csv { reader: Box<csv::Reader<Input>>, header: StringRecord },
     Ndjson { input: Input, line: u64 },
@@ -213,8 +216,8 @@ impl Rows {
         Ok(Self::Csv { reader, header })
     }
 
-    /// The next row with its line, each cell with the name of its column.
-    fn next(&mut self, file: &SpineFile) -> Result<Option<(u64, Vec<(String, Cell)>)>, Failure> {
+    /// The next row with its line.
+    fn next(&mut self, file: &SpineFile) -> Result<Option<(u64, Cells)>, Failure> {
         let failed = |line, why: &dyn Display| file.failed(line, why);
         match self {
             Self::Csv { reader, header } => {
@@ -246,18 +249,18 @@ impl Rows {
 }
 
 /// The members of an object, in their order.
-fn members(line: &[u8]) -> Result<Vec<(String, Cell)>, serde_json::Error> {
+fn members(line: &[u8]) -> Result<Cells, serde_json::Error> {
     struct Members;
 
     impl<'de> serde::de::Visitor<'de> for Members {
-        type Value = Vec<(String, Cell)>;
+        type Value = Cells;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("an object")
         }
 
         fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members: Vec<(String, Cell)> = Vec::new();
+            let mut members = Cells::new();
             while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
                 if members.iter().any(|(known, _)| *known == name) {
                     return Err(serde::de::Error::custom(format!("the member {name:?} stands twice in it")));
