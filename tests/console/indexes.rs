@@ -100,6 +100,8 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.sees("created the index").await;
     page.sees("deleted the index").await;
     page.is_accessible().await;
+    page.open(&api.url("/console/access/audit?target=user")).await;
+    page.sees("created the index").await;
 }
 
 /// Answers of a server whose build takes as long as the test wants: a real one has ended before anybody can look.

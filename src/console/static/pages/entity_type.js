@@ -36,7 +36,7 @@ export function EntityTypePage({ segments: [, , , type = "", view = ""] }) {
     </${PageHead}>
     <${Tabs} label="Views of the entity type" current=${view} tabs=${TABS.map(([id, words]) => [id, words, pageOfType(type, id)])}/>
     ${loaded.problem && loaded.problem.status !== 404 && html`<${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`}
-    ${view === "history" ? html`<${History} path=${typePath(type)} versions="index"/>`
+    ${view === "history" ? html`<${History} path=${typePath(type)}/>`
       : !definition ? !loaded.problem && html`<${Loading} what="Loading the entity type"/>`
       : view === "edit" ? html`
         <${EditDefinition} key=${etag} definition=${definition} etag=${etag} refused=${refused} title=${type} page=${pageOfType(type)}

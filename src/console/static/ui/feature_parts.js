@@ -124,8 +124,11 @@ const ACTIONS = {
 const CREATED = "What it was created with";
 const isCreation = ({ action }) => action.startsWith("create_");
 
-/** Changes, newest first, by day. `versions` is what versions are called: those of an entity type are indexes. */
-export function Trail({ changes, target, versions = "version" }) {
+/** The indexes of an entity type are versions of its bags, which have properties. */
+const isIndex = ({ before, after }) => Array.isArray((after ?? before)?.properties);
+
+/** Changes, newest first, by day. */
+export function Trail({ changes, target }) {
   let last = "";
   return html`
     <ol class="trail">
@@ -143,7 +146,7 @@ export function Trail({ changes, target, versions = "version" }) {
             <p>
               <strong class="who-did"><bdi>${change.by}</bdi></strong>
               ${change.on_behalf_of && html` <span class="muted">for <bdi>${change.on_behalf_of}</bdi></span>`}
-              ${" "}${words.replace("version", versions)}
+              ${" "}${isIndex(change) ? words.replace("version", "index") : words}
               ${change.version !== undefined && html` <${Badge}>${change.version || "default"}</${Badge}>`}
               ${target && change.target && html` <strong><bdi>${change.target}</bdi></strong>`}
               ${" "}<span class="muted when"><${Time} at=${change.at} kind="absolute"/></span>

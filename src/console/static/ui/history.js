@@ -8,8 +8,8 @@ import { useLoad, useTask } from "./use.js";
 
 const PAGE_SIZE = 100;
 
-/** `path` is that of the definition; `versions` is what its versions are called. */
-export function History({ path, versions }) {
+/** `path` is that of the definition. */
+export function History({ path }) {
   const [pages, setPages] = useState([]);
   const ask = async (page_token, signal) => (await get(`${path}/history`, { page_size: PAGE_SIZE, page_token }, { signal })).data;
   const first = useLoad((signal) => ask(undefined, signal), [path]);
@@ -20,7 +20,7 @@ export function History({ path, versions }) {
   if (!first.data) return html`<${Loading} what="Loading the history"/>`;
   return html`
     <section class="card" aria-label="History">
-      <${Trail} changes=${all.flatMap((page) => page.history)} versions=${versions}/>
+      <${Trail} changes=${all.flatMap((page) => page.history)}/>
       <${Trouble} problem=${task.problem}/>
       ${token && html`<${Button} disabled=${task.busy}
         onClick=${() => task.run(async () => setPages([...pages, await ask(token)]))}>Show earlier changes</${Button}>`}
