@@ -40,6 +40,7 @@ fn feature(number: usize) -> Feature {
     let version = |label| FeatureVersion {
         version: VersionLabel::new(label).unwrap(),
         identity: Default::default(),
+        bucket: None,
         index: None,
         ttl,
         max_items: None,

@@ -22,6 +22,7 @@ SELECT
     v.revision AS "version_revision?",
     v.identity AS "version_identity?",
     v.keep AS "version_keep?",
+    v.bucket AS "version_bucket?",
     v.index AS "version_index?"
 FROM (SELECT DISTINCT entity_type, name FROM list_feature_history WHERE revision > $1) changed
 JOIN list_feature f USING (entity_type, name)

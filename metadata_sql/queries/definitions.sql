@@ -22,6 +22,7 @@ SELECT
     v.revision AS "version_revision?",
     v.identity AS "version_identity?",
     v.keep AS "version_keep?",
+    v.bucket AS "version_bucket?",
     v.index AS "version_index?"
 FROM list_feature f
 LEFT JOIN list_feature_version v USING (entity_type, name)

@@ -13,14 +13,26 @@ use crate::wire::{FeatureInput, FeaturePatch};
 pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
-    let FeatureInput { entity_type, name, value_type, ttl, max_items, identity, keep, description, owner, labels } =
-        FeatureInput::read(&call.body().await?)?;
+    let FeatureInput {
+        entity_type,
+        name,
+        value_type,
+        ttl,
+        max_items,
+        identity,
+        keep,
+        bucket,
+        description,
+        owner,
+        labels,
+    } = FeatureInput::read(&call.body().await?)?;
     let new = NewFeature {
         id: FeatureId { entity_type, name },
         value_type,
         ttl,
         max_items: max_items.over(None),
         identity: Identity::of(identity, keep, Identity::Item).map_err(|e| Problem::from(e).at("keep"))?,
+        bucket: bucket.over(None),
         description: description.unwrap_or_default(),
         owner: owner.unwrap_or_default(),
         labels: labels.unwrap_or_default(),

@@ -10,7 +10,7 @@ pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
     let id = call.feature_id()?;
-    let VersionInput { version, ttl, max_items, identity, keep, description } =
+    let VersionInput { version, ttl, max_items, identity, keep, bucket, description } =
         VersionInput::read(&call.body().await?)?;
     let new = NewVersion {
         version,
@@ -18,6 +18,7 @@ pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
         max_items,
         identity,
         keep,
+        bucket,
         index: None,
         description: description.unwrap_or_default(),
     };

@@ -2,12 +2,14 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::signals::Signals;
 use super::stores::{new_store_id, parts_here};
 use super::{StartError, options};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::{self, DataDirError, Part, Plan};
+use crate::domain::SystemClock;
 use crate::items::embedded::RealDisk;
 use crate::items::{cql, embedded};
 use crate::metadata::{self, postgres};
@@ -192,18 +194,28 @@ fn http(settings: &Settings) -> Result<String, StartError> {
     }
 }
 
+/// How far a migration goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migration {
+    /// Only told.
+    Told,
+    Done,
+    /// The directories of lists in buckets are made anew besides.
+    WithDirectories,
+}
+
 /// Brings the schemas up to date, or, in a dry run, tells what that would take. Answers with a
 /// line for each step and each store that needs none.
-pub async fn migrate(settings: &Settings, dry_run: bool) -> Result<Vec<String>, StartError> {
+pub async fn migrate(settings: &Settings, how: Migration) -> Result<Vec<String>, StartError> {
     let mut signals = Signals::listen().map_err(StartError::Signals)?;
     tokio::select! {
-        done = migrate_stores(settings, dry_run) => done,
+        done = migrate_stores(settings, how) => done,
         () = signals.next() => Err(StartError::MigrationStopped),
     }
 }
 
-async fn migrate_stores(settings: &Settings, dry_run: bool) -> Result<Vec<String>, StartError> {
-    let mut lines = Vec::new();
+async fn migrate_stores(settings: &Settings, how: Migration) -> Result<Vec<String>, StartError> {
+    let (mut lines, dry_run) = (Vec::new(), how == Migration::Told);
     match settings.items.store {
         ItemStoreKind::Cql => {
             let report = cql::migrate(&options::cql(&settings.items), dry_run).await;
@@ -211,6 +223,11 @@ async fn migrate_stores(settings: &Settings, dry_run: bool) -> Result<Vec<String
             let steps = report.steps.iter().map(|step| step.name.clone()).collect();
             lines.extend(steps_taken("items", &format!("{} schema", report.dialect), steps, dry_run));
             lines.extend(report.notes.iter().map(|note| format!("items: note: {note}")));
+            if how == Migration::WithDirectories {
+                let rebuilt = cql::rebuild_directories(&options::cql(&settings.items), Arc::new(SystemClock)).await;
+                let buckets = rebuilt.map_err(|error| StartError::Items(error.to_string()))?;
+                lines.push(format!("items: the directories have {buckets} buckets"));
+            }
         }
         kind => lines.push(needs_none("items", kind.as_str())),
     }

@@ -37,7 +37,7 @@ use crate::domain::{Clock, SystemClock};
 use crate::service::ServiceOptions;
 use crate::telemetry::Log;
 pub use error::StartError;
-pub use maintain::{Finding, check, migrate, verify};
+pub use maintain::{Finding, Migration, check, migrate, verify};
 use signals::Signals;
 pub use stores::Stores;
 

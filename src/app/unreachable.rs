@@ -41,6 +41,7 @@ mod tests {
             ttl: Ttl::from_secs(60).unwrap(),
             max_items: None,
             identity: Default::default(),
+            bucket: None,
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

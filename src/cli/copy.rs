@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::Server;
 use crate::client::ServerUrl;
-use crate::domain::{EntityType, FeatureName};
+use crate::domain::{EntityType, FeatureName, VersionLabel};
 use crate::transfer::{self, Copied, CopyOptions};
 
 const EXAMPLES: &str = "\
@@ -24,7 +24,13 @@ Examples:
 Features and versions that are missing there are created; those that are there
 must have the same value type and ttl. At the end the items of both are counted
 and compared, but for those that are about to expire; the exit status is 1 if
-they differ. Let nobody write meanwhile.";
+they differ. Let nobody write meanwhile.
+
+Another version of a feature, on the same server or another, takes the items of
+one that differs from it in nothing but its bucket:
+  liststore copy --from http://a:8080 --to http://a:8080 \\
+    user story_presented --version '' --to-version by_month
+Whoever adds meanwhile adds to both versions; nobody removes.";
 
 /// Copy features with their items from one server to another, whatever their stores are
 #[derive(Debug, Args)]
@@ -36,6 +42,12 @@ pub(super) struct Arguments {
     /// Only this feature
     #[arg(value_parser = FeatureName::new)]
     feature: Option<FeatureName>,
+    /// Only this version of the feature, which both must have
+    #[arg(long, value_name = "VERSION", value_parser = VersionLabel::new, requires = "feature")]
+    version: Option<VersionLabel>,
+    /// To this version of it there [default: the same]
+    #[arg(long, value_name = "VERSION", value_parser = VersionLabel::new, requires = "version")]
+    to_version: Option<VersionLabel>,
     /// The URL of the server to copy from
     #[arg(long, value_name = "URL", value_parser = ServerUrl::parse)]
     from: ServerUrl,
@@ -57,14 +69,17 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { entity_type, feature, from, to, from_token_file, to_token_file, state, output } = arguments;
+    let Arguments { entity_type, feature, version, to_version, from, to, from_token_file, to_token_file, .. } =
+        arguments;
+    let Arguments { state, output, .. } = arguments;
     // A key of one server is no business of the other: none comes from the environment.
     let with_token = |url: ServerUrl, token_file: Option<PathBuf>| match token_file {
         Some(file) => Server { url, token_file: Some(file) }.url().map_err(Failure::Usage),
         None => Ok(url),
     };
     let (from, to) = (with_token(from, from_token_file)?, with_token(to, to_token_file)?);
-    let options = CopyOptions { from, to, entity_type, feature, state };
+    let version = version.map(|version| (version.clone(), to_version.unwrap_or(version)));
+    let options = CopyOptions { from, to, entity_type, feature, version, state };
     let copied = block_on(async { transfer::copy(options).await.map_err(Failure::from) })?;
     print(&copied, output)?;
     let differ: Vec<_> = copied.iter().filter(|copied| !copied.is_alike()).map(|copied| &*copied.feature).collect();

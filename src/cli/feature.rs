@@ -13,7 +13,8 @@ use super::{block_on, entities, feature_files};
 use crate::client::printable;
 use crate::client::{Client, RawPage, Request, Response, Retries, read};
 use crate::domain::{
-    Description, EntityType, IdentityKind, Keep, Limit, MaxItems, MaxItemsInput, Owner, Ttl, ValueType,
+    Bucket, BucketInput, Description, EntityType, IdentityKind, Keep, Limit, MaxItems, MaxItemsInput, Owner, Ttl,
+    ValueType,
 };
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN, TEXT};
@@ -79,6 +80,10 @@ struct Create {
     /// Which item of a value or key stays: newest or oldest
     #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
     keep: Option<Keep>,
+    /// Of which period a partition of a list holds the items (with ScyllaDB and Cassandra), for ever: day, week,
+    /// month or year [default: none]
+    #[arg(long, value_name = "PERIOD", value_parser = parse::bucket)]
+    bucket: Option<BucketInput>,
     /// What the feature means
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -225,6 +230,7 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         max_items: arguments.max_items.map_or(MaxItemsInput::Absent, MaxItemsInput::AtMost),
         identity: arguments.identity,
         keep: arguments.keep,
+        bucket: arguments.bucket.unwrap_or_default(),
         description: arguments.description,
         owner: arguments.owner,
         labels: Some(parse::labels(arguments.labels)?),
@@ -393,6 +399,7 @@ fn table(output: &mut Output, feature: &Feature, etag: Option<&str>) -> Result<(
         ("ttl", feature.ttl.clone()),
         ("max items", shown_max_items(feature.max_items)),
         ("identity", identity_text(feature.identity, feature.keep)),
+        ("bucket", bucket_text(feature.bucket)),
         ("description", feature.description.clone()),
         ("owner", feature.owner.clone()),
         ("labels", labels.join(", ")),
@@ -414,7 +421,12 @@ fn identity_text(identity: IdentityKind, keep: Option<Keep>) -> String {
     }
 }
 
-pub(super) const VERSION_HEADER: [&str; 6] = ["VERSION", "TTL", "MAX ITEMS", "IDENTITY", "CREATED AT", "DESCRIPTION"];
+fn bucket_text(bucket: Option<Bucket>) -> String {
+    bucket.map_or_else(|| "none".to_owned(), |bucket| bucket.to_string())
+}
+
+pub(super) const VERSION_HEADER: [&str; 7] =
+    ["VERSION", "TTL", "MAX ITEMS", "IDENTITY", "BUCKET", "CREATED AT", "DESCRIPTION"];
 
 fn shown_max_items(max_items: Option<u64>) -> String {
     max_items.map_or_else(|| "all".to_owned(), |items| items.to_string())
@@ -427,6 +439,7 @@ pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
         version.ttl.clone(),
         shown_max_items(version.max_items),
         identity_text(version.identity, version.keep),
+        bucket_text(version.bucket),
         version.created_at.clone(),
         version.description.clone(),
     ]

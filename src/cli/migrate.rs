@@ -6,7 +6,7 @@ use super::block_on;
 use super::failure::Failure;
 use super::output::Output;
 use super::settings::SettingsArguments;
-use crate::app;
+use crate::app::{self, Migration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,12 +24,25 @@ pub(super) struct Arguments {
     /// Only tell what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Afterwards make the directories of lists in buckets anew from all items of ScyllaDB or Cassandra: where the
+    /// table list_buckets was lost
+    #[arg(long, conflicts_with = "dry_run")]
+    rebuild_buckets: bool,
+}
+
+impl Arguments {
+    fn how(&self) -> Migration {
+        match (self.dry_run, self.rebuild_buckets) {
+            (true, _) => Migration::Told,
+            (false, false) => Migration::Done,
+            (false, true) => Migration::WithDirectories,
+        }
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.settings.load()?.settings;
-    let migrated =
-        async { app::migrate(&settings, arguments.dry_run).await.map_err(|e| Failure::failed(e.to_string())) };
+    let migrated = async { app::migrate(&settings, arguments.how()).await.map_err(|e| Failure::failed(e.to_string())) };
     let lines = block_on(migrated)?;
     let mut output = Output::open();
     lines.iter().try_for_each(|line| output.line(line))?;

@@ -8,7 +8,8 @@ use super::failure::Failure;
 use super::output::Format;
 use crate::client::{Client, Retries, ServerUrl, Token};
 use crate::domain::{
-    Description, EntityType, FeatureId, FeatureName, Labels, MaxItems, MaxItemsInput, Owner, Ttl, VersionLabel,
+    Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, Labels, MaxItems, MaxItemsInput, Owner, Ttl,
+    VersionLabel,
 };
 
 /// Which server to ask.
@@ -113,6 +114,15 @@ pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
 pub(super) fn max_items(text: &str) -> Result<MaxItems, String> {
     // What is no number is out of its bounds, too.
     MaxItems::new(text.parse().unwrap_or(0)).map_err(|e| e.to_string())
+}
+
+/// A period, or `none`.
+pub(super) fn bucket(text: &str) -> Result<BucketInput, String> {
+    if text == "none" {
+        return Ok(BucketInput::None);
+    }
+    let refused = "it must be day, week, month, year or none";
+    Bucket::parse(text).map(BucketInput::By).map_err(|_| refused.to_owned())
 }
 
 /// How many items of a list are shown, where a definition is changed or copied from another.

@@ -11,7 +11,7 @@ use super::feature::{VERSION_HEADER, client, show_deleted, version_row};
 use super::output::{Format, Output};
 use super::parse::{self, Author, FeatureArguments, ServerOptions};
 use crate::client::{Request, Response, read};
-use crate::domain::{Description, IdentityKind, Keep, Ttl, VersionLabel};
+use crate::domain::{BucketInput, Description, IdentityKind, Keep, Ttl, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{VersionInput, VersionPatch};
 
@@ -55,7 +55,8 @@ struct VersionArguments {
 Example:
   liststore version create user story_presented v2 --ttl 7d \\
     --description 'ranked by the new model'
-  liststore version create user story_presented v3 --identity value")]
+  liststore version create user story_presented v3 --identity value
+  liststore version create user story_presented v4 --bucket month")]
 struct Create {
     #[command(flatten)]
     version: VersionArguments,
@@ -71,6 +72,10 @@ struct Create {
     /// Which item of a value or key stays: newest or oldest [default: the feature's]
     #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
     keep: Option<Keep>,
+    /// Of which period a partition of a list holds the items (with ScyllaDB and Cassandra), for ever: day, week,
+    /// month, year or none [default: the feature's]
+    #[arg(long, value_name = "PERIOD", value_parser = parse::bucket)]
+    bucket: Option<BucketInput>,
     /// What is different about it
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -161,8 +166,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn create(arguments: Create) -> Result<(), Failure> {
     let client = client(&arguments.options, arguments.author)?;
     let VersionArguments { feature, version } = arguments.version;
-    let Create { ttl, max_items, identity, keep, description, .. } = arguments;
-    let input = VersionInput { version, ttl, max_items: max_items.input(), identity, keep, description };
+    let Create { ttl, max_items, identity, keep, bucket, description, .. } = arguments;
+    let (max_items, bucket) = (max_items.input(), bucket.unwrap_or_default());
+    let input = VersionInput { version, ttl, max_items, identity, keep, bucket, description };
     let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
     show(&client.send(&request).await?, arguments.options.output)
 }

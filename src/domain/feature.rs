@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::entity::parse_name;
 use super::index::Index;
-use super::{EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
+use super::{Bucket, EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
 
 /// The name of a list feature, such as `story_presented`: same rule as [`EntityType`]. An empty one, which no
 /// feature can be given, is that of an entity type's [bags](FeatureId::of_bags).
@@ -275,6 +275,8 @@ pub struct FeatureVersion {
     pub max_items: Option<MaxItems>,
     /// What tells its items from each other. It never changes: lists are kept by it.
     pub identity: Identity,
+    /// The periods by which a store may cut its lists into pieces. They never change: lists are kept by them.
+    pub bucket: Option<Bucket>,
     /// Of a version of bags: the index that its lists are the entries of. What it is about never changes.
     pub index: Option<Index>,
     pub description: Description,
@@ -319,6 +321,11 @@ impl Feature {
     /// The default version's, which versions created later inherit.
     pub fn identity(&self) -> Identity {
         self.versions.first().map(|first| first.identity).unwrap_or_default()
+    }
+
+    /// Those of the default version, which versions created later inherit.
+    pub fn bucket(&self) -> Option<Bucket> {
+        self.versions.first().and_then(|first| first.bucket)
     }
 
     pub fn version(&self, label: &VersionLabel) -> Option<&FeatureVersion> {

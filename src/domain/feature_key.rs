@@ -6,17 +6,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::identity::Keep;
-use super::{EntityType, FeatureId, FeatureName, FeatureVersion, Generation, Identity, VersionLabel};
+use super::{Bucket, EntityType, FeatureId, FeatureName, FeatureVersion, Generation, Identity, VersionLabel};
 
 /// `"$entityType#$featureName|$featureVersion"`, with `~n` appended for a generation n above 1.
 ///
 /// Entity types, names and version labels cannot contain `#`, `|` or `~`, so two different
-/// (feature, version, generation) never share a key. What each of these has for ever, its identity, goes with
-/// the key and is no part of it: it is neither compared nor written.
+/// (feature, version, generation) never share a key. What each of these has for ever, its identity and its buckets,
+/// goes with the key and is no part of it: it is neither compared nor written.
 #[derive(Debug, Clone)]
 pub struct FeatureKey {
     text: Arc<str>,
     identity: Identity,
+    bucket: Option<Bucket>,
 }
 
 impl FeatureKey {
@@ -28,7 +29,7 @@ impl FeatureKey {
         } else {
             format!("{entity_type}#{name}|{version}~{}", generation.as_u64()).into()
         };
-        Self { text, identity: Identity::Item }
+        Self { text, identity: Identity::Item, bucket: None }
     }
 
     /// The key of lists with this identity.
@@ -36,10 +37,20 @@ impl FeatureKey {
         Self { identity, ..self }
     }
 
-    /// The key of a generation whose identity nobody knows any more, for removing all that its lists hold: what
-    /// clears a set clears a list of items, too.
+    /// The key of lists that a store may keep in such buckets.
+    pub fn with_bucket(self, bucket: Option<Bucket>) -> Self {
+        Self { bucket, ..self }
+    }
+
+    /// The key of a generation whose identity and buckets nobody knows any more, for removing all that its lists
+    /// hold: what clears a set clears a list of items, too, and what clears buckets clears them by their names.
     pub fn of_any_identity(self) -> Self {
-        self.with_identity(Identity::Value(Keep::Newest))
+        self.with_identity(Identity::Value(Keep::Newest)).with_bucket(Some(Bucket::Day))
+    }
+
+    /// What stands for the key in the partition of one bucket of a list: `@` follows neither a label nor a generation.
+    pub fn in_bucket(&self, name: &str) -> Self {
+        Self { text: format!("{}@{name}", self.text).into(), identity: self.identity, bucket: None }
     }
 
     /// Whether its lists are bags, or what is found through them: those of a feature without a name.
@@ -54,6 +65,11 @@ impl FeatureKey {
 
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// The buckets in which a store may keep its lists.
+    pub fn bucket(&self) -> Option<Bucket> {
+        self.bucket
     }
 
     /// Takes the text of a key apart; `None` for any other text.
@@ -102,7 +118,7 @@ impl Hash for FeatureKey {
 impl FeatureVersion {
     /// The feature key of this version's lists.
     pub fn key(&self, id: &FeatureId) -> FeatureKey {
-        FeatureKey::new(id, &self.version, self.generation).with_identity(self.identity)
+        FeatureKey::new(id, &self.version, self.generation).with_identity(self.identity).with_bucket(self.bucket)
     }
 }
 
@@ -167,9 +183,18 @@ mod tests {
             assert_eq!((label.as_str(), found.as_u64()), (version, generation));
             assert_eq!(FeatureKey::new(&id, &label, found).as_str(), text);
         }
-        for other in
-            ["", "user", "user#seen", "user#seen|~1", "user#seen|~0", "user#seen|~x", "us er#seen|", "#seen|", "#|"]
-        {
+        for other in [
+            "",
+            "user",
+            "user#seen|@2026",
+            "user#seen",
+            "user#seen|~1",
+            "user#seen|~0",
+            "user#seen|~x",
+            "us er#seen|",
+            "#seen|",
+            "#|",
+        ] {
             assert_eq!(FeatureKey::parse(other), None, "{other}");
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{EntityId, FeatureKey, Identity, Token};
+use super::{Bucket, EntityId, FeatureKey, Identity, Token};
 
 /// What nearly all keys have room in: they are put together without an allocation beside their own.
 const USUAL_BYTES: usize = 128;
@@ -39,6 +39,11 @@ impl ListKey {
     /// What tells the list's items from each other.
     pub fn identity(&self) -> Identity {
         self.feature_key.identity()
+    }
+
+    /// The buckets in which a store may keep it.
+    pub fn bucket(&self) -> Option<Bucket> {
+        self.feature_key.bucket()
     }
 
     /// The token of [`Self::bytes`]: it picks the list's actor, and its place in the embedded store.

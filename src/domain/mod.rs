@@ -5,6 +5,7 @@
 
 pub mod access_log;
 pub mod api_key;
+pub mod bucket;
 pub mod clock;
 pub mod document;
 pub mod entity;
@@ -30,6 +31,7 @@ pub mod value;
 
 pub use access_log::AccessLog;
 pub use api_key::{ApiKey, KeyId, KeyName, KeyState, PreviousSecret, SecretHash};
+pub use bucket::{Bucket, BucketInput};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use document::{Document, Property};
 pub use entity::{EntityId, EntityType};

@@ -153,6 +153,7 @@ impl ServerSide {
             max_items: MaxItemsInput::Absent,
             identity: None,
             keep: None,
+            bucket: Default::default(),
             description: Some(domain::Description::new("a data set of liststore bench").map_err(invalid)?),
             owner: None,
             labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value as Json};
 
 use crate::domain::index::{Index, Pointer};
-use crate::domain::{Feature, FeatureVersion, Identity, MaxItems};
+use crate::domain::{Bucket, Feature, FeatureVersion, Identity, MaxItems};
 
 /// The number of the form below.
 pub const FORMAT: u32 = 1;
@@ -59,7 +59,7 @@ pub fn feature(feature: &Feature) -> Json {
         ("created_at", feature.created_at.to_string().into()),
         ("updated_at", feature.updated_at.to_string().into()),
     ]);
-    with_identity(with_max_items(form, feature.max_items), feature.identity())
+    with_bucket(with_identity(with_max_items(form, feature.max_items), feature.identity()), feature.bucket())
 }
 
 /// A version of a feature.
@@ -70,7 +70,16 @@ pub fn version(version: &FeatureVersion) -> Json {
         ("description", version.description.as_str().into()),
         ("created_at", version.created_at.to_string().into()),
     ]);
-    with_index(with_identity(with_max_items(form, version.max_items), version.identity), version.index.as_ref())
+    let form = with_identity(with_max_items(form, version.max_items), version.identity);
+    with_index(with_bucket(form, version.bucket), version.index.as_ref())
+}
+
+/// A definition with the buckets that its lists may be kept in, if there are any.
+fn with_bucket(mut form: Json, bucket: Option<Bucket>) -> Json {
+    if let (Some(members), Some(bucket)) = (form.as_object_mut(), bucket) {
+        members.insert("bucket".to_owned(), bucket.as_str().into());
+    }
+    form
 }
 
 /// An index of bags; whether it is built is part of it.
@@ -118,6 +127,7 @@ mod tests {
             ttl,
             max_items: None,
             identity: Identity::Item,
+            bucket: None,
             index: None,
             description: crate::domain::Description::new("x").unwrap(),
             created_at,
@@ -145,6 +155,13 @@ mod tests {
         let bounded = FIRST.replace(r#""name":"seen""#, r#""max_items":7,"name":"seen""#);
         let bounded = bounded.replace(r#""description":"x""#, r#""description":"x","max_items":8"#);
         assert_eq!(feature(&whole).to_string(), bounded);
+        whole.max_items = None;
+        whole.versions[0].max_items = None;
+        whole.versions[0].bucket = Some(Bucket::Week);
+        let cut = FIRST.replacen(r#"{"created_at""#, r#"{"bucket":"week","created_at""#, 1);
+        let cut = cut.replace(r#"[{"created_at""#, r#"[{"bucket":"week","created_at""#);
+        assert_eq!(feature(&whole).to_string(), cut);
+        whole.versions[0].bucket = None;
         whole.id = FeatureId::of_bags(EntityType::new("user").unwrap());
         assert_eq!(feature(&whole).to_string(), OF_BAGS);
     }

@@ -274,6 +274,7 @@ mod tests {
             ttl: Ttl::from_secs(ttl_secs).unwrap(),
             max_items: None,
             identity: Default::default(),
+            bucket: None,
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

@@ -12,7 +12,7 @@ use super::{
     VersionPatch, audit,
 };
 use crate::domain::index::INDEXES_MAX;
-use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Identity, Index, Revision, VersionLabel};
+use crate::domain::{Bucket, Feature, FeatureId, FeatureVersion, Generation, Identity, Index, Revision, VersionLabel};
 
 /// What is to be written for one change.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,13 +82,14 @@ fn create_feature(
     if present.is_some() {
         return Err(MetadataError::exists(new.id));
     }
-    let NewFeature { id, value_type, ttl, max_items, identity, description, owner, labels } = new;
+    let NewFeature { id, value_type, ttl, max_items, identity, bucket, description, owner, labels } = new;
     let generation = following(last_generation);
     let default_version = FeatureVersion {
         version: VersionLabel::default_version(),
         ttl,
         max_items,
         identity,
+        bucket: Bucket::of(bucket, identity).map_err(MetadataError::Bucket)?,
         index: None,
         description: Default::default(),
         created_at: context.at,
@@ -197,6 +198,7 @@ fn create_version(
         ttl,
         max_items: new.max_items.over(before.max_items),
         identity,
+        bucket: Bucket::of(new.bucket.over(before.bucket()), identity).map_err(MetadataError::Bucket)?,
         index: new.index.map(|spec| Index { spec: Arc::new(spec), is_ready: false }),
         description: new.description,
         created_at: context.at,

@@ -18,6 +18,9 @@ pub enum MetadataError {
     /// What a version is created from does not go together with what it inherits.
     #[error("{0}")]
     Identity(Invalid),
+    /// The same of its buckets.
+    #[error("{0}")]
+    Bucket(Invalid),
     #[error("the entity type {0} exists already")]
     EntityTypeExists(EntityType),
     #[error("there is no entity type {0}: bags are kept of those that were created")]

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind, IndexSpec, Keep, Labels,
-    Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Author, Bucket, BucketInput, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind,
+    IndexSpec, Keep, Labels, Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 
 mod applied;
@@ -46,6 +46,7 @@ pub struct NewFeature {
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
     pub identity: Identity,
+    pub bucket: Option<Bucket>,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
@@ -60,6 +61,7 @@ impl NewFeature {
             ttl: ttl.unwrap_or(Ttl::MAX),
             max_items: None,
             identity: Identity::Item,
+            bucket: None,
             description: Description::default(),
             owner: Owner::default(),
             labels: Labels::default(),
@@ -77,8 +79,8 @@ pub struct FeaturePatch {
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. What is not given of `ttl`, `max_items`, `identity` and `keep` it copies from the
-/// feature.
+/// What a version is created from. What is not given of `ttl`, `max_items`, `identity`, `keep` and `bucket` it copies
+/// from the feature.
 #[derive(Debug, Clone)]
 pub struct NewVersion {
     pub version: VersionLabel,
@@ -86,6 +88,7 @@ pub struct NewVersion {
     pub max_items: MaxItemsInput,
     pub identity: Option<IdentityKind>,
     pub keep: Option<Keep>,
+    pub bucket: BucketInput,
     /// Of a version of bags.
     pub index: Option<IndexSpec>,
     pub description: Description,
@@ -100,6 +103,7 @@ impl NewVersion {
             max_items: MaxItemsInput::Absent,
             identity: None,
             keep: None,
+            bucket: BucketInput::Absent,
             index: Some(spec),
             description: Description::default(),
         }

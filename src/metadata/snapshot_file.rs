@@ -18,11 +18,11 @@ use super::index_record::IndexRecord;
 use super::keys::{Keys, record};
 use super::table::{Table, VersionParts};
 use crate::domain::{
-    FeatureKey, Identity, IdentityKind, Index, Keep, MaxItems, Retention, Revision, Timestamp, Ttl, ValueType,
+    Bucket, FeatureKey, Identity, IdentityKind, Index, Keep, MaxItems, Retention, Revision, Timestamp, Ttl, ValueType,
 };
 
 const FILE_NAME: &str = "catalog.snapshot";
-const FORMAT: u64 = 4;
+const FORMAT: u64 = 5;
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
 
@@ -60,8 +60,8 @@ struct Head {
 }
 
 /// Feature key, value type, TTL in seconds, the most items that are shown, identity, and which item of a member is
-/// kept; of bags, the index that a version is.
-type Line<'a> = (&'a str, &'a str, u64, Option<u64>, &'a str, Option<&'a str>, Option<IndexRecord>);
+/// kept; of bags, the index that a version is; the buckets that its lists are kept in.
+type Line<'a> = (&'a str, &'a str, u64, Option<u64>, &'a str, Option<&'a str>, Option<IndexRecord>, Option<&'a str>);
 
 impl SnapshotFile {
     /// `source` tells one metadata store from another, and is written into the file: no secret.
@@ -102,8 +102,8 @@ impl SnapshotFile {
             let (max_items, identity) = (max_items.map(MaxItems::as_u64), feature_key.identity());
             let (kind, keep) = (identity.kind().as_str(), identity.keep().map(Keep::as_str));
             let index = index.as_ref().map(IndexRecord::from);
-            let line: Line<'_> =
-                (feature_key.as_str(), value_type.as_str(), ttl.as_secs(), max_items, kind, keep, index);
+            let (key, bucket) = (feature_key.as_str(), feature_key.bucket().map(Bucket::as_str));
+            let line: Line<'_> = (key, value_type.as_str(), ttl.as_secs(), max_items, kind, keep, index, bucket);
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
         }
@@ -157,18 +157,21 @@ impl SnapshotFile {
 
 /// Through the domain's constructors, as everything that comes from outside.
 fn parts_of(line: &str) -> Option<VersionParts> {
-    type Owned = (String, String, u64, Option<u64>, String, Option<String>, Option<IndexRecord>);
-    let (key, value_type, ttl_secs, max_items, kind, keep, index): Owned = serde_json::from_str(line).ok()?;
+    type Owned = (String, String, u64, Option<u64>, String, Option<String>, Option<IndexRecord>, Option<String>);
+    let (key, value_type, ttl_secs, max_items, kind, keep, index, bucket): Owned = serde_json::from_str(line).ok()?;
     let max_items = max_items.map(MaxItems::new).transpose().ok()?;
     let keep = keep.as_deref().map(Keep::parse).transpose().ok()?;
     let (id, label, generation) = FeatureKey::parse(&key)?;
+    let identity = Identity::of(Some(IdentityKind::parse(&kind).ok()?), keep, Identity::Item).ok()?;
+    let bucket = bucket.as_deref().map(Bucket::parse).transpose().ok()?;
     Some(VersionParts {
         id,
         label,
         generation,
         value_type: ValueType::parse(&value_type).ok()?,
         retention: Retention { ttl: Ttl::from_secs(ttl_secs).ok()?, max_items },
-        identity: Identity::of(Some(IdentityKind::parse(&kind).ok()?), keep, Identity::Item).ok()?,
+        identity,
+        bucket: Bucket::of(bucket, identity).ok()?,
         index: index.map(Index::try_from).transpose().ok()?,
     })
 }
@@ -180,7 +183,7 @@ mod tests {
     use crate::metadata::catalog::Missing;
 
     const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3,\"keys_revision\":6,\"keys\":1}\n\
-                        [\"user#seen|\",\"json\",60,null,\"item\",null,null]\n[\"user#seen|v2~3\",\"json\",5,9,\"key\",\"oldest\",null]\n[\"post#likes|~2\",\"int64\",1,null,\"item\",null,null]\n\
+                        [\"user#seen|\",\"json\",60,null,\"item\",null,null,null]\n[\"user#seen|v2~3\",\"json\",5,9,\"key\",\"oldest\",null,null]\n[\"post#likes|~2\",\"int64\",1,null,\"item\",null,null,\"month\"]\n\
                         {\"id\":\"0123456789ab\",\"name\":\"feed\",\"roles\":[\"reader\"],\"scopes\":[\"*\"],\
                         \"hash\":\"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\",\"previous\":null,\
                         \"created_at_nanos\":1,\"created_by\":\"local\",\"expires_at_nanos\":null,\
@@ -219,6 +222,7 @@ mod tests {
         assert_eq!(again.version("user", "seen", "v2").unwrap().retention.max_items.map(MaxItems::get), Some(9));
         let identity = |label| again.version("user", "seen", label).unwrap().feature_key.identity();
         assert_eq!((identity(""), identity("v2")), (Identity::Item, Identity::Key(Keep::Oldest)));
+        assert_eq!(again.version("post", "likes", "").unwrap().feature_key.bucket(), Some(Bucket::Month));
         assert_eq!(again.version("post", "seen", ""), Err(Missing::Feature));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
@@ -247,6 +251,8 @@ mod tests {
             ("\"item\",null", "\"item\",\"newest\""),
             (",5,9,", ",5,0,"),
             ("\"oldest\"", "\"older\""),
+            ("\"month\"", "\"hour\""),
+            ("\"oldest\",null,null", "\"oldest\",null,\"day\""),
             ("\"versions\":3", "\"versions\":4"),
             ("\"versions\":3", "\"versions\":2"),
             ("\"keys\":1", "\"keys\":2"),
@@ -260,11 +266,11 @@ mod tests {
         }
         let other = read(&checked(&TEXT.replace("here", "there"))).unwrap_err().to_string();
         assert_eq!(other, "it is of there, and this server is set to here");
-        assert!(matches!(read(&checked(TEXT).replacen(" 4\n", " 5\n", 1)), Err(SnapshotError::Newer(5))));
-        // One of before there were keys does not say who may, the next one not which lists are sets, and the next one
-        // not which are entries.
-        for older in [" 1\n", " 2\n", " 3\n"] {
-            assert!(matches!(read(&checked(TEXT).replacen(" 4\n", older, 1)), Err(SnapshotError::Damaged(_))));
+        assert!(matches!(read(&checked(TEXT).replacen(" 5\n", " 6\n", 1)), Err(SnapshotError::Newer(6))));
+        // One of before there were keys does not say who may, the next one not which lists are sets, the next one not
+        // which are entries, and the next one not which are kept in buckets.
+        for older in [" 1\n", " 2\n", " 3\n", " 4\n"] {
+            assert!(matches!(read(&checked(TEXT).replacen(" 5\n", older, 1)), Err(SnapshotError::Damaged(_))));
         }
     }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::domain::{
-    Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Index, Retention, ValueType, VersionLabel,
+    Bucket, Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Index, Retention, ValueType,
+    VersionLabel,
 };
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
@@ -42,6 +43,7 @@ pub(super) struct VersionParts {
     pub value_type: ValueType,
     pub retention: Retention,
     pub identity: Identity,
+    pub bucket: Option<Bucket>,
     pub index: Option<Index>,
 }
 
@@ -101,9 +103,9 @@ impl Table {
 
     pub fn of_parts(parts: &[VersionParts]) -> Self {
         let mut table = Self::default();
-        for VersionParts { id, label, generation, value_type, retention, identity, index } in parts {
+        for VersionParts { id, label, generation, value_type, retention, identity, bucket, index } in parts {
             let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str());
-            let feature_key = FeatureKey::new(id, label, *generation).with_identity(*identity);
+            let feature_key = FeatureKey::new(id, label, *generation).with_identity(*identity).with_bucket(*bucket);
             let version =
                 CatalogVersion { feature_key, value_type: *value_type, retention: *retention, index: index.clone() };
             table.insert_entry(id, label, Entry { plain_len, version });
@@ -181,6 +183,7 @@ mod tests {
             ttl,
             max_items: None,
             identity: Default::default(),
+            bucket: None,
             index: None,
             description: Default::default(),
             created_at: Timestamp::MIN,

@@ -1,4 +1,5 @@
-//! `liststore copy`: definitions and items from one server to another, compared at the end.
+//! `liststore copy`: definitions and items from one server to another, or from one version of a feature to another,
+//! compared at the end.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use super::progress::Progress;
 use super::source::Source;
 use super::state::StateFile;
 use crate::client::{Client, Failure, Retries, ServerUrl};
-use crate::domain::{Clock, EntityType, FeatureName, SystemClock, Timestamp};
+use crate::domain::{Clock, EntityType, FeatureName, SystemClock, Timestamp, VersionLabel};
 
 /// What expires within this part of a version's TTL, and within this time, is not compared: it may be gone from one
 /// server before the other is looked at.
@@ -24,6 +25,8 @@ pub struct CopyOptions {
     pub to: ServerUrl,
     pub entity_type: Option<EntityType>,
     pub feature: Option<FeatureName>,
+    /// Only this version of the feature, which is named, and to which version there, if that is another one.
+    pub version: Option<(VersionLabel, VersionLabel)>,
     /// Where to keep how far the run has come.
     pub state: Option<PathBuf>,
 }
@@ -60,12 +63,18 @@ struct Begun {
 
 /// Copies, and compares all that was copied, by this run and those before it.
 pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
-    let CopyOptions { from, to, entity_type, feature, state } = options;
-    let run = format!("the copy from {from} to {to}");
+    let CopyOptions { from, to, entity_type, feature, version, state } = options;
+    let run = match &version {
+        None => format!("the copy from {from} to {to}"),
+        Some((label, to_label)) => format!("the copy from {from}, version {label:?}, to {to}, version {to_label:?}"),
+    };
     let (from, to) = (Client::new(from, None, Retries::PATIENT)?, Client::new(to, None, Retries::PATIENT)?);
     let mut versions = Vec::new();
     for feature in definitions::features(&from, entity_type.as_ref(), feature.as_ref()).await? {
-        versions.extend(definitions::bring(&to, &feature).await?);
+        versions.extend(match &version {
+            None => definitions::bring(&to, &feature).await?,
+            Some((label, to_label)) => vec![definitions::pair(&to, &feature, label, to_label).await?],
+        });
     }
     let servers = (from.with_retries(Retries::PERSISTENT), to.with_retries(Retries::PERSISTENT));
     let state_file = state.map(|path| StateFile::new(path, run));
@@ -103,9 +112,9 @@ async fn items(
     state_file: Option<&StateFile>,
     progress: &mut Progress,
 ) -> Result<(u64, u64), Failure> {
-    let Version { feature, label, .. } = version;
+    let Version { feature, label, to_label, .. } = version;
     let source = Source { client: from, feature, version: label, min_timestamp: None, as_of: None };
-    let mut adder = Adder::new(to, feature, label);
+    let mut adder = Adder::new(to, feature, to_label);
     let version = (feature.to_string(), label.to_string());
     // Another one that was begun is begun again in its turn: features may have come meanwhile.
     let mut page_token = state.begun.take().filter(|begun| begun.version == version).map(|begun| begun.page_token);
@@ -126,13 +135,13 @@ async fn compare(
     version: &Version,
     progress: &mut Progress,
 ) -> Result<(Digest, Digest), Failure> {
-    let Version { feature, label, ttl } = version;
+    let Version { feature, label, to_label, ttl } = version;
     let margin = (ttl.as_secs() * 1_000_000_000 / MARGIN_PART).min(MARGIN_NANOS_MAX);
     let oldest = ttl.visible_from(SystemClock.now()).as_nanos().saturating_add(margin);
     let min_timestamp = Timestamp::from_nanos(oldest).ok();
     let mut digests = Vec::with_capacity(2);
-    for client in [from, to] {
-        let source = Source { client, feature, version: label, min_timestamp, as_of: None };
+    for (client, version) in [(from, label), (to, to_label)] {
+        let source = Source { client, feature, version, min_timestamp, as_of: None };
         let (mut digesting, mut page_token) = (Digesting::default(), None);
         loop {
             let before = digesting.digest.items;

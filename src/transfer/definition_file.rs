@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Failure;
 use crate::domain::{
-    Description, EntityType, FeatureId, FeatureName, Identity, IdentityKind, Invalid, Keep, Labels, MaxItems, Owner,
-    Ttl, ValueType, VersionLabel,
+    Bucket, Description, EntityType, FeatureId, FeatureName, Identity, IdentityKind, Invalid, Keep, Labels, MaxItems,
+    Owner, Ttl, ValueType, VersionLabel,
 };
 use crate::wire;
 
@@ -30,6 +30,9 @@ struct FeatureText {
     identity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,
+    /// The name of the period, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bucket: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -51,6 +54,9 @@ struct VersionText {
     identity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,
+    /// The name of the period, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bucket: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
 }
@@ -62,6 +68,7 @@ pub(super) struct Declared {
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
     pub identity: Identity,
+    pub bucket: Option<Bucket>,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
@@ -76,6 +83,7 @@ pub(super) struct DeclaredVersion {
     pub max_items: Option<MaxItems>,
     /// The feature's where the file does not say.
     pub identity: Identity,
+    pub bucket: Option<Bucket>,
     pub description: Description,
 }
 
@@ -92,6 +100,7 @@ impl FeatureText {
             // What a feature's versions have alike is said once.
             identity: (version.identity != feature.identity).then(|| version.identity.to_string()),
             keep: version.keep.filter(|_| version.keep != feature.keep).map(|keep| keep.to_string()),
+            bucket: (version.bucket != feature.bucket).then(|| bucket_text(version.bucket)),
             description: version.description.clone(),
         };
         Self {
@@ -102,6 +111,7 @@ impl FeatureText {
             max_items: feature.max_items,
             identity: feature.keep.map(|_| feature.identity.to_string()),
             keep: feature.keep.map(|keep| keep.to_string()),
+            bucket: feature.bucket.map(|_| bucket_text(feature.bucket)),
             description: feature.description.clone(),
             owner: feature.owner.clone(),
             labels: feature.labels.clone(),
@@ -116,13 +126,16 @@ impl FeatureText {
             Identity::of(kind, keep.as_deref().map(Keep::parse).transpose()?, inherited)
         };
         let own_identity = parse_identity(self.identity, self.keep, Identity::Item)?;
+        let own_bucket = parse_bucket(self.bucket.as_deref(), None, own_identity)?;
         let mut versions = BTreeMap::new();
-        for VersionText { version, ttl, max_items, identity, keep, description } in self.versions {
+        for VersionText { version, ttl, max_items, identity, keep, bucket, description } in self.versions {
             let label = VersionLabel::new(&version)?;
+            let identity = parse_identity(identity, keep, own_identity)?;
             let declared = DeclaredVersion {
                 ttl: Ttl::parse(&ttl)?,
                 max_items: max_items.map(MaxItems::new).transpose()?,
-                identity: parse_identity(identity, keep, own_identity)?,
+                identity,
+                bucket: parse_bucket(bucket.as_deref(), own_bucket, identity)?,
                 description: Description::new(description)?,
             };
             if label.is_default() || versions.insert(label, declared).is_some() {
@@ -136,6 +149,7 @@ impl FeatureText {
             ttl: Ttl::parse(&self.ttl)?,
             max_items: self.max_items.map(MaxItems::new).transpose()?,
             identity: own_identity,
+            bucket: own_bucket,
             description: Description::new(self.description)?,
             owner: Owner::new(self.owner)?,
             labels: Labels::new(self.labels)?,
@@ -143,6 +157,21 @@ impl FeatureText {
         };
         Ok((id, declared))
     }
+}
+
+const NO_BUCKET: &str = "none";
+
+fn bucket_text(bucket: Option<Bucket>) -> String {
+    bucket.map_or(NO_BUCKET, Bucket::as_str).to_owned()
+}
+
+fn parse_bucket(text: Option<&str>, inherited: Option<Bucket>, identity: Identity) -> Result<Option<Bucket>, Invalid> {
+    let bucket = match text {
+        None => inherited,
+        Some(NO_BUCKET) => None,
+        Some(text) => Some(Bucket::parse(text)?),
+    };
+    Bucket::of(bucket, identity)
 }
 
 /// The text of a file with these features.

@@ -6,13 +6,15 @@ use crate::domain::{
 };
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN};
-use crate::wire::{ErrorCode, Feature, FeatureInput, VersionInput};
+use crate::wire::{ErrorCode, Feature, FeatureInput, FeatureVersion, VersionInput};
 
 /// A feature version, and how long its items live.
 #[derive(Debug, Clone)]
 pub(super) struct Version {
     pub feature: FeatureId,
     pub label: VersionLabel,
+    /// Where they go there.
+    pub to_label: VersionLabel,
     pub ttl: Ttl,
 }
 
@@ -61,6 +63,7 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                 max_items: max_items_of(feature.max_items)?.into(),
                 identity: Some(feature.identity),
                 keep: feature.keep,
+                bucket: feature.bucket.into(),
                 description: Some(Description::new(feature.description.clone()).map_err(unreadable)?),
                 owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
                 labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
@@ -111,14 +114,46 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                     max_items: max_items_of(version.max_items)?.into(),
                     identity: Some(version.identity),
                     keep: version.keep,
+                    bucket: version.bucket.into(),
                     description,
                 };
                 client.send(&Request::of_feature(OperationId::CreateVersion, &id).body(&input)?).await?;
             }
         }
-        versions.push(Version { feature: id.clone(), label, ttl });
+        versions.push(Version { feature: id.clone(), to_label: label.clone(), label, ttl });
     }
     Ok(versions)
+}
+
+/// A version of a feature, and the version there that its items go to. Both are there, and show the same of the same
+/// items; how their lists are kept may differ.
+pub(super) async fn pair(
+    client: &Client,
+    feature: &Feature,
+    label: &VersionLabel,
+    to_label: &VersionLabel,
+) -> Result<Version, Failure> {
+    let id = FeatureId {
+        entity_type: EntityType::new(&feature.entity_type).map_err(unreadable)?,
+        name: FeatureName::new(&feature.name).map_err(unreadable)?,
+    };
+    let there: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await?;
+    let find = |feature: &Feature, label: &VersionLabel| {
+        let found = feature.versions.iter().find(|version| version.version == label.as_str()).cloned();
+        found.ok_or_else(|| Failure::failed(format!("{id} has no version \"{label}\": create it first")))
+    };
+    let (from, to) = (find(feature, label)?, find(&there, to_label)?);
+    let shown = |feature: &Feature, version: &FeatureVersion| {
+        (feature.value_type, version.ttl.clone(), version.max_items, version.identity, version.keep)
+    };
+    if shown(feature, &from) != shown(&there, &to) {
+        return Err(Failure::failed(format!(
+            "{id}: the versions \"{label}\" and \"{to_label}\" differ in value type, ttl, max_items or identity: items \
+             would not be there as they are here"
+        )));
+    }
+    let ttl = Ttl::parse(&from.ttl).map_err(unreadable)?;
+    Ok(Version { feature: id, label: label.clone(), to_label: to_label.clone(), ttl })
 }
 
 fn max_items_of(items: Option<u64>) -> Result<Option<MaxItems>, Failure> {

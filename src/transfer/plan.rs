@@ -3,7 +3,7 @@
 use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
-use crate::domain::{FeatureId, Identity, MaxItems, MaxItemsInput, VersionLabel};
+use crate::domain::{Bucket, FeatureId, Identity, MaxItems, MaxItemsInput, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
@@ -83,7 +83,7 @@ impl Plan {
     }
 
     fn create(&mut self, id: &FeatureId, wanted: &Declared) -> Result<(), ClientError> {
-        let Declared { value_type, ttl, max_items, identity, description, owner, labels, versions } = wanted;
+        let Declared { value_type, ttl, max_items, identity, bucket, description, owner, labels, versions } = wanted;
         let input = FeatureInput {
             entity_type: id.entity_type.clone(),
             name: id.name.clone(),
@@ -92,13 +92,19 @@ impl Plan {
             max_items: (*max_items).into(),
             identity: Some(identity.kind()),
             keep: identity.keep(),
+            bucket: (*bucket).into(),
             description: Some(description.clone()),
             owner: Some(owner.clone()),
             labels: Some(labels.clone()),
         };
         let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
         self.push(
-            format!("+ {id}: {value_type}, ttl {ttl}{}{}", told_bound(*max_items), told(*identity)),
+            format!(
+                "+ {id}: {value_type}, ttl {ttl}{}{}{}",
+                told_bound(*max_items),
+                told(*identity),
+                told_bucket(*bucket)
+            ),
             request,
             None,
         );
@@ -109,7 +115,7 @@ impl Plan {
         &mut self,
         id: &FeatureId,
         label: &VersionLabel,
-        DeclaredVersion { ttl, max_items, identity, description }: &DeclaredVersion,
+        DeclaredVersion { ttl, max_items, identity, bucket, description }: &DeclaredVersion,
     ) -> Result<(), ClientError> {
         let input = VersionInput {
             version: label.clone(),
@@ -117,11 +123,17 @@ impl Plan {
             max_items: (*max_items).into(),
             identity: Some(identity.kind()),
             keep: identity.keep(),
+            bucket: (*bucket).into(),
             description: Some(description.clone()),
         };
         let request = Request::of_feature(OperationId::CreateVersion, id).body(&input)?;
         self.push(
-            format!("+ {id}, version {label}: ttl {ttl}{}{}", told_bound(*max_items), told(*identity)),
+            format!(
+                "+ {id}, version {label}: ttl {ttl}{}{}{}",
+                told_bound(*max_items),
+                told(*identity),
+                told_bucket(*bucket)
+            ),
             request,
             None,
         );
@@ -136,6 +148,7 @@ impl Plan {
             )));
         }
         same_identity(&id.to_string(), wanted.identity, present.identity)?;
+        same_bucket(&id.to_string(), wanted.bucket, present.bucket)?;
         let mut differences = Vec::new();
         let patch = FeaturePatch {
             ttl: differs("ttl", &wanted.ttl, &present.ttl, &mut differences),
@@ -157,6 +170,7 @@ impl Plan {
                 continue;
             };
             same_identity(&format!("{id}, version {label},"), version.identity, known.identity)?;
+            same_bucket(&format!("{id}, version {label},"), version.bucket, known.bucket)?;
             let mut differences = Vec::new();
             let patch = VersionPatch {
                 ttl: differs("ttl", &version.ttl, &known.ttl, &mut differences),
@@ -192,10 +206,11 @@ impl Step {
                 let Response { body, etag } = client.send(&request).await?;
                 let present: FeatureVersion = read(&body)?;
                 let known = planned.get(id).and_then(|feature| feature.versions.get(label));
-                let is_known = |DeclaredVersion { ttl, max_items, identity, description }: &DeclaredVersion| {
+                let is_known = |DeclaredVersion { ttl, max_items, identity, bucket, description }: &DeclaredVersion| {
                     ttl.to_string() == present.ttl
                         && max_items.map(MaxItems::as_u64) == present.max_items
                         && (identity.kind(), identity.keep()) == (present.identity, present.keep)
+                        && *bucket == present.bucket
                         && description.as_str() == present.description
                 };
                 (etag, known.is_some_and(is_known))
@@ -235,6 +250,23 @@ fn same_identity(what: &str, wanted: Identity, present: Identity) -> Result<(), 
     Err(Failure::failed(format!(
         "{what} has the identity {present}, which never changes, and not {wanted}: nothing was done; give another \
          version the identity that you want, and bring the items there with liststore export and import"
+    )))
+}
+
+fn told_bucket(bucket: Option<Bucket>) -> String {
+    bucket.map(|bucket| format!(", bucket {bucket}")).unwrap_or_default()
+}
+
+fn same_bucket(what: &str, wanted: Option<Bucket>, present: Option<Bucket>) -> Result<(), Failure> {
+    if wanted == present {
+        return Ok(());
+    }
+    let shown = |bucket: Option<Bucket>| bucket.map_or("none", Bucket::as_str);
+    Err(Failure::failed(format!(
+        "{what} has the bucket {}, which never changes, and not {}: nothing was done; give another version the bucket \
+         that you want, and bring the items there with liststore copy --version and --to-version",
+        shown(present),
+        shown(wanted)
     )))
 }
 

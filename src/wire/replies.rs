@@ -10,7 +10,7 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{EntityType, text, texts};
-use crate::domain::{self, IdentityKind, Keep, TimestampUnit, ValueType};
+use crate::domain::{self, Bucket, IdentityKind, Keep, TimestampUnit, ValueType};
 
 /// A page of items, in the order that was asked for.
 #[derive(ToSchema)]
@@ -145,6 +145,15 @@ pub struct Feature {
     )]
     #[schema(value_type = texts::Keep, required = false)]
     pub keep: Option<Keep>,
+    // Of which period a partition of a list holds the items, where lists are kept in several.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "text::serialize_some",
+        deserialize_with = "text::bucket"
+    )]
+    #[schema(value_type = texts::Bucket, required = false)]
+    pub bucket: Option<Bucket>,
     pub description: String,
     pub owner: String,
     #[schema(value_type = texts::Labels, inline)]
@@ -167,6 +176,7 @@ impl From<&domain::Feature> for Feature {
             max_items: feature.max_items.map(domain::MaxItems::as_u64),
             identity: feature.identity().kind(),
             keep: feature.identity().keep(),
+            bucket: feature.bucket(),
             description: feature.description.as_str().to_owned(),
             owner: feature.owner.as_str().to_owned(),
             labels: feature.labels.as_map().clone(),
@@ -178,7 +188,7 @@ impl From<&domain::Feature> for Feature {
 }
 
 /// A version of a feature.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct FeatureVersion {
     #[schema(value_type = texts::Label, inline)]
     pub version: String,
@@ -201,6 +211,15 @@ pub struct FeatureVersion {
     )]
     #[schema(value_type = texts::Keep, required = false)]
     pub keep: Option<Keep>,
+    // Of which period a partition of a list holds the items, where lists are kept in several.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "text::serialize_some",
+        deserialize_with = "text::bucket"
+    )]
+    #[schema(value_type = texts::Bucket, required = false)]
+    pub bucket: Option<Bucket>,
     pub description: String,
     #[schema(value_type = texts::Timestamp, inline)]
     pub created_at: String,
@@ -214,6 +233,7 @@ impl From<&domain::FeatureVersion> for FeatureVersion {
             max_items: version.max_items.map(domain::MaxItems::as_u64),
             identity: version.identity.kind(),
             keep: version.identity.keep(),
+            bucket: version.bucket,
             description: version.description.as_str().to_owned(),
             created_at: version.created_at.to_string(),
         }

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 use super::object::{Object, whole_number};
 use super::{ItemInput, Problem, add_body, text, texts};
 use crate::domain::{
-    Description, EntityType, FeatureName, IdentityKind, Invalid, Keep, Labels, MaxItems, MaxItemsInput, Owner, Ttl,
-    ValueType, VersionLabel,
+    Bucket, BucketInput, Description, EntityType, FeatureName, IdentityKind, Invalid, Keep, Labels, MaxItems,
+    MaxItemsInput, Owner, Ttl, ValueType, VersionLabel,
 };
 
 /// Items to add, all or none.
@@ -50,6 +50,11 @@ pub struct FeatureInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Keep, required = false)]
     pub keep: Option<Keep>,
+    /// Of which period a partition of a list holds the items, on ScyllaDB and Cassandra; `null` for none. It never
+    /// changes.
+    #[serde(serialize_with = "bucket", skip_serializing_if = "BucketInput::is_absent")]
+    #[schema(value_type = Option<texts::Bucket>, required = false)]
+    pub bucket: BucketInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -84,7 +89,8 @@ pub struct FeaturePatch {
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. What is not given of `ttl`, `identity` and `keep` it copies from the feature.
+/// What a version is created from. What is not given of `ttl`, `identity`, `keep` and `bucket` it copies
+/// from the feature.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"version": "v2", "ttl": "7d"}))]
 #[serde(deny_unknown_fields)]
@@ -105,6 +111,11 @@ pub struct VersionInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Keep, required = false)]
     pub keep: Option<Keep>,
+    /// Of which period a partition of a list holds the items, on ScyllaDB and Cassandra; `null` for none. It never
+    /// changes.
+    #[serde(serialize_with = "bucket", skip_serializing_if = "BucketInput::is_absent")]
+    #[schema(value_type = Option<texts::Bucket>, required = false)]
+    pub bucket: BucketInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -146,6 +157,18 @@ fn max_items<S: Serializer>(input: &MaxItemsInput, serializer: S) -> Result<S::O
     input.over(None).map(MaxItems::as_u64).serialize(serializer)
 }
 
+fn bucket<S: Serializer>(input: &BucketInput, serializer: S) -> Result<S::Ok, S::Error> {
+    input.over(None).map(Bucket::as_str).serialize(serializer)
+}
+
+/// `null` says that there are to be none.
+fn read_bucket(object: &Object<'_>) -> Result<BucketInput, Problem> {
+    if object.raw("bucket") == Some("null") {
+        return Ok(BucketInput::None);
+    }
+    Ok(object.optional("bucket", Bucket::parse)?.map_or(BucketInput::Absent, BucketInput::By))
+}
+
 /// `null` says that there is to be no bound.
 fn read_max_items(object: &Object<'_>) -> Result<MaxItemsInput, Problem> {
     const NAME: &str = "max_items";
@@ -161,10 +184,11 @@ fn read_max_items(object: &Object<'_>) -> Result<MaxItemsInput, Problem> {
 }
 
 /// Why these cannot be changed.
-const FIXED_OF_FEATURE: [(&str, &str); 5] = [
+const FIXED_OF_FEATURE: [(&str, &str); 6] = [
     FIXED_VALUE_TYPE,
     FIXED_IDENTITY,
     FIXED_KEEP,
+    FIXED_BUCKET,
     ("entity_type", "the entity type of a feature never changes: create another feature"),
     ("name", "the name of a feature never changes: create another feature"),
 ];
@@ -182,12 +206,18 @@ const FIXED_KEEP: (&str, &str) = (
     "which item of a member a version keeps never changes: create another version with the keep that you want, and \
      bring the items there with liststore export and import",
 );
+const FIXED_BUCKET: (&str, &str) = (
+    "bucket",
+    "the bucket of a version never changes, as its lists are kept by it: create another version with the bucket that \
+     you want, and bring the items there with liststore copy --version and --to-version",
+);
 const VALUE_TYPE_OF_VERSION: (&str, &str) =
     ("value_type", "all versions have the value type of their feature, which never changes: create another feature");
-const FIXED_OF_VERSION: [(&str, &str); 4] = [
+const FIXED_OF_VERSION: [(&str, &str); 5] = [
     VALUE_TYPE_OF_VERSION,
     FIXED_IDENTITY,
     FIXED_KEEP,
+    FIXED_BUCKET,
     ("version", "the label of a version never changes: create another version"),
 ];
 
@@ -210,6 +240,7 @@ impl FeatureInput {
             "max_items",
             "identity",
             "keep",
+            "bucket",
             "description",
             "owner",
             "labels",
@@ -219,6 +250,7 @@ impl FeatureInput {
         Ok(Self {
             identity,
             keep,
+            bucket: read_bucket(&object)?,
             entity_type: object.required("entity_type", EntityType::new)?,
             name: object.required("name", FeatureName::new)?,
             value_type: object.required("value_type", ValueType::parse)?,
@@ -251,12 +283,13 @@ impl FeaturePatch {
 
 impl VersionInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let known = ["version", "ttl", "max_items", "identity", "keep", "description"];
+        let known = ["version", "ttl", "max_items", "identity", "keep", "bucket", "description"];
         let object = Object::read(body, &known, &[VALUE_TYPE_OF_VERSION])?;
         let (identity, keep) = identity(&object)?;
         Ok(Self {
             identity,
             keep,
+            bucket: read_bucket(&object)?,
             version: object.required("version", VersionLabel::new)?,
             ttl: object.optional("ttl", Ttl::parse)?,
             max_items: read_max_items(&object)?,
@@ -327,6 +360,7 @@ mod tests {
             max_items: MaxItemsInput::AtMost(MaxItems::MAX),
             identity: Some(IdentityKind::Key),
             keep: Some(Keep::Oldest),
+            bucket: BucketInput::By(Bucket::Week),
             description: Some(Description::new("é\n").unwrap()),
             owner: None,
             labels: Some(labels),
@@ -334,7 +368,7 @@ mod tests {
         let read = FeatureInput::read(&sent(&input)).unwrap();
         assert_eq!((read.entity_type, read.name), (input.entity_type, input.name));
         assert_eq!((read.value_type, read.ttl, read.max_items), (input.value_type, input.ttl, input.max_items));
-        assert_eq!((read.identity, read.keep), (input.identity, input.keep));
+        assert_eq!((read.identity, read.keep, read.bucket), (input.identity, input.keep, input.bucket));
         assert_eq!((read.description, read.owner, read.labels), (input.description, input.owner, input.labels));
 
         let patch = FeaturePatch { ttl: Ttl::parse("1d").ok(), ..FeaturePatch::default() };
@@ -353,9 +387,11 @@ mod tests {
             max_items: MaxItemsInput::Absent,
             identity: None,
             keep: None,
+            bucket: BucketInput::None,
             description: None,
         };
-        assert_eq!(VersionInput::read(&sent(&version)).unwrap().version, version.version);
+        let read = VersionInput::read(&sent(&version)).unwrap();
+        assert_eq!((read.version, read.bucket), (version.version, version.bucket));
 
         let timestamp = Timestamp::from_nanos(9_999_999_999_999_999_999).unwrap();
         let items =
@@ -391,6 +427,8 @@ mod tests {
             ("identity", FeaturePatch::read(br#"{"identity":"key"}"#).unwrap_err()),
             ("keep", FeaturePatch::read(br#"{"keep":"oldest"}"#).unwrap_err()),
             ("identity", VersionPatch::read(br#"{"identity":"value"}"#).unwrap_err()),
+            ("bucket", FeaturePatch::read(br#"{"bucket":"day"}"#).unwrap_err()),
+            ("bucket", VersionPatch::read(br#"{"bucket":null}"#).unwrap_err()),
             ("keep", VersionPatch::read(br#"{"keep":"newest"}"#).unwrap_err()),
             ("value_type", VersionInput::read(br#"{"version":"x","value_type":"json"}"#).unwrap_err()),
         ] {

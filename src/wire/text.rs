@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-use crate::domain::{IdentityKind, Keep, ValueType};
+use crate::domain::{Bucket, IdentityKind, Keep, ValueType};
 
 pub(super) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
@@ -27,6 +27,11 @@ pub(super) fn value_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
 
 pub(super) fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IdentityKind, D::Error> {
     IdentityKind::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+}
+
+pub(super) fn bucket<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bucket>, D::Error> {
+    let text: Option<String> = Option::deserialize(deserializer)?;
+    text.map(|text| Bucket::parse(&text)).transpose().map_err(de::Error::custom)
 }
 
 pub(super) fn keep<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Keep>, D::Error> {

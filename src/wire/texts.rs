@@ -94,6 +94,24 @@ impl PartialSchema for Identity {
 
 impl ToSchema for Identity {}
 
+/// Of which period a partition of a list holds the items. It never changes.
+pub struct Bucket;
+
+impl PartialSchema for Bucket {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some(
+                "Of which period, in UTC, a partition of a list holds the items on ScyllaDB and Cassandra; other stores ignore \
+                 it. It never changes.",
+            ))
+            .enum_values(Some(domain::Bucket::ALL.map(domain::Bucket::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for Bucket {}
+
 /// Which item of a member stays.
 pub struct Keep;
 

@@ -45,6 +45,7 @@ fn new_feature(name: &str) -> NewFeature {
         ttl: Ttl::MIN,
         max_items: None,
         identity: Default::default(),
+        bucket: None,
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

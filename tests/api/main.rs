@@ -11,6 +11,7 @@ mod batches;
 mod bodies;
 mod bounded;
 mod browsers;
+mod buckets;
 mod cleaning;
 mod client;
 mod conditions;

@@ -237,6 +237,7 @@ fn of_an_earlier_release() -> TempDir {
             ttl: Ttl::from_secs(86_400 * 7_300).unwrap(),
             max_items: None,
             identity: Default::default(),
+            bucket: None,
             description: Description::default(),
             owner: Owner::default(),
             labels: Labels::new(std::collections::BTreeMap::new()).unwrap(),

@@ -5,6 +5,7 @@ mod backup;
 mod bags;
 mod bench;
 mod bench_peer;
+mod buckets;
 mod callers;
 mod commands;
 mod connections;

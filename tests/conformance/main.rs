@@ -11,6 +11,7 @@
 mod bounded_list;
 mod crash;
 mod full_disk;
+mod in_buckets;
 mod items;
 mod lost_writes;
 mod metadata;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use liststore::domain::{Clock, ManualClock, SystemClock};
+use liststore::domain::{Bucket, Clock, ManualClock, SystemClock, Timestamp};
 use liststore::items::ItemStore;
 use liststore::items::cql::CqlStore;
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
@@ -17,6 +17,7 @@ use prometheus::Registry;
 use tempfile::TempDir;
 
 use crate::cassandra;
+use crate::in_buckets::{InBuckets, to_the_border};
 use crate::items::{Backend, bag_suite, item_store_suite, set_suite};
 use crate::metadata::{MetadataBackend, metadata_store_suite};
 use crate::postgres::Database;
@@ -123,9 +124,44 @@ impl Backend for Cassandra {
     }
 }
 
+/// The same, with all lists in buckets, and a present at a border of them.
+struct CassandraInBuckets {
+    bucket: Bucket,
+    ahead: u64,
+}
+
+impl CassandraInBuckets {
+    fn of(bucket: Bucket) -> Self {
+        Self { bucket, ahead: to_the_border(bucket, SystemClock.now()) }
+    }
+}
+
+#[async_trait(?Send)]
+impl Backend for CassandraInBuckets {
+    async fn open(&self) -> Arc<dyn ItemStore> {
+        let options = cassandra::shared_options();
+        let store = CqlStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap();
+        Arc::new(InBuckets { store, bucket: self.bucket })
+    }
+
+    fn steps_clock(&self) -> bool {
+        false
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(SystemClock.now().as_nanos() + self.ahead).unwrap()
+    }
+
+    fn isolates_reads(&self) -> bool {
+        false
+    }
+}
+
 item_store_suite! { items_memory: Memory }
 item_store_suite! { durable items_embedded: Embedded::new() }
 item_store_suite! { durable items_cassandra: Cassandra }
+item_store_suite! { durable items_cassandra_by_day: CassandraInBuckets::of(Bucket::Day) }
+item_store_suite! { durable items_cassandra_by_year: CassandraInBuckets::of(Bucket::Year) }
 set_suite! { sets_memory: Memory }
 set_suite! { durable sets_embedded: Embedded::new() }
 set_suite! { durable sets_cassandra: Cassandra }

@@ -82,7 +82,7 @@ async fn a_migration_makes_the_schema_once() {
     let done = migrate(&keyspace.options, false).await.unwrap();
     assert_eq!(done, planned, "a dry run says what is done");
     assert_eq!((done.dialect, done.datacenter.as_str()), (Dialect::Cassandra, "datacenter1"));
-    assert_eq!(done.steps.len(), 7);
+    assert_eq!(done.steps.len(), 8);
     assert_eq!(keyspace.state().await, SchemaState::Current);
 
     let again = migrate(&keyspace.options, false).await.unwrap();
@@ -359,7 +359,7 @@ async fn a_table_made_by_hand_is_adopted() {
         .await;
     assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 8 });
     let done = migrate(&keyspace.options, false).await.unwrap();
-    assert_eq!(done.steps.len(), 8, "the table's default TTL is set too");
+    assert_eq!(done.steps.len(), 9, "the table's default TTL is set too");
     assert_eq!(keyspace.state().await, SchemaState::Current);
     assert_eq!(inspect(&keyspace.options).await.unwrap().default_ttl_secs, Some(2_592_000));
 }
@@ -373,7 +373,7 @@ async fn the_default_ttl_follows_the_setting() {
     assert_eq!(done.steps.len(), 1);
     let altered = &done.steps[0].statements;
     assert!(
-        altered.len() == 3 && altered.iter().all(|text| text.ends_with("default_time_to_live = 77")),
+        altered.len() == 4 && altered.iter().all(|text| text.ends_with("default_time_to_live = 77")),
         "{altered:?}"
     );
     assert_eq!(inspect(&options).await.unwrap().default_ttl_secs, Some(77));

@@ -17,7 +17,7 @@ use crate::server::{settings, spawn_with};
 use crate::servers::{context, new_feature, store};
 
 /// The schema that this release knows.
-const NEWEST: i64 = 9;
+const NEWEST: i64 = 10;
 
 #[tokio::test]
 async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
@@ -80,7 +80,7 @@ async fn a_server_waits_for_its_schema_and_says_so() {
                   DELETE FROM liststore_schema_migration WHERE version >= 3; \
                   ALTER TABLE list_feature_history DROP COLUMN on_behalf_of; \
                   ALTER TABLE list_feature_version DROP COLUMN identity, DROP COLUMN keep, \
-                  DROP COLUMN index";
+                  DROP COLUMN index, DROP COLUMN bucket";
     let older = Database::migrated().await;
     for statement in undone.split("; ") {
         older.execute(statement).await;

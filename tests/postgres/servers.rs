@@ -94,6 +94,7 @@ impl Node {
             max_items: Default::default(),
             identity: None,
             keep: None,
+            bucket: Default::default(),
             index: None,
             description: Default::default(),
         };
@@ -135,6 +136,7 @@ pub fn new_feature(name: &str, ttl_secs: u64) -> NewFeature {
         ttl: ttl(ttl_secs),
         max_items: None,
         identity: Default::default(),
+        bucket: None,
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

@@ -127,6 +127,7 @@ impl From<MetadataError> for Problem {
             MetadataError::EntityTypeNotFound(_) => Self::new(ErrorCode::EntityTypeNotFound, text),
             MetadataError::DefaultVersion => Self::new(ErrorCode::DefaultVersion, text),
             MetadataError::Identity(invalid) => Self::from(invalid).at("keep"),
+            MetadataError::Bucket(invalid) => Self::from(invalid).at("bucket"),
             MetadataError::EtagMismatch => Self::new(ErrorCode::EtagMismatch, text),
             MetadataError::KeyNotFound(_) => Self::new(ErrorCode::KeyNotFound, text),
             MetadataError::KeyExists(_) => Self::new(ErrorCode::KeyExists, text),

@@ -1,4 +1,5 @@
-//! Add List Items: one logged batch on one partition, which the databases carry out as one mutation. On
+//! Add List Items: one logged batch on one partition, which the databases carry out as one mutation; of a list that is
+//! kept in buckets (`buckets/add.rs`), on several. On
 //! ScyllaDB an add of one item is a statement by itself, which can be told of its deadline.
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::error::damaged_row;
 use super::permits::Permit;
 use super::statements::Statement;
 use super::ttl::row_ttl_secs;
-use crate::domain::{ADD_ITEMS_MAX, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
+use crate::domain::{ADD_ITEMS_MAX, EntityId, FeatureKey, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
 use crate::items::{Operation, StoreError};
 
 /// The most that one add may have in keys and values. A mutation must fit in half a commit log
@@ -29,31 +30,38 @@ type Row<'a> = (&'a str, &'a str, &'a str, &'a [u8], i32, i64);
 
 /// The rows of one add, all with one write timestamp and each with its own TTL.
 #[derive(Debug)]
-struct Rows {
-    list: ListKey,
-    /// Item key, value, and TTL in seconds.
-    items: Vec<(String, Bytes, i32)>,
+pub struct Rows {
+    entity_id: EntityId,
+    /// Feature key, item key, value, and TTL in seconds.
+    items: Vec<(FeatureKey, String, Bytes, i32)>,
     write_timestamp: i64,
 }
 
 impl Rows {
-    fn of(list: &ListKey, items: &[NewItem], op: &Operation, write_timestamp: i64) -> Self {
+    pub fn of(list: &ListKey, items: &[NewItem], op: &Operation, write_timestamp: i64) -> Self {
         let items = items
             .iter()
             .filter_map(|item| {
                 // An item that has expired has no row: CQL would take its TTL of 0 for "never expire".
                 let ttl = row_ttl_secs(item.expires_at, op.now)?;
                 let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value)).to_string();
-                Some((key, item.value.clone(), ttl))
+                Some((list.feature_key.clone(), key, item.value.clone(), ttl))
             })
             .collect();
-        Self { list: list.clone(), items, write_timestamp }
+        Self { entity_id: list.entity_id.clone(), items, write_timestamp }
+    }
+
+    /// These and others of the same entity and write timestamp.
+    pub fn with(mut self, mut others: Self) -> Self {
+        self.items.append(&mut others.items);
+        self
     }
 
     fn bound(&self) -> Vec<Row<'_>> {
-        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
-        let row = |(key, value, ttl)| (feature_key, entity_id, key, value, ttl, self.write_timestamp);
-        self.items.iter().map(|(key, value, ttl)| row((key.as_str(), &value[..], *ttl))).collect()
+        let (entity_id, timestamp) = (self.entity_id.as_str(), self.write_timestamp);
+        let rows = self.items.iter();
+        rows.map(|(feature, key, value, ttl)| (feature.as_str(), entity_id, key.as_str(), &value[..], *ttl, timestamp))
+            .collect()
     }
 }
 
@@ -73,10 +81,15 @@ pub async fn put(
     write_timestamp: i64,
     permit: Permit,
 ) -> Result<Permit, StoreError> {
-    let rows = Arc::new(Rows::of(list, items, op, write_timestamp));
+    put_rows(core, op, Rows::of(list, items, op, write_timestamp), permit).await
+}
+
+/// Writes rows, all of them or none.
+pub async fn put_rows(core: &Arc<Core>, op: &Operation, rows: Rows, permit: Permit) -> Result<Permit, StoreError> {
     if rows.items.is_empty() {
         return Ok(permit);
     }
+    let rows = Arc::new(rows);
     let (result, permit) = core
         .attempts
         .run(core.request(Statement::Add, op), permit, |route| {
@@ -136,9 +149,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::{
-        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Timestamp, Ttl, VersionLabel,
-    };
+    use crate::domain::{EntityType, FeatureId, FeatureName, Generation, Timestamp, Ttl, VersionLabel};
 
     fn list() -> ListKey {
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };

@@ -25,7 +25,7 @@ use super::lanes::in_lanes;
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
 use super::ttl::row_ttl_secs;
-use super::{add, remove, unfinished};
+use super::{add, deletes, unfinished};
 use crate::domain::{Item, ItemKey, ListKey, Timestamp, ValueDigest};
 use crate::items::{BagAfter, BagSwap, EntryChange, Operation, StoreError, Swapped};
 
@@ -247,7 +247,7 @@ async fn change_entries(
         let key = |(at, value): &(Timestamp, Bytes)| ItemKey::new(*at, ValueDigest::of(value)).to_string();
         let removed: Vec<_> = removed.iter().map(key).collect();
         let deletes = removed.chunks(KEYS_MAX).map(|keys| (written, keys.to_vec())).collect();
-        let permit = remove::delete(core, op, &list, deletes, permit).await?;
+        let permit = deletes::delete(core, op, &list, deletes, permit).await?;
         Ok(((), add::put(core, op, &list, &added, written, permit).await?))
     };
     in_lanes(core, permit, entries, LISTS_MAX, each).await.map(|(_, permit)| permit)

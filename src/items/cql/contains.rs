@@ -13,11 +13,12 @@ use bytes::Bytes;
 use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
 
+use super::buckets;
 use super::core::Core;
 use super::error::damaged_row;
-use super::get;
-use super::keys::{last_shown, read};
+use super::keys::read;
 use super::lanes::in_lanes;
+use super::layout::{last_shown, page};
 use super::permits::Permit;
 use super::statements::Statement;
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
@@ -58,12 +59,19 @@ pub async fn contains(
     let (mut cost, mut use_index) = (0, true);
     loop {
         let permit = core.permit(op.deadline).await?;
-        let page = get::get(core, op, list, &range, last_shown, permit).await?.page;
+        let page = page(core, op, list, &range, last_shown, permit).await?.page;
         cost += page.items.iter().map(cost_of).sum::<usize>();
         page.items.iter().for_each(|item| sought.meet(&item.value, item.timestamp));
         let Some(last) = page.items.last().filter(|_| page.more && !sought.missing.is_empty()) else { break };
         if use_index && cost >= sought.missing.len() * ROWS_OF_LOOKUP {
-            match look_up(core, list, &visible, &mut sought).await {
+            // What is missing is no newer than what was read.
+            let rest = Bounds { max_timestamp: last.timestamp, ..*within };
+            let partitions = buckets::partitions(core, op, list, &rest).await?;
+            if cost < sought.missing.len() * partitions.len() * ROWS_OF_LOOKUP {
+                (range.after, range.limit) = (Some(last.key()), (2 * range.limit).min(ROWS_MAX));
+                continue;
+            }
+            match look_up(core, &partitions, &visible, &mut sought).await {
                 Ok(()) => break,
                 // The index is missing or not built: reading on needs none.
                 Err(StoreError::Unavailable { .. }) => use_index = false,
@@ -117,7 +125,7 @@ impl Sought {
 /// Looks all that is missing up, a few at a time, as far as there are permits for it.
 async fn look_up(
     core: &Arc<Core>,
-    list: &ListKey,
+    partitions: &[ListKey],
     visible: &Visible<'_>,
     sought: &mut Sought,
 ) -> Result<(), StoreError> {
@@ -127,7 +135,14 @@ async fn look_up(
     let missing: Vec<_> = sought.missing.iter().cloned().collect();
     let find = &find;
     let (found, _permit) = in_lanes(core, permit, missing, LOOKUPS_MAX, |value: Bytes, permit| async move {
-        let (newest, permit) = newest_of(core, list, visible, (find, &value), permit).await?;
+        let (mut newest, mut permit) = (None, permit);
+        // Of buckets, the newest that has the value has its newest item.
+        for list in partitions {
+            (newest, permit) = newest_of(core, list, visible, (find, &value), permit).await?;
+            if newest.is_some() {
+                break;
+            }
+        }
         Ok((newest.map(|newest| (value, newest)), permit))
     })
     .await?;

@@ -12,6 +12,7 @@ use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
 
 use super::bag_statements::PreparedForBags;
+use super::bucket_statements::PreparedForBuckets;
 use super::coalesce::Reads;
 use super::connect::Completeness;
 use super::connection_errors::unavailable;
@@ -20,6 +21,7 @@ use super::error::NO_INDEX;
 use super::found::{self, Found, IndexDefect};
 use super::gate::Gate;
 use super::mends::Mends;
+use super::noted_buckets::NotedBuckets;
 use super::options::{Consistency, CqlOptions};
 use super::overlong::Overlong;
 use super::permits::{Permit, Permits};
@@ -31,6 +33,7 @@ use super::shared::Shared;
 use super::statements::{Prepared, Statement};
 use super::view::Contact;
 use super::watch::{Seen, Watch};
+use super::wide::{WideLists, WideSample};
 use super::write_clock::WriteClock;
 use super::{connect, statements};
 use crate::domain::{ListKey, MaxItems, Ttl};
@@ -47,6 +50,8 @@ pub struct Core {
     pub prepared: Prepared,
     pub for_sets: PreparedForSets,
     pub for_bags: PreparedForBags,
+    pub for_buckets: PreparedForBuckets,
+    pub noted_buckets: NotedBuckets,
     pub attempts: Attempts,
     pub permits: Arc<Permits>,
     pub write_clock: WriteClock,
@@ -56,6 +61,8 @@ pub struct Core {
     pub overlong: Overlong,
     /// Counts the lists that were cut.
     pub trims: IntCounter,
+    pub wide: Arc<WideLists>,
+    pub wide_sample: WideSample,
     pub mends: Mends,
     /// Counts what was mended of sets, by what it was.
     pub mended: IntCounterVec,
@@ -81,13 +88,15 @@ impl Core {
         let unprepared = |error| {
             tracing::debug!(%error, "cannot prepare the statements");
             let reason = "the cluster does not prepare the statements: may this login read and write the tables \
-                          list_items, list_members, list_bags and list_bag_swaps, and does it answer?";
+                          list_items, list_members, list_bags, list_bag_swaps and list_buckets, and does it answer?";
             unavailable(reason.to_owned())
         };
         let preparing = Prepared::prepare(&driver, options, dialect);
         let for_sets = PreparedForSets::prepare(&driver, options, dialect);
-        let preparing = tokio::try_join!(preparing, for_sets, PreparedForBags::prepare(&driver, options, dialect));
-        let (prepared, for_sets, for_bags) = preparing.map_err(unprepared)?;
+        let for_bags = PreparedForBags::prepare(&driver, options, dialect);
+        let for_buckets = PreparedForBuckets::prepare(&driver, options, dialect);
+        let preparing = tokio::try_join!(preparing, for_sets, for_bags, for_buckets);
+        let (prepared, for_sets, for_bags, for_buckets) = preparing.map_err(unprepared)?;
         shared.metrics.watch.index_is(index_defect.map(|defect| defect.to_string()));
         let permits = shared.permits.of_a_session(options);
         let attempts = Attempts {
@@ -103,6 +112,8 @@ impl Core {
             prepared,
             for_sets,
             for_bags,
+            for_buckets,
+            noted_buckets: NotedBuckets::default(),
             attempts,
             write_clock: shared.write_clock.clone(),
             write_consistency: options.write_consistency,
@@ -110,6 +121,8 @@ impl Core {
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             overlong: Overlong::default(),
             trims: shared.metrics.trims.clone(),
+            wide: Arc::clone(&shared.metrics.wide),
+            wide_sample: WideSample::default(),
             mends: Mends::default(),
             mended: shared.metrics.mended.clone(),
             writer: shared.writer,

@@ -1,5 +1,6 @@
 //! Which entities have lists of a feature version: a walk over the partitions of a table in the order of their
-//! tokens, in bounded parts; for sets, of both tables, since of what was deleted nobody may know which it was.
+//! tokens, in bounded parts; for sets, of all tables, since of what was deleted nobody may know which it was. A list in
+//! buckets has one partition in the table of directories, and many in that of the items.
 //!
 //! What expired or was removed may still have a partition, and a shorter TTL hides items: so each list of the
 //! feature version is asked whether anything of it can be seen.
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use super::core::Core;
 use super::error::damaged_row;
 use super::statements::Statement;
-use super::{bags, keys, members};
+use super::{bags, buckets, keys, members};
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
 
@@ -38,7 +39,11 @@ pub async fn entities(
     let rows_max = (2 * limit).clamp(PARTITIONS_MIN, PARTITIONS_MAX);
     let statements = match feature_key {
         key if key.holds_bags() => vec![&core.for_bags.entities],
+        key if key.identity().is_set() && key.bucket().is_some() => {
+            vec![&core.for_sets.entities, &core.prepared.entities, &core.for_buckets.entities]
+        }
         key if key.identity().is_set() => vec![&core.for_sets.entities, &core.prepared.entities],
+        key if key.bucket().is_some() => vec![&core.for_buckets.entities],
         _ => vec![&core.prepared.entities],
     };
     let (mut partitions, mut cut): (Vec<Partition>, Option<i64>) = (Vec::new(), None);
@@ -136,7 +141,11 @@ async fn has_items(
     if list.identity().is_set() && members::has_items(core, op, &list).await? {
         return Ok(true);
     }
-    Ok(keys::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
+    if list.bucket().is_some() && buckets::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0 {
+        return Ok(true);
+    }
+    let is_whole = list.bucket().is_none() || list.identity().is_set();
+    Ok(is_whole && keys::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
 }
 
 /// The token of a partition key of two components: each with its length in front and a zero behind (Cassandra's

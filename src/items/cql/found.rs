@@ -15,6 +15,7 @@ pub const TABLE: &str = "list_items";
 pub const SETS: &str = "list_members";
 pub const BAGS: &str = "list_bags";
 pub const SWAPS: &str = "list_bag_swaps";
+pub const BUCKETS: &str = "list_buckets";
 pub const INDEX: &str = "list_items_by_value";
 const RECORD: &str = "schema_migrations";
 const COMPATIBILITY: &str = "schema_compatibility";
@@ -25,10 +26,11 @@ pub struct Found {
     pub keyspace: bool,
     /// `name kind position type order` of each column of the items' table, sorted; empty without.
     pub columns: Vec<String>,
-    /// The same of the table of sets, of that of bags, and of that of swaps of bags.
+    /// The same of the tables of sets, of bags, of swaps of bags, and of the directories of buckets.
     pub set_columns: Vec<String>,
     pub bag_columns: Vec<String>,
     pub swap_columns: Vec<String>,
+    pub bucket_columns: Vec<String>,
     pub index: Option<FoundIndex>,
     pub record: bool,
     /// The numbers of the applied files, sorted.
@@ -36,9 +38,10 @@ pub struct Found {
     /// Of each applied file that says so, the number that a program must know to serve what it made.
     pub served_from: BTreeMap<i32, i32>,
     pub default_ttl_secs: Option<i32>,
-    /// That of the table of sets, and of that of bags.
+    /// That of the table of sets, of that of bags, and of that of the directories of buckets.
     pub sets_default_ttl_secs: Option<i32>,
     pub bags_default_ttl_secs: Option<i32>,
+    pub buckets_default_ttl_secs: Option<i32>,
 }
 
 /// An index as `system_schema.indexes` describes it.
@@ -161,6 +164,7 @@ impl Found {
         let set_columns = columns_of(session, keyspace, SETS).await?;
         let bag_columns = columns_of(session, keyspace, BAGS).await?;
         let swap_columns = columns_of(session, keyspace, SWAPS).await?;
+        let bucket_columns = columns_of(session, keyspace, BUCKETS).await?;
         let index = read_index(session, keyspace).await?;
         let record = tables.iter().any(|(name, _)| name == RECORD);
         let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
@@ -179,6 +183,7 @@ impl Found {
             set_columns,
             bag_columns,
             swap_columns,
+            bucket_columns,
             index,
             record,
             applied,
@@ -186,6 +191,7 @@ impl Found {
             default_ttl_secs: default_ttl(TABLE),
             sets_default_ttl_secs: default_ttl(SETS),
             bags_default_ttl_secs: default_ttl(BAGS),
+            buckets_default_ttl_secs: default_ttl(BUCKETS),
         })
     }
 

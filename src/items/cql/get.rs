@@ -27,15 +27,29 @@ pub async fn get(
     list: &ListKey,
     range: &Range,
     last_shown: Option<ItemKey>,
-    mut permit: Permit,
+    permit: Permit,
 ) -> Result<FetchedPage, StoreError> {
-    let mut page = Page { range, page: ItemPage::default(), value_bytes: 0, next: None };
+    let mut page = Page::new(range);
     let after = range.after.map(|key| (key, range.order));
-    let Some((lower, upper)) = bounds(op, &range.bounds(), after, last_shown) else {
-        return Ok(page.into_answer());
-    };
+    if let Some((lower, upper)) = bounds(op, &range.bounds(), after, last_shown) {
+        fill(core, op, list, (&lower, &upper), &mut page, permit).await?;
+    }
+    Ok(page.into_answer())
+}
+
+/// Reads the items of a slice of a partition into a page, until that is full or the slice has ended.
+pub async fn fill(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    (lower, upper): (&str, &str),
+    page: &mut Page<'_>,
+    mut permit: Permit,
+) -> Result<Permit, StoreError> {
+    let range = page.range;
     // One more than asked for tells whether more follows.
-    let wanted = range.limit.saturating_add(1);
+    let end = range.limit.saturating_add(1);
+    let wanted = end - page.items();
     let limit = i32::try_from(wanted).unwrap_or(i32::MAX);
     let sampled = range.order == Order::Newest && core.sampler.is_due();
     let statement = match range.order {
@@ -47,14 +61,13 @@ pub async fn get(
     let (mut state, mut rows_max) = (PagingState::start(), FIRST_ROWS);
     // A page may be cut short, and even be empty, without being the last.
     loop {
-        let rows = rows_max.min(wanted - page.page.items.len());
+        let rows = rows_max.min(end - page.items());
         let ((result, next), kept) = core
             .attempts
             .run(core.request(Statement::Get, op), permit, |route| {
                 let mut statement = statement.clone();
                 statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
                 statement.set_load_balancing_policy(Some(route));
-                let (lower, upper) = (lower.as_str(), upper.as_str());
                 let bound = match core.prepared.within(op.deadline) {
                     None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
                     Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
@@ -81,13 +94,13 @@ pub async fn get(
         };
         match next.into_paging_control_flow() {
             ControlFlow::Continue(next) if !full => state = next,
-            _ => return Ok(page.into_answer()),
+            _ => return Ok(permit),
         }
     }
 }
 
 /// A page that is being filled.
-struct Page<'a> {
+pub struct Page<'a> {
     range: &'a Range,
     page: ItemPage,
     value_bytes: usize,
@@ -95,12 +108,27 @@ struct Page<'a> {
     next: Option<Timestamp>,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
+    pub fn new(range: &'a Range) -> Self {
+        Self { range, page: ItemPage::default(), value_bytes: 0, next: None }
+    }
+
+    pub fn items(&self) -> usize {
+        self.page.items.len()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// Takes rows until the page is full. Returns whether it is.
-    fn push_all<'r, E>(&mut self, rows: impl Iterator<Item = Result<(&'r str, Bytes), E>>) -> Result<bool, StoreError> {
+    pub fn push_all<E>(
+        &mut self,
+        rows: impl Iterator<Item = Result<(impl AsRef<str>, Bytes), E>>,
+    ) -> Result<bool, StoreError> {
         for row in rows {
             let (key, value) = row.map_err(|_| damaged_row())?;
-            if self.push(key, value)? {
+            if self.push(key.as_ref(), value)? {
                 return Ok(true);
             }
         }
@@ -120,7 +148,7 @@ impl Page<'_> {
         Ok(false)
     }
 
-    fn into_answer(self) -> FetchedPage {
+    pub fn into_answer(self) -> FetchedPage {
         let page = ItemPage { more: self.next.is_some(), ..self.page };
         FetchedPage { page, next: self.next, expiries: Vec::new() }
     }

@@ -46,6 +46,7 @@ pub async fn count(
     let max = max.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
     let permit = core.permit(op.deadline).await?;
     let Keys { count, .. } = walk_keys(core, op, list, within, last_shown, (max.saturating_add(1), 0), permit).await?;
+    core.wide.met(list, count);
     // What was added in between may have made them more than are shown.
     let count = count.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
     Ok(Count { items: count.min(max), exact: count <= max })

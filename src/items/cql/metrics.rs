@@ -11,6 +11,7 @@ use prometheus::{
 use super::skew::SkewGauge;
 use super::statements::Statement;
 use super::watch::Watch;
+use super::wide::WideLists;
 
 /// What the sessions of one store count.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct CqlMetrics {
     pub reads_joined: IntCounter,
     /// Lists that were cut since they had more items than they show.
     pub trims: IntCounter,
+    /// Lists that were met with very many items.
+    pub wide: Arc<WideLists>,
     /// What of sets did not agree and was mended.
     pub mended: IntCounterVec,
     pub watch: Arc<Watch>,
@@ -61,6 +64,14 @@ impl CqlMetrics {
             "liststore_cql_trims_total",
             "Deletions of the items of a list that lie beyond the `max_items` of its version.",
         )?;
+        let wide_lists = IntCounter::new(
+            "liststore_cql_wide_lists_total",
+            "Lists without buckets that were met with 100,000 items or more, each about once an hour.",
+        )?;
+        let widest = IntGauge::new(
+            "liststore_cql_widest_list_items",
+            "The most items of a list without buckets that were met, where that was 100,000 or more.",
+        )?;
         let mended = IntCounterVec::new(
             Opts::new(
                 "liststore_cql_members_mended_total",
@@ -76,6 +87,8 @@ impl CqlMetrics {
         registry.register(Box::new(reads_joined.clone()))?;
         registry.register(Box::new(trims.clone()))?;
         registry.register(Box::new(mended.clone()))?;
+        registry.register(Box::new(wide_lists.clone()))?;
+        registry.register(Box::new(widest.clone()))?;
         registry.register(Box::new(StateCollector::new(Arc::clone(&watch), skew)?))?;
         Ok(Self {
             seconds: Statement::ALL.map(|statement| seconds.with_label_values(&[statement.as_str()])),
@@ -84,6 +97,7 @@ impl CqlMetrics {
             budget_exhausted,
             reads_joined,
             trims,
+            wide: Arc::new(WideLists::new(wide_lists, widest)),
             mended,
             watch,
         })

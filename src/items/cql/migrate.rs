@@ -11,7 +11,7 @@ use super::connect::{self, Completeness};
 use super::datacenter::LocalDatacenter;
 use super::dialect::{Dialect, racks_of};
 use super::error::Failure;
-use super::found::{BAGS, Found, SETS, TABLE};
+use super::found::{BAGS, BUCKETS, Found, SETS, TABLE};
 use super::migrations::{self, Parameters};
 use super::options::CqlOptions;
 use super::query::{query, select};
@@ -127,8 +127,12 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
         steps.push(MigrationStep { name: "list_items_by_value anew".to_owned(), statements });
     }
     let wanted = i32::try_from(options.default_ttl_secs).unwrap_or(i32::MAX);
-    let tables =
-        [(TABLE, found.default_ttl_secs), (SETS, found.sets_default_ttl_secs), (BAGS, found.bags_default_ttl_secs)];
+    let tables = [
+        (TABLE, found.default_ttl_secs),
+        (SETS, found.sets_default_ttl_secs),
+        (BAGS, found.bags_default_ttl_secs),
+        (BUCKETS, found.buckets_default_ttl_secs),
+    ];
     let others = tables.into_iter().filter(|(_, secs)| secs.is_some_and(|secs| secs != wanted));
     // ScyllaDB: "TTL for a Table", docs.scylladb.com/manual/stable/cql/time-to-live.html.
     let alter = |table| format!("ALTER TABLE \"{}\".{table} WITH default_time_to_live = {wanted}", parameters.keyspace);

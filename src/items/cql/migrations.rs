@@ -36,6 +36,7 @@ pub const SCYLLA: &[Migration] = migrations! { "scylla":
     4 "0004_schema_compatibility" from 3,
     5 "0005_list_members" from 3,
     6 "0006_list_bags" from 3,
+    7 "0007_list_buckets" from 3,
     8 "0008_list_bag_swaps" from 3,
 };
 
@@ -46,6 +47,7 @@ pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
     4 "0004_schema_compatibility" from 3,
     5 "0005_list_members" from 3,
     6 "0006_list_bags" from 3,
+    7 "0007_list_buckets" from 3,
     8 "0008_list_bag_swaps" from 3,
 };
 
@@ -98,6 +100,7 @@ impl Parameters {
             .replace("${schema_compatibility_id}", &table_id(keyspace, "schema_compatibility").to_string())
             .replace("${schema_migrations_id}", &table_id(keyspace, "schema_migrations").to_string())
             .replace("${list_bag_swaps_id}", &table_id(keyspace, "list_bag_swaps").to_string())
+            .replace("${list_buckets_id}", &table_id(keyspace, "list_buckets").to_string())
             .replace("${list_bags_id}", &table_id(keyspace, "list_bags").to_string())
             .replace("${list_members_id}", &table_id(keyspace, "list_members").to_string())
             .replace("${list_items_id}", &table_id(keyspace, "list_items").to_string())
@@ -174,6 +177,9 @@ mod tests {
     const SWAPS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_bag_swaps ( minute BIGINT, shard INT, id UUID, \
                          feature_key TEXT, entity_id TEXT, removed BLOB, written BIGINT, PRIMARY KEY ((minute, shard), id) \
                          ) WITH default_time_to_live = 10800 AND";
+    const BUCKETS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_buckets ( feature_key TEXT, entity_id TEXT, bucket \
+                           TEXT, until BIGINT, PRIMARY KEY ((feature_key, entity_id), bucket, until) ) WITH CLUSTERING \
+                           ORDER BY (bucket DESC, until DESC) AND default_time_to_live = 60";
     const SCYLLA_OPTIONS: &str = "AND compaction = {'class': 'IncrementalCompactionStrategy'} AND tombstone_gc = {'mode': \
                                   'repair'} AND gc_grace_seconds = 864000";
     const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS \"Lists\" WITH replication = {'class': \
@@ -196,6 +202,7 @@ mod tests {
                 COMPATIBILITY.to_owned(),
                 format!("{SETS} {SCYLLA_OPTIONS}"),
                 format!("{BAGS} {SCYLLA_OPTIONS}"),
+                format!("{BUCKETS} {SCYLLA_OPTIONS}"),
                 format!(
                     "{SWAPS} compaction = {{'class': 'IncrementalCompactionStrategy'}} AND tombstone_gc = {{'mode': \
                      'immediate'}}"
@@ -218,6 +225,7 @@ mod tests {
                 format!("{COMPATIBILITY} WITH id = {}", table_id("Lists", "schema_compatibility")),
                 format!("{SETS} AND id = {}", table_id("Lists", "list_members")),
                 format!("{BAGS} AND id = {}", table_id("Lists", "list_bags")),
+                format!("{BUCKETS} AND id = {}", table_id("Lists", "list_buckets")),
                 format!("{SWAPS} gc_grace_seconds = 0 AND id = {}", table_id("Lists", "list_bag_swaps")),
             ]
         );
@@ -240,9 +248,10 @@ mod tests {
     fn each_statement_for_scylla_is_held_to_a_page_of_its_manual() {
         use crate::items::cql::Texts;
         use crate::items::cql::bag_statements::BagTexts;
+        use crate::items::cql::bucket_statements::BucketTexts;
         use crate::items::cql::set_statements::SetTexts;
 
-        const PAGES: [(&str, &str); 32] = [
+        const PAGES: [(&str, &str); 37] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
@@ -269,6 +278,11 @@ mod tests {
             ("SELECT id, feature_key, entity_id, removed, written FROM", "cql/dml/select.html"),
             ("INSERT INTO \"Lists\".list_bag_swaps (minute, shard, id,", "cql/dml/insert.html"),
             ("DELETE FROM \"Lists\".list_bag_swaps USING TIMESTAMP ?", "cql/dml/delete.html"),
+            ("SELECT bucket FROM", "cql/dml/select.html"),
+            ("PER PARTITION LIMIT", "cql/dml/select.html"),
+            ("INSERT INTO \"Lists\".list_buckets (feature_key, entity_id, bucket, until)", "cql/dml/insert.html"),
+            ("DELETE FROM \"Lists\".list_buckets USING TIMESTAMP ?", "cql/dml/delete.html"),
+            ("SELECT feature_key, item_key", "cql/dml/select.html"),
             ("MAP<INT, FROZEN<TUPLE<TEXT, BIGINT, BIGINT, BLOB>>>", "cql/types.html"),
             ("INSERT INTO \"Lists\".list_items (feature_key, entity_id, item_key, value)", "cql/dml/insert.html"),
             ("DELETE FROM \"Lists\".list_items USING TIMESTAMP ?", "cql/dml/delete.html"),
@@ -282,6 +296,7 @@ mod tests {
         sent.extend(Texts::of("Lists", scylla).all());
         sent.extend(SetTexts::of("Lists", scylla).all());
         sent.extend(BagTexts::of("Lists", scylla).all());
+        sent.extend(BucketTexts::of("Lists", scylla).all());
         sent.push(scylla.release_query().to_owned());
         for migration in SCYLLA {
             sent.extend(record_of(&parameters(), migration).iter().map(|text| one_line(text)));

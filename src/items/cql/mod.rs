@@ -8,9 +8,12 @@
 //! | `store`, `shared`, `options` | the store, what its sessions share, and what it is opened with |
 //! | `session`, `core` | one session, and what its operations share |
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
+//! | `layout`, `deletes` | reads of a list, however it is kept; how what is found is deleted |
 //! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
 //! | `bags`, `bag_statements` | bags, and the texts for them |
+//! | `buckets`, `bucket_statements`, `noted_buckets` | lists that are kept in many partitions |
 //! | `members`, `mends` | sets, and those of their members that are to be mended |
+//! | `wide`, `wide_looks` | lists that should be in buckets |
 //! | `noted`, `lanes` | what is to be looked at in the background; several requests of one operation |
 //! | `statements`, `set_statements`, `dialect`, `query` | the texts; how the databases differ; other queries |
 //! | `coalesce` | gets of one query that share requests |
@@ -21,13 +24,15 @@
 //! | `connect`, `reach`, `datacenter`, `translate`, `tls` | the driver's sessions: to which nodes, and how |
 //! | `connection_errors` | why there is none |
 //! | `schema`, `found`, `replicas`, `inspect` | what stands in the cluster, and whether it will do |
-//! | `migrate`, `migrations` | making it |
+//! | `migrate`, `migrations`, `rebuild` | making it; making directories of buckets anew |
 //! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
 //! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
 
 mod add;
 mod bag_statements;
 mod bags;
+mod bucket_statements;
+mod buckets;
 mod budget;
 mod coalesce;
 mod connect;
@@ -35,6 +40,7 @@ mod connection_errors;
 mod contains;
 mod core;
 mod datacenter;
+mod deletes;
 mod dialect;
 mod entities;
 mod error;
@@ -44,6 +50,7 @@ mod get;
 mod inspect;
 mod keys;
 mod lanes;
+mod layout;
 mod limit;
 mod login;
 mod lookout;
@@ -54,11 +61,13 @@ mod migrate;
 mod migrations;
 mod news;
 mod noted;
+mod noted_buckets;
 mod options;
 mod overlong;
 mod permits;
 mod query;
 mod reach;
+mod rebuild;
 mod remove;
 mod replicas;
 mod retry;
@@ -78,6 +87,8 @@ mod under_way;
 mod unfinished;
 mod view;
 mod watch;
+mod wide;
+mod wide_looks;
 mod write_clock;
 
 use crate::tls_files::FileProblem;
@@ -91,6 +102,7 @@ pub use options::{
     ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, Password,
     TabletsChoice,
 };
+pub use rebuild::rebuild_directories;
 pub use schema::SchemaState;
 pub use statements::Texts;
 pub use store::CqlStore;

@@ -11,80 +11,109 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use scylla::errors::{BadQuery, ExecutionError};
-use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::response::query_result::QueryRowsResult;
 use scylla::response::{PagingState, PagingStateResponse};
-use scylla::serialize::SerializationError;
-use scylla::statement::bound::BoundStatement;
 use scylla::statement::prepared::PreparedStatement;
 
+use super::buckets;
 use super::core::Core;
+use super::deletes::{Delete, clear, delete, delete_slice, wait_out};
 use super::error::{after_unknown, damaged_row};
-use super::keys::{last_shown, read, slice};
+use super::keys::{read, slice};
 use super::lanes::in_lanes;
+use super::layout::last_shown;
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
 use crate::domain::{ItemKey, ListKey, Timestamp, ValueDigest};
 use crate::items::{Bounds, Operation, StoreError};
 
-/// DELETEs of one removal under way at once.
-const DELETES_MAX: usize = 8;
+/// Partitions of a list in which a removal is under way at once.
+const PARTITIONS_MAX: usize = 8;
 /// Keys that are found before they are deleted: a removal's memory does not grow with its list.
 const FIND_ROWS: i32 = 1_000;
 
 /// Removes the items with a value, and returns how many visible ones there were.
 pub async fn value(core: &Arc<Core>, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
     let find = core.find(op.deadline).await?;
-    let mut removing = Removing::begin(core, op, list).await?;
-    let digest = ValueDigest::of(value);
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let bind = |find: PreparedStatement| match core.prepared.within(op.deadline) {
-        None => find.bind(&(feature_key, entity_id, value)),
-        Some(timeout) => find.bind(&(feature_key, entity_id, value, timeout)),
-    };
-    // The index may lag behind its rows; the key says for certain which value it has.
-    removing.all_of(&find, bind, |key| key.digest == digest, |_| true).await?;
-    Ok(removing.end().await)
+    let find = Find { prepared: &find, of: Of::Value(value, ValueDigest::of(value)) };
+    let lists = buckets::partitions(core, op, list, &Bounds::ALL).await?;
+    remove(core, op, list, lists.into_iter().map(|list| (list, find.clone())).collect()).await
 }
 
 /// Removes some items, and returns how many visible ones there were.
 pub async fn items(core: &Arc<Core>, op: &Operation, list: &ListKey, keys: &[ItemKey]) -> Result<u64, StoreError> {
-    let mut removing = Removing::begin(core, op, list).await?;
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    for keys in keys.chunks(KEYS_MAX) {
-        let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
-        let bind = |find: PreparedStatement| match core.prepared.within(op.deadline) {
-            None => find.bind(&(feature_key, entity_id, &keys)),
-            Some(timeout) => find.bind(&(feature_key, entity_id, &keys, timeout)),
-        };
-        removing.all_of(&core.prepared.find_keys, bind, |_| true, |_| true).await?;
+    let mut by_partition: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+    for key in keys {
+        let name = list.bucket().map(|bucket| bucket.name_of(key.timestamp));
+        by_partition.entry(name).or_default().push(key.to_string());
     }
-    Ok(removing.end().await)
+    let find = |keys| Find { prepared: &core.prepared.find_keys, of: Of::Keys(keys) };
+    let of_partition = |(name, keys): (Option<String>, Vec<String>)| {
+        (name.map_or_else(|| list.clone(), |name| buckets::partition(list, &name)), find(keys))
+    };
+    remove(core, op, list, by_partition.into_iter().map(of_partition).collect()).await
 }
 
 /// Removes what lies between two moments, and returns how many visible items there were.
 pub async fn between(core: &Arc<Core>, op: &Operation, list: &ListKey, within: &Bounds) -> Result<u64, StoreError> {
-    let mut removing = Removing::begin(core, op, list).await?;
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
     let (lower, upper) = slice(within);
-    let bind = |find: PreparedStatement| match core.prepared.within(op.deadline) {
-        None => find.bind(&(feature_key, entity_id, &lower, &upper)),
-        Some(timeout) => find.bind(&(feature_key, entity_id, &lower, &upper, timeout)),
-    };
-    let own = removing.own;
-    let found = removing.all_of(&core.prepared.find_between, bind, |_| true, |writetime| writetime > own).await?;
-    if found > 0 {
-        removing.delete_between(&lower, &upper).await?;
-    }
-    Ok(removing.end().await)
+    let find = Find { prepared: &core.prepared.find_between, of: Of::Slice(&lower, &upper) };
+    let lists = buckets::partitions(core, op, list, within).await?;
+    remove(core, op, list, lists.into_iter().map(|list| (list, find.clone())).collect()).await
 }
 
-/// A removal that is under way.
+/// What is to be found in a partition, and by which statement.
+#[derive(Clone)]
+struct Find<'a> {
+    prepared: &'a PreparedStatement,
+    of: Of<'a>,
+}
+
+#[derive(Clone)]
+enum Of<'a> {
+    Value(&'a [u8], ValueDigest),
+    Keys(Vec<String>),
+    /// All that lies between two keys.
+    Slice(&'a str, &'a str),
+}
+
+/// Removes what is found in some partitions of a list.
+async fn remove<'a>(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    work: Vec<(ListKey, Find<'a>)>,
+) -> Result<u64, StoreError> {
+    let last_shown = last_shown(core, op, list).await?;
+    let permit = core.permit(op.deadline).await?;
+    let (own, visible_from) = (core.write_clock.next(), op.ttl.visible_from(op.now));
+    let (several, begun) = (work.len() > 1, AtomicBool::new(false));
+    let each = |(list, find): (ListKey, Find<'a>), permit| {
+        let begun = &begun;
+        async move {
+            let (permit, removed, largest) = (Some(permit), 0, None);
+            let removing = Removing { core, op, list, own, visible_from, last_shown, permit, removed, begun, largest };
+            removing.all(find).await
+        }
+    };
+    let removed = in_lanes(core, permit, work, PARTITIONS_MAX, each).await;
+    let begun_elsewhere = several && begun.load(Ordering::Relaxed);
+    let (removed, permit) = removed.map_err(|error| after_unknown(error, begun_elsewhere))?;
+    // It may be acknowledged once this is waited out.
+    drop(permit);
+    if let Some(largest) = removed.iter().filter_map(|(_, largest)| *largest).max() {
+        wait_out(core, largest).await;
+    }
+    Ok(removed.iter().map(|(count, _)| count).sum())
+}
+
+/// A removal that is under way in a partition.
 struct Removing<'a> {
     core: &'a Arc<Core>,
     op: &'a Operation,
-    list: &'a ListKey,
+    list: ListKey,
     /// Its own write timestamp.
     own: i64,
     visible_from: Timestamp,
@@ -92,21 +121,13 @@ struct Removing<'a> {
     last_shown: Option<ItemKey>,
     permit: Option<Permit>,
     removed: u64,
-    /// Whether something may have been deleted.
-    begun: bool,
+    /// Whether something may have been deleted, in any partition.
+    begun: &'a AtomicBool,
     /// The largest timestamp that something was deleted with.
     largest: Option<i64>,
 }
 
-impl<'a> Removing<'a> {
-    async fn begin(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey) -> Result<Self, StoreError> {
-        let last_shown = last_shown(core, op, list).await?;
-        let permit = Some(core.permit(op.deadline).await?);
-        let (own, visible_from) = (core.write_clock.next(), op.ttl.visible_from(op.now));
-        let (removed, begun, largest) = (0, false, None);
-        Ok(Self { core, op, list, own, visible_from, last_shown, permit, removed, begun, largest })
-    }
-
+impl Removing<'_> {
     async fn permit(&mut self) -> Result<Permit, StoreError> {
         match self.permit.take() {
             Some(permit) => Ok(permit),
@@ -114,18 +135,46 @@ impl<'a> Removing<'a> {
         }
     }
 
+    fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Removes what is found. Returns how many visible items that were, and the largest timestamp that something was
+    /// deleted with.
+    async fn all(mut self, find: Find<'_>) -> Result<((u64, Option<i64>), Permit), StoreError> {
+        match &find.of {
+            // The index may lag behind its rows; the key says for certain which value it has.
+            Of::Value(_, digest) => {
+                self.all_of(&find, |key| key.digest == *digest, |_| true).await?;
+            }
+            Of::Keys(keys) => {
+                for keys in keys.chunks(KEYS_MAX) {
+                    let find = Find { prepared: find.prepared, of: Of::Keys(keys.to_vec()) };
+                    self.all_of(&find, |_| true, |_| true).await?;
+                }
+            }
+            Of::Slice(lower, upper) => {
+                let own = self.own;
+                if self.all_of(&find, |_| true, |writetime| writetime > own).await? > 0 {
+                    self.delete_between(lower, upper).await?;
+                }
+            }
+        }
+        let permit = self.permit().await?;
+        Ok(((self.removed, self.largest), permit))
+    }
+
     /// Finds rows, page by page, and deletes each of them whose timestamp `is_due`. Counts those that are
     /// `wanted`; returns how many these were, hidden ones too.
     async fn all_of(
         &mut self,
-        find: &PreparedStatement,
-        bind: impl Fn(PreparedStatement) -> Result<BoundStatement, SerializationError>,
+        find: &Find<'_>,
         wanted: impl Fn(&ItemKey) -> bool,
         is_due: impl Fn(i64) -> bool,
     ) -> Result<u64, StoreError> {
         let (mut state, mut count) = (PagingState::start(), 0);
         loop {
-            let (rows, next) = self.find(find, &bind, &state).await?;
+            let (rows, next) = self.find(find, &state).await?;
             let mut found = Found { own: self.own, keys: BTreeMap::new() };
             for row in rows.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
                 let (text, writetime) = row.map_err(|_| damaged_row())?;
@@ -148,21 +197,32 @@ impl<'a> Removing<'a> {
 
     async fn find(
         &mut self,
-        find: &PreparedStatement,
-        bind: impl Fn(PreparedStatement) -> Result<BoundStatement, SerializationError>,
+        find: &Find<'_>,
         state: &PagingState,
     ) -> Result<(QueryRowsResult, PagingStateResponse), StoreError> {
         let (core, permit) = (self.core, self.permit().await?);
+        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
+        let within = core.prepared.within(self.op.deadline);
+        let bind = |statement: PreparedStatement| match (&find.of, within) {
+            (Of::Value(value, _), None) => statement.bind(&(feature_key, entity_id, value)),
+            (Of::Value(value, _), Some(timeout)) => statement.bind(&(feature_key, entity_id, value, timeout)),
+            (Of::Keys(keys), None) => statement.bind(&(feature_key, entity_id, keys)),
+            (Of::Keys(keys), Some(timeout)) => statement.bind(&(feature_key, entity_id, keys, timeout)),
+            (Of::Slice(lower, upper), None) => statement.bind(&(feature_key, entity_id, lower, upper)),
+            (Of::Slice(lower, upper), Some(timeout)) => {
+                statement.bind(&(feature_key, entity_id, lower, upper, timeout))
+            }
+        };
         let ((result, next), kept) = core
             .attempts
             .run(core.request(Statement::Find, self.op), permit, |route| {
-                let mut find = find.clone();
-                find.set_page_size(FIND_ROWS);
-                find.set_load_balancing_policy(Some(route));
-                read(Arc::clone(core), bind(find), state.clone())
+                let mut statement = find.prepared.clone();
+                statement.set_page_size(FIND_ROWS);
+                statement.set_load_balancing_policy(Some(route));
+                read(Arc::clone(core), bind(statement), state.clone())
             })
             .await
-            .map_err(|error| after_unknown(error, self.begun))?;
+            .map_err(|error| after_unknown(error, self.has_begun()))?;
         self.permit = Some(kept);
         Ok((result.into_rows_result().map_err(|_| damaged_row())?, next))
     }
@@ -171,10 +231,12 @@ impl<'a> Removing<'a> {
         self.largest = self.largest.max(found.largest());
         let deletes = found.into_deletes();
         // Other deletes of this removal may have been carried out.
-        let several = self.begun || deletes.len() > 1;
-        self.begun |= !deletes.is_empty();
+        let several = self.has_begun() || deletes.len() > 1;
+        if !deletes.is_empty() {
+            self.begun.store(true, Ordering::Relaxed);
+        }
         let permit = self.permit().await?;
-        let deleted = delete(self.core, self.op, self.list, deletes, permit).await;
+        let deleted = delete(self.core, self.op, &self.list, deletes, permit).await;
         self.permit = Some(deleted.map_err(|error| after_unknown(error, several))?);
         Ok(())
     }
@@ -182,45 +244,12 @@ impl<'a> Removing<'a> {
     /// Deletes a slice of the partition by one tombstone.
     async fn delete_between(&mut self, lower: &str, upper: &str) -> Result<(), StoreError> {
         let permit = self.permit().await?;
-        let written = delete_slice(self.core, self.op, self.list, (lower, upper), self.own, permit).await;
-        self.permit = Some(written.map_err(|error| after_unknown(error, self.begun))?);
+        let several = self.has_begun();
+        self.begun.store(true, Ordering::Relaxed);
+        let written = delete_slice(self.core, self.op, &self.list, (lower, upper), self.own, permit).await;
+        self.permit = Some(written.map_err(|error| after_unknown(error, several))?);
         self.largest = self.largest.max(Some(self.own));
         Ok(())
-    }
-
-    /// Waits until it may be acknowledged. Returns how many visible items were removed.
-    async fn end(self) -> u64 {
-        drop(self.permit);
-        if let Some(largest) = self.largest {
-            wait_out(self.core, largest).await;
-        }
-        self.removed
-    }
-}
-
-/// Deletes what lies between two keys, the upper one exclusive, and was written no later than a timestamp.
-pub async fn delete_slice(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    (lower, upper): (&str, &str),
-    timestamp: i64,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let bind = |statement: PreparedStatement| match core.prepared.within(op.deadline) {
-        None => statement.bind(&(timestamp, feature_key, entity_id, lower, upper)),
-        Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, lower, upper)),
-    };
-    write(core, op, Statement::Delete, &core.prepared.delete_between, permit, bind).await
-}
-
-/// Waits until whatever is written from now on, by any server, outranks a deletion: so that an add that
-/// begins after a removal was acknowledged is not hidden by it.
-pub async fn wait_out(core: &Core, timestamp: i64) {
-    let time = core.write_clock.to_wait_out(timestamp);
-    if !time.is_zero() {
-        tokio::time::sleep(time).await;
     }
 }
 
@@ -230,9 +259,6 @@ struct Found {
     own: i64,
     keys: BTreeMap<i64, Vec<String>>,
 }
-
-/// One DELETE: its timestamp, and the keys of its rows, [`KEYS_MAX`] at most.
-type Delete = (i64, Vec<String>);
 
 impl Found {
     /// An equal timestamp is enough, since deletions win ties.
@@ -252,77 +278,28 @@ impl Found {
     }
 }
 
-/// Deletes rows by their keys, a few at a time, as far as there are permits for it. Returns a permit.
-pub async fn delete(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    deletes: Vec<Delete>,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
-    let each = |(timestamp, keys): Delete, permit| async move {
-        let bind = |statement: PreparedStatement| {
-            let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-            match core.prepared.within(op.deadline) {
-                None => statement.bind(&(timestamp, feature_key, entity_id, &keys)),
-                Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, &keys)),
-            }
-        };
-        Ok(((), write(core, op, Statement::Delete, &core.prepared.delete, permit, bind).await?))
-    };
-    in_lanes(core, permit, deletes, DELETES_MAX, each).await.map(|(_, permit)| permit)
-}
-
-/// Removes the partition. What was written with a larger write timestamp, by a server whose clock is
-/// further ahead than allowed, survives. Of a set that of the list of items goes, too: of what was deleted nobody may
-/// know which of both it was.
+/// Removes the partition, or those of all buckets. What was written with a larger write timestamp, by a server whose
+/// clock is further ahead than allowed, survives. Of a set that of the list of items goes, too: of what was deleted
+/// nobody may know which of both it was, nor whether it was kept in buckets.
 pub async fn all(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
     let mut permit = core.permit(op.deadline).await?;
     let timestamp = core.write_clock.next_for_all();
     let of_set = list.identity().is_set().then_some(&core.for_sets.clear);
+    let is_whole = list.bucket().is_none() || of_set.is_some();
+    let of_items = is_whole.then_some(&core.prepared.clear);
     let mut begun = false;
-    let bind = |statement: PreparedStatement| {
-        let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-        match core.prepared.within(op.deadline) {
-            None => statement.bind(&(timestamp, feature_key, entity_id)),
-            Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id)),
-        }
-    };
-    for clear in of_set.into_iter().chain([&core.prepared.clear]) {
-        let cleared = write(core, op, Statement::Clear, clear, permit, bind).await;
+    for statement in of_set.into_iter().chain(of_items) {
+        let cleared = clear(core, op, statement, list, timestamp, permit).await;
         permit = cleared.map_err(|error| after_unknown(error, begun))?;
         begun = true;
+    }
+    if list.bucket().is_some() {
+        let cleared = buckets::all(core, op, list, timestamp, permit).await;
+        permit = cleared.map_err(|error| after_unknown(error, begun))?;
     }
     drop(permit);
     wait_out(core, timestamp).await;
     Ok(())
-}
-
-async fn write(
-    core: &Arc<Core>,
-    op: &Operation,
-    statement: Statement,
-    prepared: &PreparedStatement,
-    permit: Permit,
-    bind: impl Fn(PreparedStatement) -> Result<BoundStatement, SerializationError>,
-) -> Result<Permit, StoreError> {
-    let (result, permit) = core
-        .attempts
-        .run(core.request(statement, op), permit, |route| {
-            let mut prepared = prepared.clone();
-            prepared.set_load_balancing_policy(Some(route));
-            send(Arc::clone(core), bind(prepared))
-        })
-        .await?;
-    result.result_not_rows().map_err(|_| damaged_row())?;
-    Ok(permit)
-}
-
-async fn send(
-    core: Arc<Core>,
-    bound: Result<BoundStatement, SerializationError>,
-) -> Result<QueryResult, ExecutionError> {
-    core.driver.execute_bound_unpaged(&bound.map_err(BadQuery::from)?).await
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::dialect::Dialect;
-use super::found::{BAGS, Found, IndexDefect, SETS, SWAPS, TABLE};
+use super::found::{BAGS, BUCKETS, Found, IndexDefect, SETS, SWAPS, TABLE};
 
 /// How the schema in the cluster relates to the one that this program knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +125,14 @@ const SWAP_COLUMNS: [&str; 7] = [
     "written regular -1 bigint none",
 ];
 
+/// Those of the table of the directories of buckets.
+const BUCKET_COLUMNS: [&str; 4] = [
+    "bucket clustering 0 text desc",
+    "entity_id partition_key 1 text none",
+    "feature_key partition_key 0 text none",
+    "until clustering 1 bigint desc",
+];
+
 impl Found {
     /// Judges what was found against the files of a dialect.
     pub fn state(&self, dialect: Dialect) -> SchemaState {
@@ -137,6 +145,7 @@ impl Found {
             (SETS, &self.set_columns, &SET_COLUMNS),
             (BAGS, &self.bag_columns, &BAG_COLUMNS),
             (SWAPS, &self.swap_columns, &SWAP_COLUMNS),
+            (BUCKETS, &self.bucket_columns, &BUCKET_COLUMNS),
         ];
         for (table, found, wanted) in tables {
             // A later release may have added columns.
@@ -190,6 +199,7 @@ mod tests {
             set_columns: SET_COLUMNS.map(str::to_owned).to_vec(),
             bag_columns: BAG_COLUMNS.map(str::to_owned).to_vec(),
             swap_columns: SWAP_COLUMNS.map(str::to_owned).to_vec(),
+            bucket_columns: BUCKET_COLUMNS.map(str::to_owned).to_vec(),
             index: Some(index("value", "COMPOSITES")),
             record: true,
             applied: Dialect::Cassandra.migrations().iter().map(|migration| migration.version).collect(),
@@ -197,6 +207,7 @@ mod tests {
             default_ttl_secs: Some(60),
             sets_default_ttl_secs: Some(60),
             bags_default_ttl_secs: Some(60),
+            buckets_default_ttl_secs: Some(60),
         }
     }
 
@@ -217,6 +228,7 @@ mod tests {
         assert_eq!(state(Found { columns: vec![], ..whole() }), SchemaState::TableDropped(TABLE));
         assert_eq!(state(Found { set_columns: vec![], ..whole() }), SchemaState::TableDropped(SETS));
         assert_eq!(state(Found { bag_columns: vec![], ..whole() }), SchemaState::TableDropped(BAGS));
+        assert_eq!(state(Found { bucket_columns: vec![], ..whole() }), SchemaState::TableDropped(BUCKETS));
         assert_eq!(state(Found { swap_columns: vec![], ..whole() }), SchemaState::TableDropped(SWAPS));
         let before_sets = Found { applied: vec![1, 2, 3, 4], set_columns: vec![], ..whole() };
         assert_eq!(state(before_sets), SchemaState::Older { applied: 4, wanted: 8 });

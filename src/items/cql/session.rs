@@ -14,14 +14,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
-use super::coalesce::{FetchedPage, Query};
+use super::coalesce::Query;
 use super::core::Core;
 use super::error::NO_INDEX;
 use super::keys;
+use super::layout::{last_shown, page};
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
-use super::{add, bags, contains, entities, get, lookout, members, remove, trims, unfinished};
+use super::{add, bags, buckets, contains, entities, lookout, members, remove, trims, unfinished, wide_looks};
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
@@ -37,6 +38,7 @@ pub struct CqlSession {
     lookout: AbortHandle,
     trims: AbortHandle,
     mends: AbortHandle,
+    wide_looks: AbortHandle,
 }
 
 impl Drop for CqlSession {
@@ -44,6 +46,7 @@ impl Drop for CqlSession {
         self.lookout.abort();
         self.trims.abort();
         self.mends.abort();
+        self.wide_looks.abort();
     }
 }
 
@@ -56,9 +59,10 @@ impl CqlSession {
         let lookout = tokio::spawn(lookout::look_out(Arc::clone(&core))).abort_handle();
         let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
         let mends = tokio::spawn(members::mend(Arc::clone(&core))).abort_handle();
+        let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();
         // So that the first removal need not; what is wrong is known by now, and said.
         let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core, lookout, trims, mends })
+        Ok(Self { core, lookout, trims, mends, wide_looks })
     }
 
     /// Runs a read to its end, whether or not somebody still waits for it.
@@ -84,28 +88,6 @@ impl CqlSession {
             }
         }
     }
-}
-
-/// The last item that a list shows, if it has more.
-async fn last_shown(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<ItemKey>, StoreError> {
-    if list.identity().is_set() {
-        return members::last_shown(core, op, list).await;
-    }
-    keys::last_shown(core, op, list).await
-}
-
-async fn page(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    range: &Range,
-    last_shown: Option<ItemKey>,
-    permit: Permit,
-) -> Result<FetchedPage, StoreError> {
-    if list.identity().is_set() {
-        return members::get(core, op, list, range, last_shown, permit).await;
-    }
-    get::get(core, op, list, range, last_shown, permit).await
 }
 
 #[async_trait(?Send)]
@@ -174,6 +156,9 @@ impl ItemSession for CqlSession {
             if list.identity().is_set() {
                 return members::count(&core, &op, &list, &within, max).await;
             }
+            if list.bucket().is_some() {
+                return buckets::count(&core, &op, &list, &within, max).await;
+            }
             keys::count(&core, &op, &list, &within, max).await
         });
         counted.await
@@ -186,6 +171,9 @@ impl ItemSession for CqlSession {
                 Ok(()) if to.identity().is_set() => {
                     self.to_the_end(|core| async move { members::add(&core, &op, &to, &items).await }).await
                 }
+                Ok(()) if to.bucket().is_some() => {
+                    self.to_the_end(|core| async move { buckets::add(&core, &op, &to, &items).await }).await
+                }
                 Ok(()) => self.to_the_end(|core| async move { add::add(&core, &op, &to, &items).await }).await,
                 Err(refused) => Err(refused),
             };
@@ -193,6 +181,7 @@ impl ItemSession for CqlSession {
             done(added);
             if is_added {
                 self.core.overlong.added(&op, &list, count);
+                self.core.wide_sample.added(&op, &list);
             }
         }))
     }

@@ -21,6 +21,9 @@ use super::options::{Consistency, CqlOptions};
 pub enum Statement {
     Get,
     Find,
+    /// A look into the directory of a list that is kept in buckets, and a change of it.
+    Buckets,
+    NoteBuckets,
     Entities,
     Add,
     Swap,
@@ -29,13 +32,24 @@ pub enum Statement {
 }
 
 impl Statement {
-    pub const ALL: [Self; 7] =
-        [Self::Get, Self::Find, Self::Entities, Self::Add, Self::Swap, Self::Delete, Self::Clear];
+    pub const ALL: [Self; 9] = [
+        Self::Get,
+        Self::Find,
+        Self::Buckets,
+        Self::NoteBuckets,
+        Self::Entities,
+        Self::Add,
+        Self::Swap,
+        Self::Delete,
+        Self::Clear,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::Find => "find",
+            Self::Buckets => "buckets",
+            Self::NoteBuckets => "note_buckets",
             Self::Entities => "entities",
             Self::Add => "add",
             Self::Swap => "swap",
@@ -45,7 +59,7 @@ impl Statement {
     }
 
     pub fn writes(self) -> bool {
-        matches!(self, Self::Add | Self::Swap | Self::Delete | Self::Clear)
+        matches!(self, Self::NoteBuckets | Self::Add | Self::Swap | Self::Delete | Self::Clear)
     }
 }
 

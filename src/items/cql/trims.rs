@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::buckets;
 use super::core::Core;
+use super::deletes::delete_slice;
 use super::keys::{Keys, slice, walk_keys};
 use super::members;
 use super::overlong::slack;
-use super::remove::delete_slice;
 use crate::domain::ListKey;
 use crate::items::{Bounds, Operation, StoreError};
 
@@ -43,9 +44,13 @@ async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
-    if list.identity().is_set() {
+    if list.identity().is_set() || list.bucket().is_some() {
         let is_bound = || core.bound_of(list) == Some(bound);
-        if members::trim(core, &op, list, max_items, permit, is_bound).await? {
+        let is_cut = match list.bucket() {
+            None => members::trim(core, &op, list, max_items, permit, is_bound).await?,
+            Some(_) => buckets::trim(core, &op, list, max_items, permit, is_bound).await?,
+        };
+        if is_cut {
             core.trims.inc();
         }
         return Ok(());

@@ -18,12 +18,18 @@ pub(super) const WITH_MAX_ITEMS: u64 = 3;
 pub(super) const WITH_SETS: u64 = 4;
 /// There are entity types with bags: a server that did not know them would find features without a name.
 pub(super) const WITH_BAGS: u64 = 5;
-pub(super) const NEWEST: u64 = WITH_BAGS;
+/// The lists of a feature may be kept in buckets: a server that did not know it would forget it with the feature's
+/// next change.
+pub(super) const WITH_BUCKETS: u64 = 6;
+pub(super) const NEWEST: u64 = WITH_BUCKETS;
 
 /// What a server must know for the sake of a feature.
 pub(super) fn of_feature(feature: &Feature) -> u64 {
     if feature.id.is_of_bags() {
         return WITH_BAGS;
+    }
+    if feature.versions.iter().any(|version| version.bucket.is_some()) {
+        return WITH_BUCKETS;
     }
     if feature.versions.iter().any(|version| version.identity.is_set()) {
         return WITH_SETS;

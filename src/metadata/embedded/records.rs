@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity, IdentityKind,
-    Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
+    IdentityKind, Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::index_record::IndexRecord;
 use crate::metadata::keys::record::{Broken, author};
@@ -74,6 +74,8 @@ struct VersionRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    bucket: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     index: Option<IndexRecord>,
 }
 
@@ -105,6 +107,7 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
         revision: version.revision.0,
         identity: version.identity.is_set().then(|| version.identity.kind().to_string()),
         keep: version.identity.keep().map(|keep| keep.to_string()),
+        bucket: version.bucket.map(|bucket| bucket.to_string()),
         index: version.index.as_ref().map(IndexRecord::from),
     };
     write(&FeatureRecord {
@@ -157,9 +160,12 @@ fn read_version(source: Source<'_>, record: VersionRecord) -> Result<FeatureVers
     let kind = record.identity.as_deref().map(IdentityKind::parse).transpose();
     let keep = source.parsed("versions.keep", record.keep.as_deref().map(Keep::parse).transpose())?;
     let identity = kind.and_then(|kind| Identity::of(kind, keep, Identity::Item));
+    let identity = source.parsed("versions.identity", identity)?;
+    let bucket = record.bucket.as_deref().map(Bucket::parse).transpose();
     Ok(FeatureVersion {
         version: source.parsed("versions.version", VersionLabel::new(&record.version))?,
-        identity: source.parsed("versions.identity", identity)?,
+        identity,
+        bucket: source.parsed("versions.bucket", bucket.and_then(|bucket| Bucket::of(bucket, identity)))?,
         index: source.parsed("versions.index", record.index.map(Index::try_from).transpose())?,
         ttl: source.parsed("versions.ttl_secs", Ttl::from_secs(record.ttl_secs))?,
         max_items: source.parsed("versions.max_items", record.max_items.map(MaxItems::new).transpose())?,
@@ -237,7 +243,7 @@ mod tests {
 
     const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"max_items":9,"description":"d","owner":"o","labels":{"k":"v"},
         "versions":[{"version":"","ttl_secs":60,"max_items":9,"description":"","created_at_nanos":1,"generation":2,"ttl_max_secs":70,
-        "revision":3},{"version":"v","ttl_secs":5,"description":"x","created_at_nanos":2,"generation":1,
+        "revision":3,"bucket":"week"},{"version":"v","ttl_secs":5,"description":"x","created_at_nanos":2,"generation":1,
         "ttl_max_secs":6,"revision":4,"identity":"key","keep":"oldest"}],"created_at_nanos":1,"updated_at_nanos":2,"ttl_max_secs":90,"revision":4}"#;
 
     fn column_of(outcome: Result<Feature, MetadataError>) -> &'static str {
@@ -273,6 +279,8 @@ mod tests {
             ("versions.identity", "\"identity\":\"key\"", "\"identity\":\"keys\""),
             ("versions.identity", "\"identity\":\"key\"", "\"identity\":\"item\""),
             ("versions.keep", "\"oldest\"", "\"older\""),
+            ("versions.bucket", "\"week\"", "\"hour\""),
+            ("versions.bucket", "\"keep\":\"oldest\"", "\"keep\":\"oldest\",\"bucket\":\"day\""),
             ("ttl_max_secs", "\"ttl_max_secs\":90", "\"ttl_max_secs\":0"),
             ("updated_at_nanos", "\"updated_at_nanos\":2", "\"updated_at_nanos\":10000000000000000000"),
             ("record", "{\"value_type\"", "{\"value_typ\""),

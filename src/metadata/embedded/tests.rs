@@ -35,6 +35,7 @@ fn new_feature() -> NewFeature {
         ttl: ttl(1),
         max_items: None,
         identity: Default::default(),
+        bucket: None,
         description: Description::default(),
         owner: Owner::default(),
         labels: Labels::new(BTreeMap::new()).unwrap(),
@@ -94,7 +95,7 @@ fn foreign_and_newer_files_are_refused_and_left_alone() {
         .unwrap();
     transaction.commit().unwrap();
     drop(ours);
-    assert!(refusal(dir.path()).contains("newer liststore (format 6, this one knows 5)"), "{}", refusal(dir.path()));
+    assert!(refusal(dir.path()).contains("newer liststore (format 7, this one knows 6)"), "{}", refusal(dir.path()));
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use sqlx::PgConnection;
 use super::error::Failure;
 use super::rows::{self, FeatureRow, HistoryRow};
 use super::unnamed::Unnamed;
-use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, Keep, Limit, Revision, VersionLabel};
+use crate::domain::{
+    Bucket, EntityType, Feature, FeatureId, FeatureVersion, Generation, Keep, Limit, Revision, VersionLabel,
+};
 use crate::metadata::index_record::IndexRecord;
 use crate::metadata::{FeatureFilter, HistoryEntry, LastGeneration, MetadataError, Page};
 
@@ -174,6 +176,7 @@ pub(super) async fn put_version(
         version.identity.kind().as_str(),
         version.identity.keep().map(Keep::as_str),
         index,
+        version.bucket.map(Bucket::as_str),
     )
     .execute(Unnamed(connection))
     .await?;
@@ -183,6 +186,12 @@ pub(super) async fn put_version(
 /// Turns servers away that do not know what a version's identity is.
 pub(super) async fn require_identity(connection: &mut Connection) -> Result<(), Failure> {
     sqlx::query_file!("metadata_sql/queries/require_identity.sql").execute(Unnamed(connection)).await?;
+    Ok(())
+}
+
+/// Turns servers away that know no buckets.
+pub(super) async fn require_buckets(connection: &mut Connection) -> Result<(), Failure> {
+    sqlx::query_file!("metadata_sql/queries/require_buckets.sql").execute(Unnamed(connection)).await?;
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::domain::{
-    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity, IdentityKind,
-    Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
+    IdentityKind, Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::index_record::IndexRecord;
 use crate::metadata::keys::record::author;
@@ -44,6 +44,8 @@ pub(super) struct FeatureRow {
     pub version_identity: Option<String>,
     /// Null where the identity is that of items.
     pub version_keep: Option<String>,
+    /// Null where a list is one partition.
+    pub version_bucket: Option<String>,
     pub version_index: Option<Json>,
 }
 
@@ -150,11 +152,14 @@ fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
     let kind = at.present("identity", row.version_identity.as_deref())?;
     let kind = at.valid("identity", IdentityKind::parse(kind))?;
     let keep = at.valid("keep", row.version_keep.as_deref().map(Keep::parse).transpose())?;
+    let identity = at.valid("keep", Identity::of(Some(kind), keep, Identity::Item))?;
+    let bucket = row.version_bucket.as_deref().map(Bucket::parse).transpose();
     Ok(FeatureVersion {
         version: at.valid("version", VersionLabel::new(at.present("version", label)?))?,
         ttl: at.ttl("ttl_secs", at.present("ttl_secs", row.version_ttl_secs)?)?,
         max_items: at.max_items("max_items", row.version_max_items)?,
-        identity: at.valid("keep", Identity::of(Some(kind), keep, Identity::Item))?,
+        identity,
+        bucket: at.valid("bucket", bucket.and_then(|bucket| Bucket::of(bucket, identity)))?,
         index: index(&at, row.version_index.as_ref())?,
         description: at.valid("description", Description::new(description.as_str()))?,
         created_at: at.timestamp("created_at_ns", at.present("created_at_ns", row.version_created_at_ns)?)?,

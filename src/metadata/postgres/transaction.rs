@@ -187,6 +187,9 @@ async fn write(
                     if version.identity.is_set() {
                         queries::require_identity(connection).await?;
                     }
+                    if version.bucket.is_some() {
+                        queries::require_buckets(connection).await?;
+                    }
                 }
             }
             for gone in before.into_iter().flat_map(|before| &before.versions) {

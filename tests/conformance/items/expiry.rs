@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use liststore::domain::{Clock, SystemClock, Ttl};
+use liststore::domain::Ttl;
 use liststore::items::Range;
 
 use super::Backend;
@@ -63,10 +63,10 @@ pub async fn a_row_keeps_its_own_expiry_under_a_longer_ttl(backend: &dyn Backend
     let longer = ttl(3_600);
     let short = probe.op_at(0, ttl(10));
     if !backend.steps_clock() {
-        let brief = operation(SystemClock.now(), ttl(1));
+        let brief = operation(backend.now(), ttl(1));
         probe.add_at(&brief, &[(0, "a"), (0, "b")]).await;
         probe.add(&[(0, "stays")]).await;
-        wait_until_only(&probe, longer, &[(0, "stays")]).await;
+        wait_until_only(backend, &probe, longer, &[(0, "stays")]).await;
         return;
     }
     probe.add_at(&short, &[(0, "a"), (0, "b"), (-1, "c")]).await;
@@ -88,11 +88,11 @@ pub async fn the_last_add_sets_the_expiry(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let longer = ttl(3_600);
     if !backend.steps_clock() {
-        let brief = operation(SystemClock.now(), ttl(1));
+        let brief = operation(backend.now(), ttl(1));
         probe.add_at(&brief, &[(0, "lengthened"), (0, "witness")]).await;
         probe.add(&[(0, "lengthened"), (0, "shortened")]).await;
         probe.add_at(&brief, &[(0, "shortened")]).await;
-        wait_until_only(&probe, longer, &[(0, "lengthened")]).await;
+        wait_until_only(backend, &probe, longer, &[(0, "lengthened")]).await;
         return;
     }
     let visible = async |now: i64| !probe.all_at(&probe.op_at(now * SECOND, longer)).await.is_empty();
@@ -104,13 +104,13 @@ pub async fn the_last_add_sets_the_expiry(backend: &dyn Backend) {
 }
 
 /// Waits until the database has expired all rows but these, by its own clock.
-async fn wait_until_only(probe: &Probe, ttl: Ttl, rest: &[(i64, &str)]) {
+async fn wait_until_only(backend: &dyn Backend, probe: &Probe, ttl: Ttl, rest: &[(i64, &str)]) {
     let expected = probe.in_order(rest);
     let gone = async {
-        while probe.all_at(&operation(SystemClock.now(), ttl)).await != expected {
+        while probe.all_at(&operation(backend.now(), ttl)).await != expected {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(20), gone).await;
-    assert!(waited.is_ok(), "still there: {:?}", probe.all_at(&operation(SystemClock.now(), ttl)).await);
+    assert!(waited.is_ok(), "still there: {:?}", probe.all_at(&operation(backend.now(), ttl)).await);
 }

@@ -1,6 +1,6 @@
 //! Lists are apart from one another, whatever their keys look like.
 
-use liststore::domain::{Clock, ListKey, SystemClock};
+use liststore::domain::ListKey;
 
 use super::Backend;
 use super::probe::{Probe, SECOND, feature_key, fresh_feature_key, list_key, ttl};
@@ -98,7 +98,7 @@ pub async fn sessions_see_what_others_have_acknowledged(backend: &dyn Backend) {
     let mut writers = Vec::new();
     for n in 0..3 {
         let list = list_key(&feature_key, &format!("u-{n}"));
-        writers.push(Probe::of(store.clone(), list, SystemClock.now(), ttl(60)).await);
+        writers.push(Probe::of(store.clone(), list, backend.now(), ttl(60)).await);
     }
     let reader = store.open_session().await.unwrap();
     for round in 0..5_i64 {

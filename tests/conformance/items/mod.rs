@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use liststore::domain::{Clock, SystemClock, Timestamp};
 use liststore::items::ItemStore;
 
 pub mod adds;
@@ -32,6 +33,11 @@ pub trait Backend {
     /// cases run at the real time, where visibility under the present TTL is as exact.
     fn steps_clock(&self) -> bool {
         true
+    }
+
+    /// The real time, or one that goes with it.
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
     }
 
     /// Whether what it holds is there after a `close`.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use liststore::actors::TurnTaking;
 use liststore::domain::{
-    Clock, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, MaxItems,
-    NewItem, Order, SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, MaxItems, NewItem,
+    Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, Validity};
 use tokio::time::Instant;
@@ -77,7 +77,7 @@ pub struct Probe {
 impl Probe {
     /// A fresh list at the real time, with a TTL of an hour.
     pub async fn open(backend: &dyn Backend) -> Self {
-        Self::open_at(backend, SystemClock.now(), ttl(3_600)).await
+        Self::open_at(backend, backend.now(), ttl(3_600)).await
     }
 
     pub async fn open_at(backend: &dyn Backend, base: Timestamp, ttl: Ttl) -> Self {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use liststore::domain::{Clock, ItemKey, Order, SystemClock, Timestamp, Ttl, ValueDigest};
+use liststore::domain::{ItemKey, Order, Timestamp, Ttl, ValueDigest};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{Count, ItemPage, Range, Removal, StoreError};
 use proptest::collection::vec;
@@ -126,7 +126,7 @@ async fn agree(backend: &dyn Backend, probe: &mut Probe, actions: Vec<(usize, Ac
     let feature_key = fresh_feature_key();
     let lists = [list_key(&feature_key, "u"), list_key(&feature_key, "uu")];
     // Rows that are stored have to outlive the run in real time, so the base is the real present.
-    let base = SystemClock.now();
+    let base = backend.now();
     probe.base = base;
     let model = Probe::of(Arc::new(MemoryStore::default()), lists[0].clone(), base, probe.ttl).await;
     let mut now = 0;

@@ -92,6 +92,7 @@ macro_rules! metadata_store_suite {
             versions {
                 a_version_is_what_it_was_created_from,
                 a_version_copies_the_ttl_of_its_feature_once,
+                a_version_inherits_the_buckets_of_its_feature_or_has_its_own,
                 the_ttl_of_a_feature_is_that_of_its_default_version,
                 versions_are_ordered_by_label,
                 a_version_that_exists_is_not_created_again,

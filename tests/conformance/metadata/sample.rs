@@ -59,6 +59,7 @@ pub fn new_feature(id: &FeatureId) -> NewFeature {
         ttl: ttl(3_600),
         max_items: None,
         identity: Default::default(),
+        bucket: None,
         description: Description::default(),
         owner: Owner::default(),
         labels: Labels::default(),
@@ -72,6 +73,7 @@ pub fn new_version(version: &str) -> NewVersion {
         max_items: MaxItemsInput::Absent,
         identity: None,
         keep: None,
+        bucket: Default::default(),
         index: None,
         description: Description::default(),
     }

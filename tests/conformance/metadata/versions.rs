@@ -1,7 +1,7 @@
 //! Feature versions: creation, change, deletion, and what each does to its feature.
 
-use liststore::domain::{Generation, MaxItems, MaxItemsInput};
-use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewVersion, VersionPatch};
+use liststore::domain::{Bucket, BucketInput, Generation, Identity, IdentityKind, Keep, MaxItems, MaxItemsInput};
+use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, VersionPatch};
 
 use super::MetadataBackend;
 use super::sample::*;
@@ -16,6 +16,7 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
         max_items: MaxItemsInput::AtMost(MaxItems::MAX),
         identity: None,
         keep: None,
+        bucket: Default::default(),
         index: None,
         description: description("why"),
     };
@@ -48,6 +49,39 @@ pub async fn a_version_copies_the_ttl_of_its_feature_once(backend: &dyn Metadata
     let feature = read(&*store, &id).await;
     let ttl_of = |version: &str| feature.version(&label(version)).unwrap().ttl;
     assert_eq!((ttl_of(""), ttl_of("before"), ttl_of("after")), (ttl(70), ttl(3_600), ttl(60)));
+}
+
+pub async fn a_version_inherits_the_buckets_of_its_feature_or_has_its_own(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    let new = NewFeature { bucket: Some(Bucket::Month), ..new_feature(&id) };
+    store.create_feature(new, by("creator")).await.unwrap();
+    let with = |version: &str, bucket| NewVersion { bucket, ..new_version(version) };
+    for (version, bucket) in
+        [("as-is", BucketInput::Absent), ("day", BucketInput::By(Bucket::Day)), ("none", BucketInput::None)]
+    {
+        store.create_version(&id, with(version, bucket), by("creator")).await.unwrap();
+    }
+    let feature = read(&*store, &id).await;
+    let of = |version: &str| feature.version(&label(version)).unwrap().bucket;
+    let expected = [Some(Bucket::Month), Some(Bucket::Month), Some(Bucket::Day), None];
+    assert_eq!(["", "as-is", "day", "none"].map(of), expected);
+    assert_eq!(feature.versions[0].key(&id).bucket(), Some(Bucket::Month));
+    let set = |bucket| NewVersion { identity: Some(IdentityKind::Key), ..with("set", bucket) };
+    assert_refused!(store.create_version(&id, set(BucketInput::Absent), by("creator")).await, MetadataError::Bucket(_));
+    store.create_version(&id, set(BucketInput::None), by("creator")).await.unwrap();
+    let of_sets = NewFeature {
+        id: self::id("user", "sets"),
+        identity: Identity::Key(Keep::Newest),
+        bucket: Some(Bucket::Day),
+        ..new_feature(&id)
+    };
+    assert_refused!(store.create_feature(of_sets, by("creator")).await, MetadataError::Bucket(_));
+    // A change of something else leaves it.
+    store.update_version(&id, &label("day"), version_ttl(5), ANY, by("editor")).await.unwrap();
+    store.update_feature(&id, feature_ttl(60), ANY, by("editor")).await.unwrap();
+    let feature = read(&*store, &id).await;
+    assert_eq!(["", "as-is", "day", "none"].map(|version| feature.version(&label(version)).unwrap().bucket), expected);
 }
 
 pub async fn the_ttl_of_a_feature_is_that_of_its_default_version(backend: &dyn MetadataBackend) {

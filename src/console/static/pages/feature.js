@@ -66,6 +66,8 @@ function Overview({ feature, etag, refused, onChanged }) {
             the newest</dd></div>`}
           ${identityOf(feature) !== "item" && html`<div><dt>Stands once</dt><dd><strong>${IDENTITIES[feature.identity]?.[0] ?? feature.identity}</strong>:
             ${" "}${KEEPS[feature.keep] ?? feature.keep}</dd></div>`}
+          ${feature.bucket && html`<div><dt>Kept by</dt><dd><strong>${feature.bucket}</strong>: a partition of a list for each,
+            on ScyllaDB and Cassandra</dd></div>`}
           <div><dt>Description</dt><dd>${feature.description
             ? html`<bdi class="long">${feature.description}</bdi>` : html`<span class="muted">none</span>`}</dd></div>
           <div><dt>Owner</dt><dd>${feature.owner

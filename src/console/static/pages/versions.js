@@ -28,6 +28,8 @@ export function Versions({ feature, etag, refused, onChanged }) {
       max ? `${group(max)} items of a list` : html`<span class="muted">all</span>`]] : []),
     ...(feature.versions.some((version) => identityOf(feature, version) !== "item") ? [["Stands once", (version) =>
       html`${IDENTITIES[identityOf(feature, version)]?.[0]}${version.keep && html`<span class="muted">: ${KEEPS[version.keep]}</span>`}`]] : []),
+    ...(feature.versions.some(({ bucket }) => bucket) ? [["Kept by", ({ bucket }) =>
+      bucket ?? html`<span class="muted">one partition a list</span>`]] : []),
     ["Description", ({ description }) => description
       ? html`<bdi class="long">${description}</bdi>` : html`<span class="muted">none</span>`],
     ...(feature.versions.some(({ version }) => deprecationOf(feature, version)) ? [["Instead", ({ version }) =>

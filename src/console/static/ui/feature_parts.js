@@ -70,7 +70,7 @@ const shown = (name, value) => {
 };
 
 const TITLES = {
-  ttl: "Time to live", max_items: "Items of a list, at most", identity: "What stands once", keep: "Of two", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
+  ttl: "Time to live", max_items: "Items of a list, at most", identity: "What stands once", keep: "Of two", bucket: "Kept by", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
   entity_type: "Entity type", name: "Name", version: "Version", versions: "Versions", roles: "Roles", scopes: "Scopes",
   properties: "Found by", order_by: "Ordered by", expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
 };

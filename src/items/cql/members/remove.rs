@@ -10,11 +10,11 @@ use std::sync::Arc;
 use scylla::response::PagingState;
 
 use super::super::core::Core;
+use super::super::deletes::wait_out;
 use super::super::error::after_unknown;
 use super::super::keys::slice;
 use super::super::lanes::in_lanes;
 use super::super::permits::Permit;
-use super::super::remove::wait_out;
 use super::super::statements::Statement;
 use super::entry::{Entry, Held, place_of};
 use super::look::last_shown;

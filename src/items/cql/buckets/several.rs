@@ -1,0 +1,137 @@
+//! Reads several buckets of a list in one request: where they have few items each, one request for each would cost far
+//! more than what it brings.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::response::{PagingState, PagingStateResponse};
+use scylla::statement::prepared::PreparedStatement;
+
+use super::super::core::Core;
+use super::super::error::damaged_row;
+use super::super::keys::read;
+use super::super::permits::Permit;
+use super::super::statements::Statement;
+use crate::domain::ListKey;
+use crate::items::{Operation, StoreError};
+
+/// Buckets of one request. It has no one replica to go to: whoever takes it asks those of each bucket.
+pub const SEVERAL_MAX: usize = 16;
+/// Rows of one page.
+const PAGE_ROWS: i32 = 500;
+const PAGE_KEYS: i32 = 5_000;
+/// Once there are more bytes than this, the rest is read bucket by bucket.
+const BYTES_MAX: usize = 4 << 20;
+
+/// Item key and value, newest first; where keys are all that is read, values are empty.
+pub type Row = (String, Bytes);
+
+/// What of several buckets is read.
+pub struct Slice<'a> {
+    pub list: &'a ListKey,
+    pub names: &'a [String],
+    pub lower: &'a str,
+    pub upper: &'a str,
+    pub with_values: bool,
+}
+
+impl Slice<'_> {
+    fn feature_keys(&self) -> Vec<String> {
+        self.names.iter().map(|name| self.list.feature_key.in_bucket(name).as_str().to_owned()).collect()
+    }
+
+    async fn page(
+        &self,
+        core: &Arc<Core>,
+        op: &Operation,
+        (each, page_rows): (usize, i32),
+        state: &PagingState,
+        permit: Permit,
+    ) -> Result<(QueryRowsResult, PagingStateResponse, Permit), StoreError> {
+        let prepared = if self.with_values { &core.for_buckets.several } else { &core.for_buckets.several_keys };
+        let (feature_keys, each) = (self.feature_keys(), i32::try_from(each).unwrap_or(i32::MAX));
+        let (entity_id, lower, upper) = (self.list.entity_id.as_str(), self.lower, self.upper);
+        let bind = |statement: PreparedStatement| match core.prepared.within(op.deadline) {
+            None => statement.bind(&(&feature_keys, entity_id, lower, upper, each)),
+            Some(timeout) => statement.bind(&(&feature_keys, entity_id, lower, upper, each, timeout)),
+        };
+        let ((result, next), permit): ((QueryResult, PagingStateResponse), Permit) = core
+            .attempts
+            .run(core.request(Statement::Get, op), permit, |route| {
+                let mut statement = prepared.clone();
+                statement.set_page_size(page_rows);
+                statement.set_load_balancing_policy(Some(route));
+                read(Arc::clone(core), bind(statement), state.clone())
+            })
+            .await?;
+        Ok((result.into_rows_result().map_err(|_| damaged_row())?, next, permit))
+    }
+
+    /// The rows of each bucket, in the order of the names; none of one that has at least `each`, and may have more, or
+    /// that there was no room for.
+    pub async fn rows(
+        &self,
+        core: &Arc<Core>,
+        op: &Operation,
+        each: usize,
+        mut permit: Permit,
+    ) -> Result<(Vec<Option<Vec<Row>>>, Permit), StoreError> {
+        let feature_keys = self.feature_keys();
+        let mut found: Vec<Vec<Row>> = vec![Vec::new(); feature_keys.len()];
+        let (mut state, mut bytes, mut at) = (PagingState::start(), 0, 0);
+        loop {
+            let (result, next);
+            (result, next, permit) = self.page(core, op, (each, PAGE_ROWS), &state, permit).await?;
+            bytes += result.rows_bytes_size();
+            let mut take = |feature_key: &str, row: Row| {
+                // Rows of one partition come together.
+                if feature_keys.get(at).is_none_or(|key| key != feature_key) {
+                    at = feature_keys.iter().position(|key| key == feature_key).ok_or_else(damaged_row)?;
+                }
+                found.get_mut(at).ok_or_else(damaged_row)?.push(row);
+                Ok::<_, StoreError>(())
+            };
+            if self.with_values {
+                for row in result.rows::<(&str, &str, Bytes)>().map_err(|_| damaged_row())? {
+                    let (feature_key, key, value) = row.map_err(|_| damaged_row())?;
+                    take(feature_key, (key.to_owned(), value))?;
+                }
+            } else {
+                for row in result.rows::<(&str, &str)>().map_err(|_| damaged_row())? {
+                    let (feature_key, key) = row.map_err(|_| damaged_row())?;
+                    take(feature_key, (key.to_owned(), Bytes::new()))?;
+                }
+            }
+            match next.into_paging_control_flow() {
+                // Nobody knows which of them are whole.
+                ControlFlow::Continue(_) if bytes > BYTES_MAX => return Ok((vec![None; feature_keys.len()], permit)),
+                ControlFlow::Continue(next) => state = next,
+                ControlFlow::Break(()) => break,
+            }
+        }
+        Ok((found.into_iter().map(|rows| Some(rows).filter(|rows| rows.len() < each)).collect(), permit))
+    }
+
+    /// How many rows there are, of all buckets together; it counts no further than a little beyond `max`.
+    pub async fn count(
+        &self,
+        core: &Arc<Core>,
+        op: &Operation,
+        max: u64,
+        mut permit: Permit,
+    ) -> Result<(u64, Permit), StoreError> {
+        let each = usize::try_from(max).unwrap_or(usize::MAX);
+        let (mut state, mut count) = (PagingState::start(), 0);
+        loop {
+            let (result, next);
+            (result, next, permit) = self.page(core, op, (each, PAGE_KEYS), &state, permit).await?;
+            count += result.rows_num() as u64;
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) if count < max => state = next,
+                _ => return Ok((count, permit)),
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Finds lists whose partition grows wide, since they are not kept in buckets: before it hurts.
+//!
+//! Counts tell what they met. Besides, each session takes one list now and then that was just added to, and counts its
+//! keys in the background: lists that are added to much are met soon, whatever is read of them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::{IntCounter, IntGauge};
+use tokio::time::Instant;
+
+use crate::domain::{ListKey, Ttl};
+use crate::items::Operation;
+
+/// From so many items on a list is told of. Of 1 KB each they are about 100 MB, where Cassandra begins to warn.
+pub const WIDE_ITEMS: u64 = 100_000;
+/// The same list is not told of again before.
+const TOLD_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Lists that are remembered to have been told of.
+const TOLD_MAX: usize = 1_024;
+
+/// What all sessions of a store met.
+#[derive(Debug)]
+pub struct WideLists {
+    told: Mutex<HashMap<ListKey, Instant>>,
+    lists: IntCounter,
+    widest: IntGauge,
+}
+
+impl WideLists {
+    pub fn new(lists: IntCounter, widest: IntGauge) -> Self {
+        Self { told: Mutex::default(), lists, widest }
+    }
+
+    /// A list was met with so many items, or more.
+    pub fn met(&self, list: &ListKey, items: u64) {
+        if items < WIDE_ITEMS || list.identity().is_set() || list.bucket().is_some() {
+            return;
+        }
+        let count = i64::try_from(items).unwrap_or(i64::MAX);
+        self.widest.set(self.widest.get().max(count));
+        if self.is_due(list, Instant::now()) {
+            self.lists.inc();
+            let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+            tracing::warn!(
+                feature_key,
+                entity_id,
+                items,
+                "a list has grown long: copy its items to a version with a bucket (see buckets in docs/cql.md)"
+            );
+        }
+    }
+
+    fn is_due(&self, list: &ListKey, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.get(list).is_some_and(|at| now - *at < TOLD_INTERVAL) {
+            return false;
+        }
+        if told.len() >= TOLD_MAX {
+            told.retain(|_, at| now - *at < TOLD_INTERVAL);
+        }
+        // Of so many wide lists that they do not fit, others were told of.
+        told.len() < TOLD_MAX && told.insert(list.clone(), now).is_none_or(|at| now - at >= TOLD_INTERVAL)
+    }
+}
+
+/// The list of one session that is looked at next.
+#[derive(Debug, Default)]
+pub struct WideSample {
+    is_chosen: AtomicBool,
+    chosen: Mutex<Option<(ListKey, Ttl)>>,
+}
+
+impl WideSample {
+    /// A list was added to: the first one after a look is the next to be looked at.
+    pub fn added(&self, op: &Operation, list: &ListKey) {
+        let is_wanted = op.max_items.is_none() && list.bucket().is_none() && !list.identity().is_set();
+        if is_wanted && !self.is_chosen.load(Ordering::Relaxed) && !self.is_chosen.swap(true, Ordering::Relaxed) {
+            *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some((list.clone(), op.ttl));
+        }
+    }
+
+    /// The list that is to be looked at, and the TTL of its items; from then on another one is chosen.
+    pub fn take(&self) -> Option<(ListKey, Ttl)> {
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if chosen.is_some() {
+            self.is_chosen.store(false, Ordering::Relaxed);
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        Bucket, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, MaxItems, Timestamp, VersionLabel,
+    };
+
+    fn list(entity: &str, bucket: Option<Bucket>) -> ListKey {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST).with_bucket(bucket);
+        ListKey::new(key, EntityId::new(entity).unwrap())
+    }
+
+    #[test]
+    fn a_wide_list_is_told_of_once_an_hour() {
+        let wide = WideLists::new(IntCounter::new("a", "a").unwrap(), IntGauge::new("b", "b").unwrap());
+        wide.met(&list("a", None), WIDE_ITEMS - 1);
+        wide.met(&list("b", Some(Bucket::Year)), 2 * WIDE_ITEMS);
+        assert_eq!((wide.lists.get(), wide.widest.get()), (0, 0));
+        wide.met(&list("a", None), WIDE_ITEMS + 5);
+        wide.met(&list("a", None), WIDE_ITEMS);
+        assert_eq!((wide.lists.get(), wide.widest.get()), (1, 100_005));
+        assert!(wide.is_due(&list("a", None), Instant::now() + TOLD_INTERVAL));
+        (0..2 * TOLD_MAX).for_each(|n| wide.met(&list(&n.to_string(), None), WIDE_ITEMS));
+        assert_eq!(wide.lists.get() as usize, TOLD_MAX, "what is remembered is bounded");
+    }
+
+    #[test]
+    fn the_first_list_that_is_added_to_is_looked_at_next() {
+        let (sample, ttl) = (WideSample::default(), Ttl::DAY);
+        let op = Operation::new(Timestamp::MIN, ttl, Instant::now());
+        sample.added(&op, &list("bucketed", Some(Bucket::Day)));
+        sample.added(&Operation { max_items: MaxItems::new(7).ok(), ..op }, &list("bounded", None));
+        assert_eq!(sample.take(), None);
+        sample.added(&op, &list("a", None));
+        sample.added(&op, &list("b", None));
+        assert_eq!(sample.take(), Some((list("a", None), ttl)));
+        assert_eq!(sample.take(), None);
+        sample.added(&op, &list("b", None));
+        assert_eq!(sample.take(), Some((list("b", None), ttl)));
+    }
+}

@@ -1,0 +1,108 @@
+//! A store all of whose lists are kept in buckets, whoever names them: so that every case of the suite runs on them as
+//! it is.
+
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use liststore::domain::{Bucket, FeatureKey, Item, ListKey, NewItem, Timestamp};
+use liststore::items::{
+    BoundOf, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
+    RemovalTurns, StoreError, ToAwait,
+};
+
+pub struct InBuckets<S> {
+    pub store: S,
+    pub bucket: Bucket,
+}
+
+struct Session {
+    session: Rc<dyn ItemSession>,
+    bucket: Bucket,
+}
+
+#[async_trait(?Send)]
+impl<S: ItemStore> ItemStore for InBuckets<S> {
+    async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
+        Ok(Rc::new(Session { session: self.store.open_session().await?, bucket: self.bucket }))
+    }
+
+    fn bound(&self, bound_of: BoundOf) {
+        self.store.bound(bound_of);
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
+    }
+
+    async fn idle(&self) {
+        self.store.idle().await;
+    }
+}
+
+impl Session {
+    fn key(&self, feature_key: &FeatureKey) -> FeatureKey {
+        feature_key.clone().with_bucket(Some(self.bucket))
+    }
+
+    fn list(&self, list: &ListKey) -> ListKey {
+        ListKey::new(self.key(&list.feature_key), list.entity_id.clone())
+    }
+}
+
+#[async_trait(?Send)]
+impl ItemSession for Session {
+    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        self.session.get(op, &self.list(list), range).await
+    }
+
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        self.session.contains(op, &self.list(list), within, values).await
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        self.session.lookup(op, &self.list(list), members).await
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        self.session.count(op, &self.list(list), within, max).await
+    }
+
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        Rc::clone(&self.session).start_add(op, self.list(&list), items, done)
+    }
+
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+        self.session.remove(op, &self.list(list), removal).await
+    }
+
+    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        self.session.remove_all(op, &self.list(list)).await
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.session.entities(op, &self.key(feature_key), from, limit).await
+    }
+
+    fn removal_turns(&self) -> RemovalTurns {
+        self.session.removal_turns()
+    }
+}
+
+/// How far the border of a bucket that comes next is ahead of now, in nanoseconds: cases whose present is that much
+/// later have items on both sides of it.
+pub fn to_the_border(bucket: Bucket, now: Timestamp) -> u64 {
+    bucket.end_of(now) - now.as_nanos()
+}
