@@ -323,11 +323,6 @@ impl ListPool {
         self.deliver(token, deadline, Effect::Write, |permit| FinishSwap { swap, deadline, permit }).await
     }
 
-    /// Whether the store keeps bags.
-    pub fn keeps_bags(&self) -> bool {
-        self.inner.store.keeps_bags()
-    }
-
     /// The entities that have lists of a feature version with visible items, from a place on.
     pub async fn entities(
         &self,

@@ -5,9 +5,9 @@ use super::headers::if_match;
 use super::problem::Problem;
 use super::query::count;
 use crate::domain::{Limit, Order, VersionLabel};
-use crate::service::{FindBags, Operation, queries};
-use crate::wire::IndexInput;
+use crate::service::{CleanIndexes, FindBags, Operation, queries};
 use crate::wire::parameters::{BAGS_LIMIT, ORDER};
+use crate::wire::{CleanInput, IndexInput};
 
 pub(super) async fn create_index(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
@@ -15,6 +15,14 @@ pub(super) async fn create_index(mut call: Call<'_>) -> HandlerResult {
     let entity_type = call.entity_type()?;
     let (name, spec) = IndexInput::read(&call.body().await?)?.spec()?;
     call.execute(&caller, Operation::CreateIndex { entity_type, name, spec }).await
+}
+
+pub(super) async fn clean_indexes(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    let entity_type = call.entity_type()?;
+    let CleanInput { index, lists_per_second } = CleanInput::read(&call.body().await?)?;
+    call.execute(&caller, Operation::CleanIndexes(CleanIndexes { entity_type, index, lists_per_second })).await
 }
 
 pub(super) async fn list_indexes(call: Call<'_>) -> HandlerResult {

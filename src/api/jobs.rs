@@ -5,7 +5,7 @@ use super::problem::Problem;
 use crate::background::Command;
 use crate::domain::JobId;
 use crate::service::{Operation, PurgeFeature, queries};
-use crate::wire::PurgeInput;
+use crate::wire::{JobPatch, PurgeInput};
 
 pub(super) async fn purge_feature(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
@@ -26,6 +26,14 @@ pub(super) async fn get_job(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
     call.execute(&caller, Operation::GetJob(job_id(&call)?)).await
+}
+
+pub(super) async fn update_job(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&queries::NONE)?;
+    let caller = call.caller()?;
+    let id = job_id(&call)?;
+    let JobPatch { lists_per_second } = JobPatch::read(&call.body().await?)?;
+    call.execute(&caller, Operation::CommandJob { id, command: Command::Rate(lists_per_second) }).await
 }
 
 pub(super) async fn command_job(call: Call<'_>, command: Command) -> HandlerResult {

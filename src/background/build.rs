@@ -44,7 +44,8 @@ struct Built {
 /// What became of one bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entered {
-    Done,
+    /// With so many entries in the index.
+    Done(u64),
     /// It has too many entries.
     LeftOut,
 }
@@ -52,6 +53,7 @@ enum Entered {
 /// Goes on with an index to its end.
 pub(super) async fn build(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, settle: Settle) -> Result<(), Lost> {
     wait_for_others(held, jobs, settle).await?;
+    held.job.progress.entries.resize(1, 0);
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return give_up(held).await };
     loop {
         let Some(built) = definitions(held, jobs, ttl_max) else { return give_up(held).await };
@@ -70,7 +72,12 @@ pub(super) async fn build(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, se
             };
             let entered = insist(held, enter_all).await?;
             held.job.progress.lists += some.len() as u64;
-            held.job.progress.left_out += entered.iter().filter(|entered| **entered == Entered::LeftOut).count() as u64;
+            for entered in entered {
+                match entered {
+                    Entered::Done(entries) => held.job.progress.entries[0] += entries,
+                    Entered::LeftOut => held.job.progress.left_out += 1,
+                }
+            }
             held.save_if_due().await?;
             pause(some.len(), pace, began).await;
         }
@@ -85,7 +92,7 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
     let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
     let ttl = built.bags.retention.ttl;
     loop {
-        let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Done) };
+        let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Done(0)) };
         let expires_at = built.ttl_max.expiry_of(bag.timestamp);
         let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
         let Ok(mut entries) = entry_changes(built.versions.iter(), entity, None, Some(&stands)) else {
@@ -93,11 +100,12 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
         };
         entries.retain(|change| change.list.feature_key == built.index.feature_key);
         if entries.is_empty() {
-            return Ok(Entered::Done);
+            return Ok(Entered::Done(0));
         }
+        let count = entries.iter().map(|change| change.added.len() as u64).sum();
         let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Same, entries };
         if lists.swap_bag(list.clone(), ttl, swap, deadline).await? == Swapped::Done {
-            return Ok(Entered::Done);
+            return Ok(Entered::Done(count));
         }
     }
 }
@@ -113,7 +121,7 @@ async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle)
 }
 
 /// The longest TTL that the bags ever had; none if there are no such bags any more.
-async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Ttl>, Lost> {
+pub(super) async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Ttl>, Lost> {
     loop {
         match jobs.metadata.feature(held.job.task.feature.clone()).await {
             Ok(found) => return Ok(found.map(|bags| bags.ttl_max)),

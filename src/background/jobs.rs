@@ -1,5 +1,6 @@
 //! Makes jobs, lists them, and pauses, resumes and cancels them.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -23,6 +24,8 @@ pub enum Command {
     Pause,
     Resume,
     Cancel,
+    /// It goes on at this rate, in lists, or bags and entries, a second; at any without one.
+    Rate(Option<NonZeroU32>),
 }
 
 /// The handle for jobs. Cheap to clone.
@@ -102,9 +105,18 @@ impl Jobs {
                 (Command::Pause, _) => JobState::Paused,
                 (Command::Resume, _) => JobState::Waiting,
                 (Command::Cancel, _) => JobState::Cancelled,
+                (Command::Rate(rate), _) if job.task.lists_per_second == rate => return Ok(job),
+                // Whoever works on it loses it, and it is taken anew.
+                (Command::Rate(_), JobState::Paused) => JobState::Paused,
+                (Command::Rate(_), _) => JobState::Waiting,
             };
+            let mut task = job.task.clone();
+            if let Command::Rate(rate) = command {
+                task.lists_per_second = rate;
+            }
             let updated_at = self.clock.now();
-            let next = Job { number: job.number + 1, state: wanted, holder: None, problem: None, updated_at, ..job };
+            let number = job.number + 1;
+            let next = Job { number, state: wanted, task, holder: None, problem: None, updated_at, ..job };
             if self.metadata.put_job(next.clone()).await? {
                 self.news.notify_one();
                 return Ok(next);

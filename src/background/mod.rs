@@ -8,6 +8,7 @@
 //! Beside them the [`Cleaner`] mends entries of indexes that do not agree with bags.
 
 mod build;
+mod clean;
 mod cleaner;
 mod entries;
 mod hold;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::Jobs;
 use super::build::{Settle, build};
+use super::clean::clean;
 use super::hold::{Held, LEASE, Lost};
 use super::purge::{drop_index, purge};
 use super::unbuilt::make_jobs;
@@ -26,7 +27,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// What does not wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// What enters bags into indexes.
+    /// What goes through bags, for their indexes.
     Entering,
     /// What removes lists, which can take very long.
     Removing,
@@ -37,7 +38,7 @@ impl Lane {
 
     fn of(kind: TaskKind) -> Self {
         match kind {
-            TaskKind::BuildIndex => Self::Entering,
+            TaskKind::BuildIndex | TaskKind::Clean => Self::Entering,
             TaskKind::Purge | TaskKind::DropIndex => Self::Removing,
         }
     }
@@ -136,6 +137,7 @@ async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
                 TaskKind::Purge => purge(&mut held, jobs, lists).await,
                 TaskKind::DropIndex => drop_index(&mut held, jobs, lists).await,
                 TaskKind::BuildIndex => build(&mut held, jobs, lists, *settle).await,
+                TaskKind::Clean => clean(&mut held, jobs, lists).await,
             };
             worked.map(|()| held.job.progress.lists)
         }

@@ -17,7 +17,7 @@ use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{EntityId, EntityType};
 use crate::service::OperationId;
 use crate::wire::parameters::JOINED_LISTS;
-use crate::wire::{Bag, BagStored, Item, ProblemBody, read_joined_lists};
+use crate::wire::{Bag, BagRequest, BagStored, BatchGetBagsInput, Item, ProblemBody, read_joined_lists};
 
 /// An entity.
 #[derive(Debug, Args)]
@@ -87,15 +87,20 @@ pub(super) struct Put {
     options: ServerOptions,
 }
 
-/// Show the bag of an entity, and items of its lists if they are asked for
+/// Show the bag of an entity, or of several, and items of lists if asked for
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore entity get user u-17
+  liststore entity get user u-17 u-18 u-19 --output ndjson
   liststore entity get user u-17 --lists story_presented:10 --output json")]
 pub(super) struct Get {
-    #[command(flatten)]
-    entity: Entity,
+    /// The kind of entity, such as user
+    #[arg(value_parser = EntityType::new)]
+    entity_type: EntityType,
+    /// The entities, such as u-123: 1,000 at most
+    #[arg(required = true, value_name = "ENTITY_ID", value_parser = EntityId::new)]
+    entity_ids: Vec<EntityId>,
     /// Features whose lists come along, each with how many items: seen:10,bought
     #[arg(long, value_name = "LISTS", value_parser = lists)]
     lists: Option<String>,
@@ -162,9 +167,60 @@ pub(super) async fn put(arguments: Put) -> Result<(), Failure> {
     output.flush()
 }
 
-pub(super) async fn get(Get { entity, lists, options }: Get) -> Result<(), Failure> {
-    let request = entity.request(OperationId::GetBag).query(&JOINED_LISTS, lists);
-    show(&client(&options)?.send(&request).await?, options.output)
+pub(super) async fn get(Get { entity_type, entity_ids, lists, options }: Get) -> Result<(), Failure> {
+    if let [entity_id] = &*entity_ids {
+        let entity = Entity { entity_type, entity_id: entity_id.clone() };
+        let request = entity.request(OperationId::GetBag).query(&JOINED_LISTS, lists);
+        return show(&client(&options)?.send(&request).await?, options.output);
+    }
+    let request = |entity_id: &EntityId| BagRequest { entity_type: entity_type.clone(), entity_id: entity_id.clone() };
+    let input = BatchGetBagsInput { requests: entity_ids.iter().map(request).collect() };
+    let request = Request::new(OperationId::BatchGetBags, &[]).query(&JOINED_LISTS, lists).body(&input)?;
+    let response = client(&options)?.send(&request).await?;
+    show_each(&entity_ids, &response, options.output)
+}
+
+/// Prints each bag, or why there is none.
+fn show_each(entity_ids: &[EntityId], response: &Response, format: Format) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Results {
+        results: Vec<Box<RawValue>>,
+    }
+    #[derive(Deserialize)]
+    struct Failed {
+        problem: Option<ProblemBody>,
+    }
+    let Results { results } = read(&response.body)?;
+    let mut output = Output::open();
+    let mut missing = 0;
+    if format == Format::Json {
+        output.json(&read::<Box<RawValue>>(&response.body)?)?;
+    }
+    for (number, (entity_id, result)) in entity_ids.iter().zip(&results).enumerate() {
+        let Failed { problem } = read(result.get().as_bytes())?;
+        missing += usize::from(problem.is_some());
+        match (format, problem) {
+            (Format::Json, _) => {}
+            (Format::Ndjson, _) => output.json(result)?,
+            (Format::Table, problem) => {
+                if number > 0 {
+                    output.line("")?;
+                }
+                match problem {
+                    Some(problem) => {
+                        let id = printable(entity_id.as_str());
+                        output.line(&format!("{id}: {}", printable(&problem.detail)))?;
+                    }
+                    None => table(&mut output, read(result.get().as_bytes())?)?,
+                }
+            }
+        }
+    }
+    output.flush()?;
+    if missing > 0 {
+        return Err(Failure::failed(format!("{missing} of {} entities were not read", results.len())));
+    }
+    Ok(())
 }
 
 pub(super) async fn patch(Patch { entity, document, if_match, options }: Patch) -> Result<(), Failure> {
@@ -197,8 +253,13 @@ fn show(response: &Response, format: Format) -> Result<(), Failure> {
         output.json(&read::<Box<RawValue>>(&response.body)?)?;
         return output.flush();
     }
-    let bag: Bag = read(&response.body)?;
-    head(&mut output, &bag.entity_type, &bag.entity_id, &bag.updated_at, &bag.etag)?;
+    table(&mut output, read(&response.body)?)?;
+    output.flush()
+}
+
+/// Prints a bag, and the lists that came along.
+fn table(output: &mut Output, bag: Bag) -> Result<(), Failure> {
+    head(output, &bag.entity_type, &bag.entity_id, &bag.updated_at, &bag.etag)?;
     output.line(&printable(bag.properties.get()))?;
     let lists: Option<BTreeMap<String, Joined>> = bag.lists.map(|lists| read(lists.get().as_bytes())).transpose()?;
     for (feature, list) in lists.into_iter().flatten() {
@@ -211,7 +272,7 @@ fn show(response: &Response, format: Format) -> Result<(), Failure> {
         let rows: Vec<_> = list.items.into_iter().map(row).collect();
         output.table(&[&format!("{feature}: TIMESTAMP"), "KEY", "VALUE"], &rows)?;
     }
-    output.flush()
+    Ok(())
 }
 
 fn head(output: &mut Output, kind: &str, id: &str, updated_at: &str, etag: &str) -> Result<(), Failure> {

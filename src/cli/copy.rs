@@ -72,11 +72,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { entity_type, feature, version, to_version, from, to, from_token_file, to_token_file, .. } =
         arguments;
     let Arguments { state, output, .. } = arguments;
-    // A key of one server is no business of the other: none comes from the environment.
-    let with_token = |url: ServerUrl, token_file: Option<PathBuf>| match token_file {
-        Some(file) => Server { url, token_file: Some(file) }.url().map_err(Failure::Usage),
-        None => Ok(url),
-    };
     let (from, to) = (with_token(from, from_token_file)?, with_token(to, to_token_file)?);
     let version = version.map(|version| (version.clone(), to_version.unwrap_or(version)));
     let options = CopyOptions { from, to, entity_type, feature, version, state };
@@ -88,6 +83,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let told = "the servers differ in these features: did somebody write meanwhile? copy again";
     Err(Failure::failed(format!("{told}: {}", differ.join(", "))))
+}
+
+/// A server with a key of its own. A key of one is no business of the other: none comes from the environment.
+pub(super) fn with_token(url: ServerUrl, token_file: Option<PathBuf>) -> Result<ServerUrl, Failure> {
+    match token_file {
+        Some(file) => Server { url, token_file: Some(file) }.url().map_err(Failure::Usage),
+        None => Ok(url),
+    }
 }
 
 fn print(copied: &[Copied], format: Format) -> Result<(), Failure> {

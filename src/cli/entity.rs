@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::find;
 use super::output::{Format, Output};
 use super::parse::{Author, ServerOptions};
-use super::{bag, block_on};
+use super::{bag, bag_files, block_on};
 use crate::client::{Client, Request, Retries, printable, read};
 use crate::domain::{EntityId, EntityType};
 use crate::service::OperationId;
@@ -20,11 +20,12 @@ Examples:
   liststore entity patch user u-17 '{\"city\": \"Rome\"}'
   liststore entity get user u-17 --lists story_presented:10
   liststore entity delete user u-17
+  liststore entity export user --output users.ndjson.gz
   liststore entity erase user u-17 --yes
 
 Any text may be an ENTITY_ID; put -- before one that begins with a dash.";
 
-/// Read and change the bag of an entity, and erase all that is kept of it
+/// Read, change and move bags of entities, and erase all that is kept of one
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -39,6 +40,9 @@ enum Command {
     Get(bag::Get),
     Patch(bag::Patch),
     Delete(bag::Delete),
+    Export(bag_files::Export),
+    Import(bag_files::Import),
+    Copy(bag_files::Copy),
     Erase(Erase),
 }
 
@@ -75,6 +79,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Get(arguments) => block_on(bag::get(arguments)),
         Command::Patch(arguments) => block_on(bag::patch(arguments)),
         Command::Delete(arguments) => block_on(bag::delete(arguments)),
+        Command::Export(arguments) => block_on(bag_files::export(arguments)),
+        Command::Import(arguments) => block_on(bag_files::import(arguments)),
+        Command::Copy(arguments) => block_on(bag_files::copy(arguments)),
         Command::Erase(arguments) => erase(arguments),
     }
 }

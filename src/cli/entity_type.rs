@@ -1,20 +1,23 @@
 //! `liststore entity-type`: which entities have bags, through a server's HTTP API.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use clap::{Args, Subcommand};
 use serde_json::value::RawValue;
 
 use super::block_on;
+use super::confirm::confirm;
 use super::failure::Failure;
 use super::feature::{client, show_deleted, show_history};
+use super::jobs::{self, Wait, follow};
 use super::output::{Format, Output};
 use super::parse::{self, Author, ServerOptions};
-use crate::client::{RawPage, Request, Response, printable, read};
+use crate::client::{Client, RawPage, Request, Response, printable, read};
 use crate::domain::{self, Description, Limit, Owner, Ttl};
 use crate::service::OperationId;
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, TYPE_TEXT};
-use crate::wire::{EntityType, EntityTypeInput, EntityTypePatch};
+use crate::wire::{EntityType, EntityTypeInput, EntityTypePatch, Job, PurgeBagsInput};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +40,7 @@ enum Command {
     List(List),
     Update(Update),
     Delete(Delete),
+    Purge(Purge),
     History(History),
 }
 
@@ -151,6 +155,37 @@ struct Delete {
     options: ServerOptions,
 }
 
+/// Clear all bags of an entity type now, rather than at the end of their TTL
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore entity-type purge user --wait
+  liststore entity-type purge user --deleted-only --yes
+
+A job of the server does it, which goes on by itself and over restarts:
+liststore jobs shows, pauses and cancels it. The entity type and the lists of
+its entities stay. What is written meanwhile may stay. It needs lists:write.")]
+struct Purge {
+    /// The kind of entity, such as user
+    #[arg(value_parser = domain::EntityType::new)]
+    entity_type: domain::EntityType,
+    /// Only bags of what was deleted since, and may be there again
+    #[arg(long)]
+    deleted_only: bool,
+    /// Bags that are cleared in a second, at most
+    #[arg(long, value_name = "BAGS")]
+    lists_per_second: Option<NonZeroU32>,
+    /// Do not ask whether it is meant
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
 /// Show who changed an entity type, when and how, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -175,6 +210,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::List(arguments) => list(arguments).await,
             Command::Update(arguments) => update(arguments).await,
             Command::Delete(arguments) => delete(arguments).await,
+            Command::Purge(arguments) => purge(arguments).await,
             Command::History(arguments) => history(arguments).await,
         }
     })
@@ -199,22 +235,32 @@ async fn get(Get { entity_type, options }: Get) -> Result<(), Failure> {
     show(&client.send(&request).await?, options.output)
 }
 
-async fn list(List { query, options }: List) -> Result<(), Failure> {
-    let client = client(&options, Author { user: None })?;
+/// The names of all entity types.
+pub(super) async fn names(client: &Client) -> Result<Vec<String>, Failure> {
+    let name = |raw: &Box<RawValue>| Ok(read::<EntityType>(raw.get().as_bytes())?.entity_type);
+    all(client, None).await?.iter().map(name).collect()
+}
+
+/// All entity types that a text stands in, as the server wrote them.
+async fn all(client: &Client, query: Option<&String>) -> Result<Vec<Box<RawValue>>, Failure> {
     let mut types: Vec<Box<RawValue>> = Vec::new();
     let mut page_token = None;
     loop {
         let request = Request::new(OperationId::ListEntityTypes, &[])
-            .query(&TYPE_TEXT, query.as_ref())
+            .query(&TYPE_TEXT, query)
             .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
             .query(&PAGE_TOKEN, page_token);
         let page: RawPage = client.ask(&request).await?;
         types.extend(page.entries);
         page_token = page.next_page_token;
         if page_token.is_none() {
-            break;
+            return Ok(types);
         }
     }
+}
+
+async fn list(List { query, options }: List) -> Result<(), Failure> {
+    let types = all(&client(&options, Author { user: None })?, query.as_ref()).await?;
     let mut output = Output::open();
     match options.output {
         Format::Json => output.json(&BTreeMap::from([("entity_types", &types)]))?,
@@ -254,6 +300,23 @@ async fn delete(Delete { entity_type, if_match, author, options }: Delete) -> Re
     let client = client(&options, author)?;
     let request = Request::new(OperationId::DeleteEntityType, &[entity_type.as_str()]).if_match(if_match);
     show_deleted(&client.send(&request).await?, entity_type.as_str(), options.output)
+}
+
+async fn purge(arguments: Purge) -> Result<(), Failure> {
+    let Purge { entity_type, deleted_only, lists_per_second, yes, wait, author, options } = arguments;
+    if !yes {
+        let which = if deleted_only { "all bags of deleted generations" } else { "all bags" };
+        confirm(&format!("Clear {which} of {entity_type}? This cannot be undone."))?;
+    }
+    let client = client(&options, author)?;
+    let input = PurgeBagsInput { deleted_only, lists_per_second };
+    let request = Request::new(OperationId::PurgeEntityType, &[entity_type.as_str()]).body(&input)?;
+    let response = client.send(&request).await?;
+    if wait.wait {
+        let job: Job = read(&response.body)?;
+        return follow(&client, &job.id, options.output).await;
+    }
+    jobs::show(&response.body, options.output)
 }
 
 async fn history(History { entity_type, limit, options }: History) -> Result<(), Failure> {

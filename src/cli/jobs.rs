@@ -1,5 +1,6 @@
 //! `liststore jobs`: what a server does in the background, through its HTTP API.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -13,11 +14,11 @@ use super::parse::ServerOptions;
 use crate::client::{Client, RawPage, Request, Retries, printable, read};
 use crate::domain::JobId;
 use crate::service::OperationId;
-use crate::wire::Job;
+use crate::wire::{Job, JobPatch};
 
 /// How often a job is looked at while somebody waits for it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-const BAR: &str = "{bar:30} {pos}/{len} versions  {msg}";
+const BAR: &str = "{bar:30} {pos}/{len}  {msg}";
 
 /// Show, pause, resume and cancel what servers do in the background
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ Examples:
   liststore jobs pause 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
   liststore jobs cancel 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
 
-liststore purge begins one.")]
+liststore purge, liststore clean and liststore index create begin one.")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -38,6 +39,7 @@ pub(super) struct Arguments {
 enum Command {
     List(List),
     Get(Get),
+    Rate(Rate),
     Pause(Pause),
     Resume(Resume),
     Cancel(Cancel),
@@ -85,6 +87,23 @@ struct Get {
     wait: Wait,
 }
 
+/// Change how fast a job goes on
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore jobs rate 0190a5f2c1d27b6e8f0a1b2c3d4e5f60 --lists-per-second 500
+  liststore jobs rate 0190a5f2c1d27b6e8f0a1b2c3d4e5f60 --no-limit")]
+struct Rate {
+    #[command(flatten)]
+    named: Named,
+    /// Lists that are cleared, or bags and entries that are looked at, in a second
+    #[arg(long, value_name = "LISTS", required_unless_present = "no_limit")]
+    lists_per_second: Option<NonZeroU32>,
+    /// As many as can be
+    #[arg(long, conflicts_with = "lists_per_second")]
+    no_limit: bool,
+}
+
 /// Let a job rest until it is resumed
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -124,6 +143,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             });
         }
         Command::Get(Get { named, .. }) => (OperationId::GetJob, named),
+        Command::Rate(Rate { named, lists_per_second, .. }) => {
+            return block_on(async {
+                let patch = JobPatch { lists_per_second };
+                let request = Request::new(OperationId::UpdateJob, &[&named.id.to_string()]).body(&patch)?;
+                show(&client(&named.options)?.send(&request).await?.body, named.options.output)
+            });
+        }
         Command::Pause(Pause { named }) => (OperationId::PauseJob, named),
         Command::Resume(Resume { named }) => (OperationId::ResumeJob, named),
         Command::Cancel(Cancel { named }) => (OperationId::CancelJob, named),
@@ -151,7 +177,7 @@ async fn list(options: ServerOptions) -> Result<(), Failure> {
             let page: RawPage = read(&response.body)?;
             let rows: Result<Vec<_>, Failure> =
                 page.entries.iter().map(|raw| Ok(row(&read::<Job>(raw.get().as_bytes())?))).collect();
-            output.table(&["ID", "STATE", "FEATURE", "LISTS CLEARED", "CREATED", "BY"], &rows?)?;
+            output.table(&["ID", "KIND", "STATE", "FEATURE", "DONE", "CREATED", "BY"], &rows?)?;
         }
     }
     output.flush()
@@ -168,7 +194,8 @@ fn target(job: &Job) -> String {
 fn row(job: &Job) -> Vec<String> {
     let feature = target(job);
     let cleared = job.lists_cleared.to_string();
-    vec![job.id.clone(), job.state.clone(), feature, cleared, job.created_at.clone(), job.created_by.clone()]
+    let (kind, created_at) = (job.kind.clone(), job.created_at.clone());
+    vec![job.id.clone(), kind, job.state.clone(), feature, cleared, created_at, job.created_by.clone()]
 }
 
 /// Prints a job as the server told it.
@@ -177,14 +204,23 @@ pub(super) fn show(body: &[u8], format: Format) -> Result<(), Failure> {
     if format == Format::Table {
         let job: Job = read(body)?;
         let target = target(&job);
+        let is_clearing = matches!(&*job.kind, "purge" | "drop_index");
+        let done = format!("{} of {}", job.generations_cleared, job.generations);
+        let count = |count: Option<u64>| count.map(|count| count.to_string()).unwrap_or_default();
+        let erased = job.bytes_erased.map_or("not yet".to_owned(), |erased| erased.to_string());
         let rows = [
             ("id", job.id),
+            ("kind", job.kind),
             ("state", job.state),
             ("feature", target),
-            ("versions cleared", format!("{} of {}", job.generations_cleared, job.generations)),
-            ("lists cleared", job.lists_cleared.to_string()),
+            ("indexes", job.indexes.join(" ")),
+            (if is_clearing { "versions cleared" } else { "indexes done" }, done),
+            (if is_clearing { "lists cleared" } else { "looked at" }, job.lists_cleared.to_string()),
+            ("entries added", count(job.entries_added)),
+            ("entries removed", count(job.entries_removed)),
+            ("entries", count(job.entries)),
             ("lists per second", job.lists_per_second.map_or("no limit".to_owned(), |limit| limit.to_string())),
-            ("bytes erased", job.bytes_erased.map_or("not yet".to_owned(), |erased| erased.to_string())),
+            ("bytes erased", if is_clearing { erased } else { String::new() }),
             ("problem", job.problem.unwrap_or_default()),
             ("created", format!("{} by {}", job.created_at, job.created_by)),
             ("updated", job.updated_at),
@@ -211,7 +247,8 @@ pub(super) async fn follow(client: &Client, id: &str, format: Format) -> Result<
         bar.set_length(job.generations);
         bar.set_position(job.generations_cleared);
         let problem = job.problem.map(|problem| format!(": {}", printable(&problem))).unwrap_or_default();
-        bar.set_message(format!("{} lists cleared, {}{problem}", job.lists_cleared, job.state));
+        let done = if matches!(&*job.kind, "purge" | "drop_index") { "lists cleared" } else { "looked at" };
+        bar.set_message(format!("{} {done}, {}{problem}", job.lists_cleared, job.state));
         match &*job.state {
             "done" => {
                 bar.finish_and_clear();

@@ -7,9 +7,11 @@
 mod audit;
 mod backup;
 mod bag;
+mod bag_files;
 mod batch_get;
 mod bench;
 mod check;
+mod clean;
 mod completions;
 mod config;
 mod confirm;
@@ -74,6 +76,7 @@ enum Command {
     Index(index::Arguments),
     Entity(Box<entity::Arguments>),
     EntityType(Box<entity_type::Arguments>),
+    Clean(clean::Arguments),
     Purge(purge::Arguments),
     Jobs(jobs::Arguments),
     Key(Box<key::Arguments>),
@@ -119,6 +122,7 @@ impl Command {
             Self::Index(arguments) => index::run(arguments),
             Self::Entity(arguments) => entity::run(*arguments),
             Self::EntityType(arguments) => entity_type::run(*arguments),
+            Self::Clean(arguments) => clean::run(arguments),
             Self::Purge(arguments) => purge::run(arguments),
             Self::Jobs(arguments) => jobs::run(arguments),
             Self::Key(arguments) => key::run(*arguments),

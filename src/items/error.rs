@@ -29,11 +29,6 @@ impl StoreError {
         Self::Internal { reason: "a list of items has no members".to_owned(), outcome_unknown: false }
     }
 
-    /// What a store that keeps no bags says if it is asked for one all the same.
-    pub fn no_bags() -> Self {
-        Self::Internal { reason: "this item store keeps no bags".to_owned(), outcome_unknown: false }
-    }
-
     /// Whether the same request may succeed later, unchanged.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -107,10 +107,6 @@ impl ItemStore for MemoryStore {
         Ok(Rc::new(self.clone()))
     }
 
-    fn keeps_bags(&self) -> bool {
-        true
-    }
-
     fn erase_removed(&self) -> Result<Erased, StoreError> {
         Ok(Erased::Now)
     }

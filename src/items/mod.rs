@@ -159,11 +159,6 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
 
-    /// Whether it keeps bags. A store that does not is never asked for one: their definitions are refused.
-    fn keeps_bags(&self) -> bool {
-        false
-    }
-
     /// Whether swaps of bags may be left unfinished: see [`ItemSession::unfinished_swaps`].
     fn leaves_swaps(&self) -> bool {
         false
@@ -321,14 +316,10 @@ pub trait ItemSession {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
 
     /// The visible bag of a list of bags, if there is one: all that was acknowledged before is seen.
-    async fn bag(&self, _op: &Operation, _list: &ListKey) -> Result<Option<Item>, StoreError> {
-        Err(StoreError::no_bags())
-    }
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError>;
 
     /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`].
-    async fn swap_bag(&self, _op: &Operation, _list: &ListKey, _swap: BagSwap) -> Result<Swapped, StoreError> {
-        Err(StoreError::no_bags())
-    }
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
 
     /// Swaps that this or another server has begun and whose entries may not be written: those of lately, and with each
     /// `look`, which are counted, a part of those before, so that all of the last hours are met in some minutes.

@@ -193,11 +193,6 @@ impl Change {
         }
     }
 
-    /// Whether it creates bags.
-    pub fn asks_for_bags(&self) -> bool {
-        matches!(self, Self::CreateFeature(new) if new.id.is_of_bags())
-    }
-
     /// The version that it creates, and with it a generation.
     pub fn created(&self) -> Option<VersionLabel> {
         match self {

@@ -20,8 +20,6 @@ pub enum ServiceError {
     /// One of the values or keys that are looked for, or are to go, is not valid for its feature.
     #[error("{field}, entry {index}: {invalid}")]
     InvalidEntry { field: &'static str, index: usize, invalid: Invalid },
-    #[error("the item store of this server keeps no bags of properties")]
-    BagsUnsupported,
     #[error(
         "the bag would have more than {ENTRIES_MAX} entries in the indexes of its type: shorten the arrays that they look into"
     )]

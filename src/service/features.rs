@@ -61,9 +61,6 @@ impl<R: PageRenderer> Service<R> {
 
     /// Makes a change of a definition.
     async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
-        if change.asks_for_bags() && !self.lists.keeps_bags() {
-            return Err(ServiceError::BagsUnsupported);
-        }
         within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await
     }
 

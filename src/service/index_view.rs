@@ -1,6 +1,8 @@
 //! How an index is shown.
 
-use crate::domain::{FeatureVersion, VersionLabel};
+use std::time::Duration;
+
+use crate::domain::{FeatureVersion, Timestamp, VersionLabel};
 use crate::metadata::jobs::Job;
 use crate::wire::IndexState;
 
@@ -12,13 +14,23 @@ pub struct IndexView {
     pub definition: Option<FeatureVersion>,
     pub state: IndexState,
     pub job: Option<Job>,
+    /// How many entries it had when they were last counted, and when that was.
+    pub counted: Option<(u64, Timestamp)>,
+    /// For how long this server has known of what it has not mended yet; none of an index that is new or dropped.
+    pub lag: Option<Duration>,
 }
 
 impl IndexView {
     /// An index that is there, and the job that builds it.
-    pub(super) fn of(version: FeatureVersion, job: Option<&Job>) -> Self {
+    pub(super) fn of(
+        version: FeatureVersion,
+        job: Option<&Job>,
+        counted: Option<(u64, Timestamp)>,
+        lag: Option<Duration>,
+    ) -> Self {
         let is_ready = version.index.as_ref().is_some_and(|index| index.is_ready);
         let state = if is_ready { IndexState::Ready } else { IndexState::Building };
-        Self { name: version.version.clone(), definition: Some(version), state, job: job.cloned() }
+        let (name, job) = (version.version.clone(), job.cloned());
+        Self { name, definition: Some(version), state, job, counted, lag }
     }
 }

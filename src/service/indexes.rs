@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::index_view::IndexView;
-use super::operation::Reply;
+use super::operation::{CleanIndexes, Reply};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
 use crate::background::job_of;
-use crate::domain::{EntityType, Feature, FeatureId, Generation, IndexSpec, VersionLabel};
-use crate::metadata::jobs::{JobState, Target, Task, TaskKind};
+use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, IndexSpec, Timestamp, VersionLabel};
+use crate::metadata::jobs::{Job, JobState, Target, Task, TaskKind};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction};
 use crate::metadata::{Change, MetadataError, NewVersion, Precondition, VersionChanged};
 use crate::wire::IndexState;
@@ -25,7 +25,7 @@ impl<R: PageRenderer> Service<R> {
         let applied = within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await?;
         let VersionChanged { version, .. } = applied.into_version()?;
         self.jobs.wake();
-        Ok(Reply::Index(Box::new(IndexView::of(version, None))))
+        Ok(Reply::Index(Box::new(IndexView::of(version, None, None, None))))
     }
 
     pub(super) async fn list_indexes(&self, caller: &Caller, entity_type: EntityType) -> Result<Reply, ServiceError> {
@@ -71,6 +71,26 @@ impl<R: PageRenderer> Service<R> {
         Ok(Reply::IndexDeleted)
     }
 
+    /// Makes a job that looks at all bags and entries, and mends what does not agree.
+    pub(super) async fn clean_indexes(&self, caller: &Caller, request: CleanIndexes) -> Result<Reply, ServiceError> {
+        let CleanIndexes { entity_type, index: name, lists_per_second } = request;
+        let id = FeatureId::of_bags(entity_type);
+        let found = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
+        let Feature { versions, .. } = found.ok_or_else(|| MetadataError::not_found(id.clone()))?;
+        let indexes = versions.into_iter().filter(|version| version.index.is_some());
+        let wanted = indexes.filter(|version| name.as_ref().is_none_or(|name| version.version == *name));
+        let target = |index: FeatureVersion| Target { version: index.version, generation: index.generation };
+        let targets: Vec<_> = wanted.map(target).collect();
+        if let Some(name) = name.filter(|_| targets.is_empty()) {
+            return Err(MetadataError::IndexNotFound(id.entity_type, name).into());
+        }
+        let task = Task { kind: TaskKind::Clean, feature: id, targets, lists_per_second };
+        let (jobs, by) = (self.jobs.clone(), caller.author());
+        let asking = async move { jobs.create(task, by).await };
+        let job = within(caller, Changes::Definitions, to_its_end(asking)).await?;
+        Ok(Reply::Job(Box::new(job)))
+    }
+
     /// All indexes of a type by name, those that are dropped after those that are there.
     async fn indexes(&self, caller: &Caller, entity_type: EntityType) -> Result<Vec<IndexView>, ServiceError> {
         let id = FeatureId::of_bags(entity_type);
@@ -91,15 +111,30 @@ impl<R: PageRenderer> Service<R> {
                 definition: None,
                 state: IndexState::Dropping,
                 job: Some(job.clone()),
+                counted: None,
+                lag: None,
             })
             .collect();
         let there = versions.into_iter().filter(|version| version.index.is_some());
         let there = there.map(|version| {
             let job = job_of(&id, &version);
-            IndexView::of(version, jobs.iter().find(|known| known.id == job && known.state != JobState::Done))
+            let counted = last_count(&jobs, &id, &version);
+            let job = jobs.iter().find(|known| known.id == job && known.state != JobState::Done);
+            IndexView::of(version, job, counted, Some(self.cleaner.lag()))
         });
         Ok(there.chain(dropping).collect())
     }
+}
+
+/// How many entries the last job that went through an index has found or made there, and when it was done.
+fn last_count(jobs: &[Job], id: &FeatureId, index: &FeatureVersion) -> Option<(u64, Timestamp)> {
+    let done = jobs.iter().filter(|job| job.task.feature == *id && job.state == JobState::Done);
+    let counts = done.filter_map(|job| {
+        let is_it = |target: &Target| target.version == index.version && target.generation == index.generation;
+        let at = job.task.targets.iter().position(is_it)?;
+        Some((*job.progress.entries.get(at)?, job.updated_at))
+    });
+    counts.max_by_key(|(_, counted_at)| *counted_at)
 }
 
 fn clearing(feature: FeatureId, version: VersionLabel, generation: Generation) -> Task {

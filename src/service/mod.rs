@@ -72,7 +72,7 @@ pub use error::ServiceError;
 pub use index_view::IndexView;
 pub use lists::PageRenderer;
 pub use operation::{
-    AddItems, Audited, CreateKey, FindBags, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey,
+    AddItems, Audited, CleanIndexes, CreateKey, FindBags, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey,
 };
 pub use operation_id::OperationId;
 pub use page_cache::RenderedPage;
@@ -278,6 +278,7 @@ impl<R: PageRenderer> Service<R> {
             Operation::DeleteIndex { entity_type, name, condition } => {
                 Box::pin(self.delete_index(caller, entity_type, name, condition)).await
             }
+            Operation::CleanIndexes(request) => self.clean_indexes(caller, request).await,
             Operation::FindBags(request) => Box::pin(self.find_bags(caller, request)).await,
             Operation::GetMe => Ok(Reply::Me(caller.principal.clone())),
             Operation::CreateKey(new) => Box::pin(self.create_key(caller, new)).await,

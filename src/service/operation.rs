@@ -87,6 +87,15 @@ pub struct PurgeFeature {
     pub lists_per_second: Option<NonZeroU32>,
 }
 
+/// Which indexes of an entity type are to be cleaned.
+#[derive(Debug)]
+pub struct CleanIndexes {
+    pub entity_type: EntityType,
+    /// All of them if there is none.
+    pub index: Option<VersionLabel>,
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
 /// Create an API key.
 #[derive(Debug)]
 pub struct CreateKey {
@@ -222,6 +231,7 @@ pub enum Operation<'r> {
     },
     /// Of its bags.
     PurgeEntityType(PurgeFeature),
+    CleanIndexes(CleanIndexes),
     CreateIndex {
         entity_type: EntityType,
         name: VersionLabel,
@@ -283,6 +293,7 @@ impl Operation<'_> {
             Self::ListJobs => OperationId::ListJobs,
             Self::GetJob(_) => OperationId::GetJob,
             Self::CommandJob { command, .. } => match command {
+                Command::Rate(_) => OperationId::UpdateJob,
                 Command::Pause => OperationId::PauseJob,
                 Command::Resume => OperationId::ResumeJob,
                 Command::Cancel => OperationId::CancelJob,
@@ -304,6 +315,7 @@ impl Operation<'_> {
             Self::DeleteEntityType { .. } => OperationId::DeleteEntityType,
             Self::GetEntityTypeHistory { .. } => OperationId::GetEntityTypeHistory,
             Self::PurgeEntityType(_) => OperationId::PurgeEntityType,
+            Self::CleanIndexes(_) => OperationId::CleanIndexes,
             Self::CreateIndex { .. } => OperationId::CreateIndex,
             Self::ListIndexes(_) => OperationId::ListIndexes,
             Self::GetIndex { .. } => OperationId::GetIndex,
@@ -359,6 +371,7 @@ impl Operation<'_> {
             | Self::GetIndex { entity_type, .. }
             | Self::DeleteIndex { entity_type, .. }
             | Self::FindBags(FindBags { entity_type, .. })
+            | Self::CleanIndexes(CleanIndexes { entity_type, .. })
             | Self::UpdateEntityType { entity_type, .. }
             | Self::DeleteEntityType { entity_type, .. }
             | Self::GetEntityTypeHistory { entity_type, .. } => Resource::EntityType(entity_type.as_str()),

@@ -6,11 +6,13 @@
 //! length of lists. Items must never be changed on their way.
 //!
 //! A training set (`training`) joins lists, as they were at given moments, with the rows of a file (`spine`).
+//! Bags of an entity type are moved in the same way (`bags`), and read from files, too.
 //!
 //! Definitions go to files as well (`definition_file`), and from there to servers, by way of a plan of
 //! what is to be done that can be shown first (`plan`).
 
 mod adder;
+mod bags;
 mod definition_file;
 mod definitions;
 mod digest;
@@ -30,6 +32,10 @@ mod copy;
 mod export;
 mod training;
 
+pub use bags::{
+    CopiedBags, CopyBagsOptions, ExportBagsOptions, ExportedBags, ImportBagsOptions, copy as copy_bags,
+    export as export_bags, import as import_bags,
+};
 pub use copy::{Copied, CopyOptions, copy};
 pub use export::{ExportOptions, Exported, export};
 pub use format::ExportFormat;

@@ -1,8 +1,11 @@
 //! The bodies of indexes of bags, and of what is found by them.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
+use super::jobs::lists_per_second;
 use super::object::Object;
 use super::{Bag, Problem, text, texts};
 use crate::domain::index::{PROPERTIES_MAX, Pointer};
@@ -57,6 +60,31 @@ impl IndexInput {
     }
 }
 
+/// Which indexes of an entity type are to be cleaned.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"index": "by_country", "lists_per_second": 1000}))]
+#[serde(deny_unknown_fields)]
+pub struct CleanInput {
+    // All of them if it is left out.
+    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::IndexName, inline, required = false)]
+    pub index: Option<VersionLabel>,
+    /// Bags and entries that are looked at in a second, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
+impl CleanInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["index", "lists_per_second"], &[])?;
+        Ok(Self {
+            index: object.optional("index", VersionLabel::of_index)?,
+            lists_per_second: lists_per_second(&object)?,
+        })
+    }
+}
+
 /// An index of the bags of an entity type.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Index {
@@ -76,6 +104,19 @@ pub struct Index {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub bags_done: Option<u64>,
+    /// How many entries it had when they were last counted: by the job that built it, or by one that cleaned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub entries: Option<u64>,
+    // When that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Timestamp, inline, required = false)]
+    pub entries_counted_at: Option<String>,
+    /// For how many seconds the server that answers has known of bags and entries that it has not mended yet: 0 if
+    /// there are none. It is about all of its indexes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = f64, required = false)]
+    pub lag_seconds: Option<f64>,
     /// Bags that have too many values to be in it, as far as its building has met them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]

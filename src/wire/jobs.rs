@@ -52,13 +52,32 @@ pub(super) fn lists_per_second(object: &Object<'_>) -> Result<Option<NonZeroU32>
     Ok(rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?)))
 }
 
+/// What of a job is to change.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(example = json!({"lists_per_second": 500}))]
+#[serde(deny_unknown_fields)]
+pub struct JobPatch {
+    /// Lists that are cleared, or bags and entries that are looked at, in a second, at most; null for as many as can
+    /// be.
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000, required = true)]
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
+impl JobPatch {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["lists_per_second"], &[])?;
+        let has_no_limit = object.required_raw("lists_per_second")? == "null";
+        Ok(Self { lists_per_second: if has_no_limit { None } else { lists_per_second(&object)? } })
+    }
+}
+
 /// Work in the background, and how far it is.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     #[schema(pattern = "^[0-9a-f]{32}$")]
     pub id: String,
     /// What it does: `purge` clears lists, `build_index` enters the bags of an entity type into an index,
-    /// `drop_index` clears what is left of one.
+    /// `drop_index` clears what is left of one, `clean` mends entries of indexes.
     pub kind: String,
     /// `waiting`, `running`, `paused`, `cancelled` or `done`.
     pub state: String,
@@ -68,15 +87,31 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Name, inline, required = false)]
     pub feature: Option<String>,
-    /// Generations of versions whose lists are to go, or the index that is built.
+    /// Generations of versions whose lists are to go, or the indexes that are built or cleaned.
     pub generations: u64,
     /// Those of them that are behind it.
     pub generations_cleared: u64,
-    /// Lists that were cleared so far, or bags that were looked at.
+    /// Lists that were cleared so far, or bags and entries that were looked at.
     pub lists_cleared: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     pub lists_per_second: Option<u32>,
+    // The indexes that it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<texts::IndexName>, required = false)]
+    pub indexes: Vec<String>,
+    /// Of a cleaning, the entries that were missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub entries_added: Option<u64>,
+    /// Of a cleaning, the entries that no bag had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub entries_removed: Option<u64>,
+    /// Of a building or a cleaning, the entries that are right, of all its indexes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub entries: Option<u64>,
     /// Once it is done: whether the files of the item store hold none of the bytes any more. Else the
     /// store gives them back later.
     #[serde(skip_serializing_if = "Option::is_none")]

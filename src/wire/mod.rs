@@ -47,9 +47,9 @@ pub use batch::{
 pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};
 pub use erasure::{EntityErased, ErasedBag, ErasedList};
 pub use error_code::{ErrorCode, Row};
-pub use indexes::{FoundBags, Index, IndexInput, IndexList, IndexState};
+pub use indexes::{CleanInput, FoundBags, Index, IndexInput, IndexList, IndexState};
 pub use item_input::{ItemInput, member_key};
-pub use jobs::{Job, JobList, PurgeInput};
+pub use jobs::{Job, JobList, JobPatch, PurgeInput};
 pub use keys::{
     AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,
 };

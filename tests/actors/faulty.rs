@@ -12,8 +12,8 @@ use bytes::Bytes;
 use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
-    StoreError, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
+    StoreError, Swapped, ToAwait,
 };
 use tokio::sync::watch;
 
@@ -221,6 +221,16 @@ impl ItemSession for FaultySession {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.faults.meet(list).await;
         self.inner.remove_all(op, list).await
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        self.faults.meet(list).await;
+        self.inner.bag(op, list).await
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        self.faults.meet(list).await;
+        self.inner.swap_bag(op, list, swap).await
     }
 
     async fn entities(

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::client::Api;
+use super::purges::until;
 use super::support::{settings, spawn_with};
 
 const INDEXES: &str = "/v1/entity-types/link/indexes";
@@ -143,4 +144,111 @@ async fn an_entry_that_a_query_passes_over_is_not_looked_at() {
     let query = format!("{INDEXES}/by/entities?value=1&min=1.0000000000000001e300");
     assert_eq!(broken.api.get(&query).await.expect(200)["entities"], json!([]));
     assert!(broken.api.get("/metrics").await.text().contains("\nliststore_cleaner_waiting 0\n"));
+}
+
+async fn clean(api: &Api, body: Value) -> Value {
+    api.post("/v1/entity-types/link/clean", body).await.expect(202)
+}
+
+/// Both directions, of several indexes, and how many entries each has then.
+#[tokio::test]
+async fn a_cleaning_adds_what_is_missing_removes_what_no_bag_has_and_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = EmbeddedStore::open(EmbeddedOptions::new(dir.path()), Arc::new(SystemClock), &Registry::new());
+    for store in [Arc::new(MemoryStore::default()) as Arc<dyn ItemStore>, Arc::new(embedded.unwrap())] {
+        let broken = on(store).await;
+        let other = json!({"name": "other", "properties": ["/b"]});
+        broken.api.post(INDEXES, other).await.expect(201);
+        for number in 0..40 {
+            broken.put(&format!("e-{number:02}"), json!({"a": [number % 2, 7], "b": 1, "at": number})).await;
+        }
+        let right = (broken.stored("[0]").await, broken.stored("[1]").await, broken.stored("[7]").await);
+        for (place, id) in &right.1[3..6] {
+            let value = bytes::Bytes::from(id.clone().into_bytes());
+            let removal = liststore::items::Removal::Items(vec![(*place, value)]);
+            assert_eq!(broken.session.remove(&endless(), &entries("[1]"), &removal).await.unwrap(), 1);
+        }
+        for number in 0..50 {
+            broken.enter("[0]", right.1[number % 5].0, &format!("e-{number:02}")).await;
+            broken.enter("[7]", right.1[0].0, &format!("nobody-{number}")).await;
+        }
+        assert!(broken.stored("[1]").await.len() == 17 && broken.stored("[7]").await.len() == 90);
+        let job = clean(&broken.api, json!({"index": "by"})).await;
+        assert_eq!((&job["kind"], &job["indexes"], job.get("feature")), (&json!("clean"), &json!(["by"]), None));
+        let done = until(&broken.api, job["id"].as_str().unwrap(), "done").await;
+        assert_eq!((&done["entries_added"], &done["entries"]), (&json!(3), &json!(80)), "{done}");
+        assert_eq!(done["entries_removed"], json!(100), "{done}");
+        let now = (broken.stored("[0]").await, broken.stored("[1]").await, broken.stored("[7]").await);
+        assert_eq!(now, right);
+        let shown = broken.api.get(&format!("{INDEXES}/by")).await.expect(200);
+        assert_eq!((&shown["entries"], &shown["lag_seconds"]), (&json!(80), &json!(0.0)));
+        assert_eq!(shown["entries_counted_at"], done["updated_at"]);
+        // Of all indexes, and with nothing to do.
+        let again = clean(&broken.api, json!({"lists_per_second": 100_000})).await;
+        let done = until(&broken.api, again["id"].as_str().unwrap(), "done").await;
+        assert_eq!((&done["entries_added"], &done["entries_removed"]), (&json!(0), &json!(0)), "{done}");
+        assert_eq!((&done["entries"], &done["generations_cleared"]), (&json!(120), &json!(2)), "{done}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_cleaned_is_refused() {
+    let broken = on(Arc::new(MemoryStore::default())).await;
+    let at = |body: Value| broken.api.post("/v1/entity-types/link/clean", body);
+    assert_eq!(at(json!({"index": "none"})).await.code(), "index_not_found");
+    at(json!({"index": ""})).await.refused("invalid_argument", "index");
+    at(json!({"lists_per_second": 0})).await.refused("invalid_argument", "lists_per_second");
+    let elsewhere = broken.api.post("/v1/entity-types/none/clean", json!({})).await;
+    assert_eq!(elsewhere.code(), "entity_type_not_found");
+}
+
+/// A building is paused, resumed and given another rate as a purge is, and waits for none.
+#[tokio::test]
+async fn a_building_waits_for_no_purge_and_is_told_what_to_do() {
+    let broken = on(Arc::new(MemoryStore::default())).await;
+    let api = &broken.api;
+    api.feature("seen", "string", "30d").await;
+    for list in 0..40 {
+        api.add(&super::client::items("seen", &format!("u{list}")), &[(super::client::ago(1), "v".into())]).await;
+        broken.put(&format!("e-{list}"), json!({"a": 1, "b": list % 2, "at": 1})).await;
+    }
+    let purge = api.post("/v1/features/user/seen/purge", json!({"lists_per_second": 1})).await.expect(202);
+    let purge = purge["id"].as_str().unwrap();
+    until(api, purge, "running").await;
+    // It keeps other jobs that go through bags waiting, and no purge does.
+    let slow = clean(api, json!({"lists_per_second": 1})).await;
+    let slow = slow["id"].as_str().unwrap();
+    until(api, slow, "running").await;
+    api.post(INDEXES, json!({"name": "late", "properties": ["/b"]})).await.expect(201);
+    let building = loop {
+        let shown = api.get(&format!("{INDEXES}/late")).await.expect(200);
+        assert_eq!(shown["state"], "building");
+        if let Some(job) = shown["job_id"].as_str() {
+            break job.to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let path = format!("/v1/jobs/{building}");
+    assert_eq!(api.get(&path).await.expect(200)["kind"], "build_index");
+    assert_eq!(api.post(&format!("{path}/pause"), json!({})).await.expect(200)["state"], "paused");
+    let rated = api.patch(&path, json!({"lists_per_second": 5_000})).await.expect(200);
+    assert_eq!((&rated["lists_per_second"], &rated["state"]), (&json!(5_000), &json!("paused")));
+    api.patch(&path, json!({"lists_per_second": 0})).await.refused("invalid_argument", "lists_per_second");
+    api.patch(&path, json!({})).await.refused("invalid_argument", "lists_per_second");
+    assert_eq!(api.post(&format!("/v1/jobs/{slow}/cancel"), json!({})).await.expect(200)["state"], "cancelled");
+    assert_eq!(api.post(&format!("{path}/resume"), json!({})).await.expect(200)["state"], "waiting");
+    let built = until(api, &building, "done").await;
+    assert_eq!((&built["lists_per_second"], &built["entries"]), (&json!(5_000), &json!(40)));
+    assert_eq!(api.get(&format!("{INDEXES}/late")).await.expect(200)["entries"], 40);
+    let purging = api.get(&format!("/v1/jobs/{purge}")).await.expect(200);
+    assert_eq!(purging["state"], "running", "nobody waited for it: {purging}");
+    // What is at work goes on at its new rate.
+    let faster = api.patch(&format!("/v1/jobs/{purge}"), json!({"lists_per_second": null})).await.expect(200);
+    assert_eq!((&faster["state"], faster.get("lists_per_second")), (&json!("waiting"), None));
+    until(api, purge, "done").await;
+    for list in 0..40 {
+        assert!(api.values(&super::client::items("seen", &format!("u{list}"))).await.is_empty(), "{list}");
+    }
+    let over = api.patch(&format!("/v1/jobs/{purge}"), json!({"lists_per_second": 1})).await;
+    assert_eq!(over.code(), "job_is_over");
 }

@@ -13,8 +13,8 @@ use liststore::domain::{
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
-    StoreError, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
+    StoreError, Swapped, ToAwait,
 };
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
@@ -189,6 +189,16 @@ impl ItemSession for FaultySession {
         }
         self.faults.cleared.lock().unwrap().push(name);
         self.inner.remove_all(op, list).await
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        self.faults.meet().await?;
+        self.inner.bag(op, list).await
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        self.faults.meet().await?;
+        self.inner.swap_bag(op, list, swap).await
     }
 
     async fn entities(

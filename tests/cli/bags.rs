@@ -70,3 +70,57 @@ fn a_bag_comes_from_standard_input() {
     server.run_with_input(&["entity", "put", "user", "u-17", "--file", "-"], b"{\"from\": \"a pipe\"}").ok();
     assert!(server.ok(&["entity", "get", "user", "u-17"]).contains("a pipe"));
 }
+
+#[test]
+fn several_bags_are_read_at_once() {
+    let server = Server::start();
+    server.ok(&["entity-type", "create", "user"]);
+    for id in ["u-1", "u-2"] {
+        server.ok(&["entity", "put", "user", id, &format!("{{\"id\": \"{id}\"}}")]);
+    }
+    let shown = server.ok(&["entity", "get", "user", "u-2", "u-1"]);
+    let (two, one) = (shown.find("{\"id\":\"u-2\"}").unwrap(), shown.find("{\"id\":\"u-1\"}").unwrap());
+    assert!(two < one, "{shown}");
+    let lines = server.ok(&["entity", "get", "user", "u-1", "u-2", "-o", "ndjson"]);
+    assert!(lines.lines().count() == 2 && lines.lines().all(|line| line.contains("\"properties\"")), "{lines}");
+    let some = server.run(&["entity", "get", "user", "u-1", "u-3"]);
+    assert!(some.status == 1 && some.out.contains("u-3: ") && some.out.contains("{\"id\":\"u-1\"}"), "{some:?}");
+    assert!(some.err.contains("1 of 2 entities were not read"), "{some:?}");
+}
+
+#[test]
+fn bags_are_exported_imported_and_copied() {
+    let (server, other) = (Server::start(), Server::start());
+    for server in [&server, &other] {
+        server.ok(&["entity-type", "create", "user"]);
+    }
+    // More than one part, whose numbers stay as they were written.
+    let line = |n: usize| format!("{{\"entity_id\":\"u-{n}\",\"properties\":{{\"n\":{n}.0,\"s\":\"é\"}}}}\n");
+    let lines: String = (0..1_200).map(line).collect();
+    let people = server.write("people.ndjson", &lines);
+    assert_eq!(server.ok(&["entity", "import", "user", &people]), "1200 bags\n");
+    assert_eq!(server.ok(&["entity", "export", "user", "--output", "all.ndjson.gz"]), "1200 bags\n");
+    assert!(
+        server.run(&["entity", "export", "user", "--output", "all.ndjson.gz"]).failed(1).contains("is there already")
+    );
+    let plain = server.run(&["entity", "export", "user", "--output", "-"]);
+    let sorted = |text: &str| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&plain.out), sorted(&lines));
+    let exported = server.dir.path().join("all.ndjson.gz");
+    assert_eq!(other.ok(&["entity", "import", "user", exported.to_str().unwrap()]), "1200 bags\n");
+    assert_eq!(sorted(&other.run(&["entity", "export", "user", "--output", "-"]).out), sorted(&lines));
+    // What the other has more is told by the comparison.
+    let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*other.url];
+    assert!(server.ok(&copy).contains("1200 bags copied; 1200 there, 1200 here: both have the same"));
+    other.ok(&["entity", "put", "user", "more", "{}"]);
+    let said = server.run(&[&copy[..], &["-o", "json"]].concat());
+    assert!(said.status == 1 && said.err.contains("differ") && said.out.contains("\"bags\":1201"), "{said:?}");
+    let bad = server.write("bad.ndjson", "{\"entity_id\": \"a\", \"properties\": {}}\n{\"entity_id\": \"\"}\n");
+    assert!(server.run(&["entity", "import", "user", &bad]).failed(1).contains("bad.ndjson, line 2"));
+    let none = server.run(&["entity", "copy", "none", "--from", &*server.url, "--to", &*other.url]).failed(1);
+    assert!(none.contains("entity_type_not_found"), "{none}");
+}

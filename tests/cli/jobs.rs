@@ -53,7 +53,29 @@ fn a_slow_purge_is_paused_resumed_and_cancelled() {
     assert_eq!(state("pause"), "paused");
     assert_eq!(state("get"), "paused");
     assert!(["waiting", "running"].contains(&state("resume").as_str().unwrap()));
+    let faster = json(&server.ok(&["jobs", "rate", &id, "--lists-per-second", "2", "-o", "json"]));
+    assert_eq!(faster["lists_per_second"], 2);
     assert_eq!(state("cancel"), "cancelled");
     let said = server.run(&["jobs", "get", &id, "--wait"]);
     assert!(said.status == 1 && said.err.contains("was cancelled") && said.out.contains(&id), "{said:?}");
+}
+
+#[test]
+fn indexes_are_cleaned_and_bags_are_purged() {
+    let server = Server::start();
+    server.ok(&["entity-type", "create", "customer"]);
+    server.ok(&["index", "create", "customer", "by_city", "--property", "/city", "--wait"]);
+    server.ok(&["entity", "put", "customer", "ada", "{\"city\": \"Paris\"}"]);
+    let told = server.ok(&["clean"]);
+    assert!(told.contains("kind              clean") && told.contains("entries           1\n"), "{told}");
+    let one = json(&server.ok(&["clean", "customer", "--index", "by_city", "-o", "json"]));
+    assert_eq!((&one["state"], &one["entries_added"]), (&"done".into(), &0.into()), "{one}");
+    let begun = json(&server.ok(&["clean", "customer", "--no-wait", "--lists-per-second", "9", "-o", "json"]));
+    assert_eq!((&begun["kind"], &begun["lists_per_second"]), (&"clean".into(), &9.into()), "{begun}");
+    assert!(server.run(&["clean", "customer", "--index", "none"]).failed(1).contains("index_not_found"));
+    assert_eq!(server.run(&["clean", "--index", "by_city"]).status, 2);
+    let job = json(&server.ok(&["entity-type", "purge", "customer", "--yes", "--wait", "-o", "json"]));
+    assert_eq!((&job["kind"], &job["state"]), (&"purge".into(), &"done".into()), "{job}");
+    assert!(server.run(&["entity", "get", "customer", "ada"]).failed(1).contains("bag_not_found"));
+    assert!(server.run(&["entity-type", "purge", "customer"]).failed(2).contains("--yes"));
 }

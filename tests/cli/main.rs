@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod backup;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../support/bag_checker.rs"]
+mod bag_checker;
+mod bag_faults;
 mod bags;
 mod bench;
 mod bench_peer;

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use liststore::domain::{EntityId, EntityType, FeatureId, FeatureKey, Generation, ListKey, Ttl, VersionLabel};
+use nix::sys::signal::Signal;
 use scylla::errors::DbError;
-use scylla_proxy::{RequestReaction, RequestRule};
+use scylla_proxy::{Reaction, RequestReaction, RequestRule};
 use serde_json::{Value, json};
 
+use crate::bag_checker;
 use crate::cassandra::shared_options;
 use crate::forger::{Forger, Sent, of};
 use crate::probe::{self, EVERYTHING};
@@ -14,7 +16,7 @@ use crate::program::Server;
 use crate::servers::{call, environment, ok};
 
 /// A server that reaches the cluster through these contact points.
-fn server(contact_points: &[String]) -> Server {
+pub fn server(contact_points: &[String]) -> Server {
     let mut environment = environment();
     for (key, value) in &mut environment {
         if *key == "LISTSTORE__ITEMS__CQL__CONTACT_POINTS" {
@@ -79,6 +81,28 @@ async fn entries_that_could_not_be_written_are_written_soon() {
     assert_eq!((found(&two, &entity_type, 1).len(), found(&two, &entity_type, 2).len()), (0, 0));
     forger.heal();
     until(async || found(&two, &entity_type, 2) == ["e-1"]).await;
+    until(async || stored(&probe, &entity_type, 1).await == 0).await;
+    assert_eq!(stored(&probe, &entity_type, 2).await, 1);
+}
+
+/// One that dies between a bag and its entries leaves a note of it, which another server finds.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_leaves_that_dies_is_mended_by_another() {
+    let mut forger = Forger::start().await;
+    let (dies, stays) = (server(&forger.options.contact_points), server(&shared_options().contact_points));
+    let probe = probe::Server::open(shared_options()).await;
+    let entity_type = entity_type_on(&[&dies, &stays]).await;
+    let bag = format!("/v1/entities/{entity_type}/e-1");
+    ok(&dies, "PUT", &bag, &json!({"a": 1}));
+    // What adds entries is not answered.
+    forger.on_requests(vec![RequestRule(of(Sent::Add), RequestReaction::drop_frame())]);
+    let (address, path) = (dies.address().to_owned(), bag.clone());
+    let writing = std::thread::spawn(move || bag_checker::call(&address, "PUT", &path, &json!({"a": 2})));
+    until(async || ok(&stays, "GET", &bag, &Value::Null)["properties"] == json!({"a": 2})).await;
+    dies.end(Signal::SIGKILL);
+    assert!(writing.join().unwrap().is_none(), "it died before it could answer");
+    assert_eq!(stored(&probe, &entity_type, 2).await, 0);
+    until(async || found(&stays, &entity_type, 2) == ["e-1"]).await;
     until(async || stored(&probe, &entity_type, 1).await == 0).await;
     assert_eq!(stored(&probe, &entity_type, 2).await, 1);
 }

@@ -2,6 +2,10 @@
 //! requests and nodes fail, and what several servers see of each other.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[allow(dead_code, reason = "the tests of the command line use more of it")]
+#[path = "../support/bag_checker.rs"]
+mod bag_checker;
+mod bag_faults;
 mod bags;
 mod buckets;
 mod cleaning;

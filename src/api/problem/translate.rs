@@ -17,7 +17,6 @@ impl From<ServiceError> for Problem {
             }
             ServiceError::InvalidEntry { field, index, invalid } => Self::from(invalid).at(format!("{field}[{index}]")),
             ServiceError::TooManyEntries => Self::new(ErrorCode::TooManyEntries, error.to_string()),
-            ServiceError::BagsUnsupported => Self::new(ErrorCode::BagsUnsupported, error.to_string()),
             ServiceError::Bag(error) => error.into(),
             ServiceError::List(error) => error.into(),
             ServiceError::Metadata(error) => error.into(),

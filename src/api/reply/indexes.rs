@@ -27,7 +27,7 @@ pub(super) fn indexes(response: HttpResponseBuilder, indexes: &[IndexView]) -> H
 }
 
 fn body(index: &IndexView) -> wire::Index {
-    let IndexView { name, definition, state, job } = index;
+    let IndexView { name, definition, state, job, counted, lag } = index;
     let spec = definition.as_ref().and_then(|version| version.index.as_ref()).map(|index| &index.spec);
     let text = |pointer: &Pointer| pointer.as_str().to_owned();
     let built = job.as_ref().filter(|job| job.task.kind == TaskKind::BuildIndex);
@@ -38,6 +38,9 @@ fn body(index: &IndexView) -> wire::Index {
         order_by: spec.and_then(|spec| spec.order_by()).map(text),
         state: state.as_str().to_owned(),
         bags_done: built.map(|job| job.progress.lists),
+        entries: counted.map(|(entries, _)| entries),
+        entries_counted_at: counted.map(|(_, counted_at)| counted_at.to_string()),
+        lag_seconds: lag.map(|lag| lag.as_secs_f64()),
         bags_left_out: built.map(|job| job.progress.left_out),
         job_id: job.as_ref().map(|job| job.id.to_string()),
         problem: job.as_ref().and_then(|job| job.problem.clone()),

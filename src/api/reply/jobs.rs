@@ -1,10 +1,15 @@
 //! Jobs as bodies.
 
 use crate::metadata;
+use crate::metadata::jobs::{JobState, TaskKind};
 use crate::wire;
 
 pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
     let metadata::jobs::Job { id, state, task, progress, created_at, created_by, updated_at, problem, .. } = job;
+    let (is_clean, has_entries) =
+        (task.kind == TaskKind::Clean, matches!(task.kind, TaskKind::BuildIndex | TaskKind::Clean));
+    let is_of_indexes = has_entries || task.kind == TaskKind::DropIndex;
+    let indexes = task.targets.iter().filter(|_| is_of_indexes).map(|target| target.version.to_string()).collect();
     wire::Job {
         id: id.to_string(),
         kind: task.kind.as_str().to_owned(),
@@ -12,7 +17,16 @@ pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
         entity_type: task.feature.entity_type.to_string(),
         feature: (!task.feature.is_of_bags()).then(|| task.feature.name.to_string()),
         generations: task.targets.len() as u64,
-        generations_cleared: progress.targets as u64,
+        // Before its indexes a cleaning goes through the bags.
+        generations_cleared: match (task.kind, state) {
+            (TaskKind::Clean, JobState::Done) => progress.targets as u64,
+            (TaskKind::Clean, _) => progress.targets.saturating_sub(1) as u64,
+            _ => progress.targets as u64,
+        },
+        indexes,
+        entries_added: is_clean.then_some(progress.added),
+        entries_removed: is_clean.then_some(progress.removed),
+        entries: has_entries.then(|| progress.entries.iter().sum()),
         lists_cleared: progress.lists,
         lists_per_second: task.lists_per_second.map(|rate| rate.get()),
         bytes_erased: progress.erased,

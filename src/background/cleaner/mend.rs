@@ -26,7 +26,7 @@ pub(super) enum NotNow {
     Metadata(#[from] MetadataError),
 }
 
-pub(super) struct Mender {
+pub(in crate::background) struct Mender {
     pub metadata: MetadataHandle,
     pub lists: ListPool,
 }
@@ -40,7 +40,7 @@ struct Definitions {
 
 impl Mender {
     /// Mends what is wrong still. Returns what it did, if anything.
-    pub async fn mend(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
+    pub(super) async fn mend(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
         match wrong {
             Wrong::Bag { list, entries, noted } => {
                 let mended = self.bag(list, entries).await?;
@@ -78,14 +78,14 @@ impl Mender {
             if entries.is_empty() {
                 return Ok(false);
             }
-            if self.change(list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
+            if changed(&self.lists, list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
                 return Ok(true);
             }
         }
     }
 
     /// Removes an entry, if it is there and its bag does not have it.
-    async fn entry(&self, list: &ListKey, place: Timestamp, entity: &EntityId) -> Result<bool, NotNow> {
+    pub async fn entry(&self, list: &ListKey, place: Timestamp, entity: &EntityId) -> Result<bool, ListError> {
         let Some(Definitions { bags, indexes, .. }) = self.definitions(&list.feature_key) else { return Ok(false) };
         let index = indexes.iter().find(|index| index.feature_key == list.feature_key);
         let Some(index) = index.and_then(|version| version.index.as_ref()) else { return Ok(false) };
@@ -105,23 +105,10 @@ impl Mender {
             }
             let removed = vec![(place, value.clone())];
             let entries = vec![EntryChange { list: list.clone(), removed, added: Vec::new() }];
-            if self.change(&bag_list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
+            if changed(&self.lists, &bag_list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
                 return Ok(true);
             }
         }
-    }
-
-    /// Changes entries for as long as the bag is the one that was read, or there is none.
-    async fn change(
-        &self,
-        list: &ListKey,
-        bag: Option<&Item>,
-        entries: Vec<EntryChange>,
-        deadline: Instant,
-    ) -> Result<Swapped, ListError> {
-        let after = if bag.is_some() { BagAfter::Same } else { BagAfter::Gone };
-        let swap = BagSwap { before: bag.map(|bag| bag.timestamp), after, entries };
-        self.lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await
     }
 
     /// The definitions that a key is of, as far as this server knows them.
@@ -132,6 +119,19 @@ impl Mender {
         let indexes = snapshot.versions_of(&id).filter(|version| version.index.is_some()).cloned().collect();
         Some(Definitions { id, bags, indexes })
     }
+}
+
+/// Changes entries for as long as the bag is the one that was read, or there is none.
+pub(in crate::background) async fn changed(
+    lists: &ListPool,
+    list: &ListKey,
+    bag: Option<&Item>,
+    entries: Vec<EntryChange>,
+    deadline: Instant,
+) -> Result<Swapped, ListError> {
+    let after = if bag.is_some() { BagAfter::Same } else { BagAfter::Gone };
+    let swap = BagSwap { before: bag.map(|bag| bag.timestamp), after, entries };
+    lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await
 }
 
 fn deadline() -> Instant {

@@ -11,13 +11,14 @@ mod metrics;
 mod queue;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use prometheus::Registry;
 use tokio::time::sleep;
 
 use self::look::look_for_swaps;
-use self::mend::Mender;
+pub(super) use self::mend::{Mender, changed};
 use self::metrics::CleanerMetrics;
 use self::queue::{Due, Queue, Wrong};
 use super::insist::{RETRY_MAX, RETRY_MIN};
@@ -58,6 +59,11 @@ impl Cleaner {
         if !self.queue.add(due) {
             self.metrics.dropped();
         }
+    }
+
+    /// For how long what waits longest to be mended has been known.
+    pub fn lag(&self) -> Duration {
+        self.queue.lag()
     }
 
     /// Brings what is read rather than counted up to date: before metrics are shown.

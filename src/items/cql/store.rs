@@ -95,10 +95,6 @@ impl ItemStore for CqlStore {
         Ok(Rc::new(CqlSession::open(&self.shared).await?))
     }
 
-    fn keeps_bags(&self) -> bool {
-        true
-    }
-
     fn leaves_swaps(&self) -> bool {
         true
     }

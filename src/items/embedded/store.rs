@@ -271,10 +271,6 @@ impl Drop for EmbeddedStore {
 
 #[async_trait(?Send)]
 impl ItemStore for EmbeddedStore {
-    fn keeps_bags(&self) -> bool {
-        true
-    }
-
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
         Ok(Rc::new(EmbeddedSession::new(self.engine.clone())))
     }

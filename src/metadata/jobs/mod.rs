@@ -32,16 +32,19 @@ pub enum TaskKind {
     BuildIndex,
     /// Clears the lists of an index that was deleted, its one target.
     DropIndex,
+    /// Looks at all bags of a type and at all entries of its targets, which are indexes, and mends what does not agree.
+    Clean,
 }
 
 impl TaskKind {
-    pub const ALL: [Self; 3] = [Self::Purge, Self::BuildIndex, Self::DropIndex];
+    pub const ALL: [Self; 4] = [Self::Purge, Self::BuildIndex, Self::DropIndex, Self::Clean];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Purge => "purge",
             Self::BuildIndex => "build_index",
             Self::DropIndex => "drop_index",
+            Self::Clean => "clean",
         }
     }
 }
@@ -52,7 +55,7 @@ pub struct Task {
     pub kind: TaskKind,
     pub feature: FeatureId,
     pub targets: Vec<Target>,
-    /// Lists that are cleared, or bags that are entered, in a second, at most.
+    /// Lists that are cleared, or bags and entries that are looked at, in a second, at most.
     pub lists_per_second: Option<NonZeroU32>,
 }
 
@@ -70,10 +73,15 @@ pub struct Progress {
     pub targets: usize,
     /// Where the walk over the lists of the next one goes on: a hash of the item store's, and the last entity.
     pub place: Option<(u64, Option<EntityId>)>,
-    /// Lists that were cleared, or bags that were looked at.
+    /// Lists that were cleared, or bags and entries that were looked at.
     pub lists: u64,
     /// Bags that have too many entries to be entered.
     pub left_out: u64,
+    /// Entries that were missing, and those that no bag had.
+    pub added: u64,
+    pub removed: u64,
+    /// Entries that were found or made in each target that is an index.
+    pub entries: Vec<u64>,
     /// Once it is done: whether the item store holds none of the bytes any more.
     pub erased: Option<bool>,
 }

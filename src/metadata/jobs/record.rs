@@ -31,6 +31,12 @@ struct JobRecord {
     lists: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     left_out: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    added: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    removed: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    entries: Vec<u64>,
     erased: Option<bool>,
     created_at_nanos: u64,
     created_by: String,
@@ -63,6 +69,9 @@ pub fn write(job: &Job) -> Result<String, serde_json::Error> {
         place: progress.place.as_ref().map(|(hash, after)| (*hash, after.as_ref().map(|id| id.as_str().to_owned()))),
         lists: progress.lists,
         left_out: progress.left_out,
+        added: progress.added,
+        removed: progress.removed,
+        entries: progress.entries.clone(),
         erased: progress.erased,
         created_at_nanos: created_at.as_nanos(),
         created_by: created_by.as_str().to_owned(),
@@ -108,6 +117,9 @@ pub fn read(text: &[u8]) -> Result<Job, Broken> {
             place: place.transpose()?,
             lists: record.lists,
             left_out: record.left_out,
+            added: record.added,
+            removed: record.removed,
+            entries: record.entries,
             erased: record.erased,
         },
         created_at: valid("created_at", Timestamp::from_nanos(record.created_at_nanos))?,

@@ -44,11 +44,9 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<CatalogVersion, ServiceError> {
         let bags = FeatureId::of_bags(entity_type.clone());
         let found = self.metadata.resolve(entity_type.as_str(), bags.name.as_str(), "", deadline).await;
-        let found = found.map_err(|error| match error {
+        found.map_err(|error| match error {
             ResolveError::FeatureNotFound | ResolveError::VersionNotFound => MetadataError::not_found(bags).into(),
             ResolveError::Unavailable { reason } => ServiceError::CatalogUnavailable { reason },
-        })?;
-        // The store may have been another one when the entity type was created.
-        if self.lists.keeps_bags() { Ok(found) } else { Err(ServiceError::BagsUnsupported) }
+        })
     }
 }

@@ -94,9 +94,7 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<(), ServiceError> {
         match self.write_bag(caller, entity, conditions, |_| Ok(None)).await {
             // Where there are no bags there is none to erase, and none that a condition could be met by.
-            Err(ServiceError::Metadata(MetadataError::EntityTypeNotFound(_)) | ServiceError::BagsUnsupported) => {
-                Ok(conditions.check(None)?)
-            }
+            Err(ServiceError::Metadata(MetadataError::EntityTypeNotFound(_))) => Ok(conditions.check(None)?),
             written => written.map(|_| ()),
         }
     }

@@ -51,7 +51,7 @@ pub const ROWS: [Descriptor; 7] = [
             headers: &[("Location", "The entity type's path."), ETAG],
             ..json(201, "Created.", Type::of::<EntityType>())
         }],
-        errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeExists, ErrorCode::TtlTooLong, ErrorCode::BagsUnsupported]],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeExists, ErrorCode::TtlTooLong]],
     },
     Descriptor {
         id: OperationId::GetEntityType,

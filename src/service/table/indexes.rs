@@ -5,13 +5,13 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{ErrorCode, FoundBags, Index, IndexInput, IndexList, Type};
+use crate::wire::{CleanInput, ErrorCode, FoundBags, Index, IndexInput, IndexList, Job, Type};
 
 const ETAG: (&str, &str) = ("ETag", "The index's entity tag.");
 
 const INDEX: ReplyForm = ReplyForm { headers: &[ETAG], ..json(200, "The index.", Type::of::<Index>()) };
 
-pub const ROWS: [Descriptor; 5] = [
+pub const ROWS: [Descriptor; 6] = [
     Descriptor {
         id: OperationId::CreateIndex,
         name: "create_index",
@@ -89,6 +89,24 @@ pub const ROWS: [Descriptor; 5] = [
             WRITE,
             &[ErrorCode::EntityTypeNotFound, ErrorCode::IndexNotFound, ErrorCode::EtagMismatch, ErrorCode::TooManyJobs],
         ],
+    },
+    Descriptor {
+        id: OperationId::CleanIndexes,
+        name: "clean_indexes",
+        summary: "Clean indexes of an entity type",
+        description: "Looks at all bags and at all entries of its indexes, or of one, by a job that goes on by itself and \
+                      over restarts: adds entries that are missing, removes those that no bag has, and counts the \
+                      others. Nothing waits for it.",
+        group: Group::Entities,
+        permission: Permission::ListsWrite,
+        effect: Effect::Write,
+        method: Method::Post,
+        path: "/v1/entity-types/{entity_type}/clean",
+        query: &queries::NONE,
+        headers: CREATION,
+        request: Some(Type::of::<CleanInput>()),
+        replies: &[json(202, "The job that does it.", Type::of::<Job>())],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeNotFound, ErrorCode::IndexNotFound, ErrorCode::TooManyJobs]],
     },
     Descriptor {
         id: OperationId::FindBags,

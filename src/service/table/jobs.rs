@@ -5,11 +5,11 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{ErrorCode, Job, JobList, PurgeInput, Type};
+use crate::wire::{ErrorCode, Job, JobList, JobPatch, PurgeInput, Type};
 
 const JOB: ReplyForm = json(200, "The job as it is now.", Type::of::<Job>());
 
-pub const ROWS: [Descriptor; 6] = [
+pub const ROWS: [Descriptor; 7] = [
     Descriptor {
         id: OperationId::PurgeFeature,
         name: "purge_feature",
@@ -57,6 +57,22 @@ pub const ROWS: [Descriptor; 6] = [
         request: None,
         replies: &[JOB],
         errors: &[ANY, &[ErrorCode::JobNotFound]],
+    },
+    Descriptor {
+        id: OperationId::UpdateJob,
+        name: "update_job",
+        summary: "Change the rate of a job",
+        description: "It goes on at that rate from where it is, within seconds.",
+        group: Group::Lists,
+        permission: Permission::ListsWrite,
+        effect: Effect::RepeatableWrite,
+        method: Method::Patch,
+        path: "/v1/jobs/{job_id}",
+        query: &queries::NONE,
+        headers: REQUEST,
+        request: Some(Type::of::<JobPatch>()),
+        replies: &[JOB],
+        errors: &[ANY, WRITE, BODY, &[ErrorCode::JobNotFound, ErrorCode::JobIsOver]],
     },
     Descriptor {
         id: OperationId::PauseJob,

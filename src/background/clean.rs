@@ -1,0 +1,198 @@
+//! Cleans indexes: looks at all bags of a type and at all entries, adds what is missing, and removes what no bag has.
+//!
+//! The bags come first, with all indexes that are cleaned, and then the entries of one index after the other, which are
+//! counted. Whatever is written meanwhile is as right as it is without a job.
+
+use std::num::NonZeroU32;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::build::longest_ttl;
+use super::cleaner::{Mender, changed};
+use super::entries::entry_changes;
+use super::hold::{Held, Lost};
+use super::insist::{insist, pause};
+use super::jobs::Jobs;
+use crate::actors::{ListError, ListPool};
+use crate::domain::{EntityId, FeatureKey, Identity, Item, ItemKey, ListKey, NewItem, Order, Timestamp, Ttl};
+use crate::items::{Bounds, EntityPage, EntityPlace, EntryChange, ItemPage, Range, Swapped};
+use crate::metadata::catalog::CatalogVersion;
+use crate::metadata::jobs::JobState;
+
+/// Bags, or lists of entries, of one part of a walk.
+const PART: usize = 500;
+/// Bags, or entries, that are looked at at once.
+const AT_ONCE: usize = 32;
+
+/// Goes on with a cleaning to its end.
+pub(super) async fn clean(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
+    let indexes = held.job.task.targets.len();
+    held.job.progress.entries.resize(indexes, 0);
+    // Of the first place there are the bags, and each of those that follow is an index's.
+    while held.job.progress.targets <= indexes {
+        match held.job.progress.targets {
+            0 => bags(held, jobs, lists).await?,
+            index => entries(held, jobs, lists, index - 1).await?,
+        }
+        held.job.progress.targets += 1;
+        held.job.progress.place = None;
+        held.save_if_due().await?;
+    }
+    held.job.progress.targets = indexes;
+    (held.job.state, held.job.holder) = (JobState::Done, None);
+    held.save().await
+}
+
+/// The bags of the type, and those of the indexes that are there still.
+fn definitions(held: &Held<'_>, jobs: &Jobs) -> Option<(CatalogVersion, Vec<CatalogVersion>)> {
+    let task = &held.job.task;
+    let snapshot = jobs.metadata.catalog().snapshot()?;
+    let (entity_type, name) = (task.feature.entity_type.as_str(), task.feature.name.as_str());
+    let bags = snapshot.version(entity_type, name, "").ok()?.clone();
+    let is_cleaned = |key: &FeatureKey| task.targets.iter().any(|target| task.key(target) == *key);
+    let present = snapshot.versions_of(&task.feature).filter(|version| version.index.is_some());
+    Some((bags, present.filter(|version| is_cleaned(&version.feature_key)).cloned().collect()))
+}
+
+fn at_once(pace: Option<NonZeroU32>) -> usize {
+    pace.map_or(AT_ONCE, |rate| AT_ONCE.min(rate.get() as usize).max(1))
+}
+
+/// Adds to the indexes what they lack of all bags.
+async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
+    let pace = held.job.task.lists_per_second;
+    let Some(ttl_max) = longest_ttl(held, jobs).await? else { return Ok(()) };
+    loop {
+        let Some((bags, indexes)) = definitions(held, jobs) else { return Ok(()) };
+        let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
+        let (key, retention) = (&bags.feature_key, bags.retention);
+        let read = async |deadline| lists.entities(key.clone(), retention, from.clone(), PART, deadline).await;
+        let EntityPage { entities, next } = insist(held, read).await?;
+        for some in entities.chunks(at_once(pace)) {
+            let began = Instant::now();
+            let add_all = async |deadline| {
+                let added = some.iter().map(|entity| {
+                    let bag = ListKey::new(bags.feature_key.clone(), entity.clone());
+                    add_missing(lists, &indexes, bag, ttl_max, deadline)
+                });
+                join_all(added).await.into_iter().sum::<Result<u64, ListError>>()
+            };
+            held.job.progress.added += insist(held, add_all).await?;
+            held.job.progress.lists += some.len() as u64;
+            held.save_if_due().await?;
+            pause(some.len(), pace.map(NonZeroU32::get), began).await;
+        }
+        let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
+        held.job.progress.place = Some((hash, after));
+        held.save_if_due().await?;
+    }
+}
+
+/// Adds the entries of a bag that are not there. Returns how many these were.
+async fn add_missing(
+    lists: &ListPool,
+    indexes: &[CatalogVersion],
+    bag_list: ListKey,
+    ttl_max: Ttl,
+    deadline: Instant,
+) -> Result<u64, ListError> {
+    loop {
+        let Some(bag) = lists.bag(bag_list.clone(), Ttl::ENDLESS, deadline).await? else { return Ok(0) };
+        // Its own expiry is not told: what outlives the bag goes when it is met.
+        let expires_at = ttl_max.expiry_of(bag.timestamp);
+        let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
+        // A bag that has too many was there before its index, and has none.
+        let mut entries = entry_changes(indexes.iter(), &bag_list.entity_id, None, Some(&stands)).unwrap_or_default();
+        for EntryChange { list, added, .. } in &mut entries {
+            let mut missing = Vec::new();
+            for entry in added.drain(..) {
+                let at_place = Bounds::of(Some(entry.timestamp), Some(entry.timestamp));
+                let wanted = vec![entry.value.clone()];
+                let found = lists.contains(list.clone(), Ttl::ENDLESS, at_place, wanted, deadline).await?;
+                if found.iter().all(Option::is_none) {
+                    missing.push(entry);
+                }
+            }
+            *added = missing;
+        }
+        entries.retain(|change| !change.added.is_empty());
+        let count = entries.iter().map(|change| change.added.len() as u64).sum();
+        if entries.is_empty() || changed(lists, &bag_list, Some(&bag), entries, deadline).await? == Swapped::Done {
+            return Ok(count);
+        }
+    }
+}
+
+/// Removes the entries of an index that no bag has, and counts the others.
+async fn entries(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, index: usize) -> Result<(), Lost> {
+    let Some(key) = held.job.task.targets.get(index).map(|target| held.job.task.key(target)) else { return Ok(()) };
+    loop {
+        // One that was dropped meanwhile is cleared by another job.
+        let is_there = definitions(held, jobs).is_some_and(|(_, all)| all.iter().any(|one| one.feature_key == key));
+        if !is_there {
+            return Ok(());
+        }
+        let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
+        let read = async |deadline| lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART, deadline).await;
+        let EntityPage { entities, next } = insist(held, read).await?;
+        for values in entities {
+            let list = ListKey::new(key.clone().with_identity(Identity::Item), values);
+            entries_of(held, jobs, lists, &list, index).await?;
+        }
+        let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
+        held.job.progress.place = Some((hash, after));
+        held.save_if_due().await?;
+    }
+}
+
+/// The entries of one list.
+async fn entries_of(
+    held: &mut Held<'_>,
+    jobs: &Jobs,
+    lists: &ListPool,
+    list: &ListKey,
+    index: usize,
+) -> Result<(), Lost> {
+    let pace = held.job.task.lists_per_second;
+    let mender = Mender { metadata: jobs.metadata.clone(), lists: lists.clone() };
+    let mut after: Option<ItemKey> = None;
+    loop {
+        let range = Range {
+            min_timestamp: Timestamp::MIN,
+            max_timestamp: Timestamp::MAX,
+            after,
+            limit: at_once(pace),
+            value_bytes_max: usize::MAX,
+            order: Order::Newest,
+        };
+        let began = Instant::now();
+        let read = async |deadline| Ok(lists.get(list, Ttl::ENDLESS, range, deadline).await?.0);
+        let ItemPage { items, more } = insist(held, read).await?;
+        let Some(last) = items.last().map(Item::key) else { return Ok(()) };
+        let look = async |_deadline| {
+            let looked = items.iter().map(async |entry| match entity_of(&entry.value) {
+                Some(entity) => mender.entry(list, entry.timestamp, &entity).await,
+                None => Ok(false),
+            });
+            join_all(looked).await.into_iter().collect::<Result<Vec<bool>, ListError>>()
+        };
+        let removed = insist(held, look).await?;
+        let gone = removed.iter().filter(|removed| **removed).count();
+        held.job.progress.removed += gone as u64;
+        held.job.progress.entries[index] += (items.len() - gone) as u64;
+        held.job.progress.lists += items.len() as u64;
+        held.save_if_due().await?;
+        pause(items.len(), pace.map(NonZeroU32::get), began).await;
+        if !more {
+            return Ok(());
+        }
+        after = Some(last);
+    }
+}
+
+/// The entity whose bag an entry is of.
+fn entity_of(value: &Bytes) -> Option<EntityId> {
+    std::str::from_utf8(value).ok().and_then(|text| EntityId::new(text).ok())
+}

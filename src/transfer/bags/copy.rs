@@ -1,0 +1,113 @@
+//! The bags of an entity type from one server to another, compared at the end.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use super::source;
+use crate::client::{Client, ClientError, Failure, Request, Retries, ServerUrl};
+use crate::domain::EntityType;
+use crate::service::OperationId;
+use crate::transfer::progress::Progress;
+use crate::transfer::state::StateFile;
+use crate::wire::ErrorCode;
+
+#[derive(Debug)]
+pub struct CopyBagsOptions {
+    pub from: ServerUrl,
+    pub to: ServerUrl,
+    pub entity_type: EntityType,
+    /// Where to keep how far the run has come.
+    pub state: Option<PathBuf>,
+}
+
+/// What one server has: equal bags make equal numbers, in whatever order they come.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct BagDigest {
+    pub bags: u64,
+    /// The sum of the hashes of all bags.
+    pub checksum: u64,
+}
+
+/// What became of them.
+#[derive(Debug, Clone, Serialize)]
+pub struct CopiedBags {
+    pub entity_type: String,
+    pub copied: u64,
+    pub from: BagDigest,
+    pub to: BagDigest,
+}
+
+impl CopiedBags {
+    pub fn is_alike(&self) -> bool {
+        self.from == self.to
+    }
+}
+
+/// How many were copied, and where the walk goes on; nowhere once it is through.
+#[derive(Default, Serialize, Deserialize)]
+struct State {
+    copied: u64,
+    page_token: Option<String>,
+}
+
+/// Copies, and compares all bags of both servers. The entity type must be there.
+pub async fn copy(options: CopyBagsOptions) -> Result<CopiedBags, Failure> {
+    let CopyBagsOptions { from, to, entity_type, state } = options;
+    let run = format!("the copy of the bags of {entity_type} from {from} to {to}");
+    let (to_url, retries) = (to.to_string(), Retries::PERSISTENT);
+    let (from, to) = (Client::new(from, None, Retries::PATIENT)?, Client::new(to, None, Retries::PATIENT)?);
+    let wanted = || Request::new(OperationId::GetEntityType, &[entity_type.as_str()]);
+    from.send(&wanted()).await?;
+    to.send(&wanted()).await.map_err(|error| missing(error, &entity_type, &to_url))?;
+    let (from, to) = (from.with_retries(retries), to.with_retries(retries));
+    let state_file = state.map(|path| StateFile::new(path, run));
+    let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
+    let mut state = kept.unwrap_or_default();
+    let mut progress = Progress::start();
+    loop {
+        let (bags, next) = source::part(&from, &entity_type, state.page_token.as_deref()).await?;
+        let count = bags.len() as u64;
+        source::write(&to, &entity_type, bags).await?;
+        progress.add(&format!("copying {entity_type}"), count);
+        state.copied += count;
+        state.page_token = next;
+        if state.page_token.is_none() {
+            break;
+        }
+        state_file.as_ref().map_or(Ok(()), |file| file.write(&state))?;
+    }
+    let digests = (digest(&from, &entity_type, &mut progress).await?, digest(&to, &entity_type, &mut progress).await?);
+    progress.finish();
+    state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
+    let entity_type = entity_type.to_string();
+    Ok(CopiedBags { entity_type, copied: state.copied, from: digests.0, to: digests.1 })
+}
+
+fn missing(error: ClientError, entity_type: &EntityType, url: &str) -> Failure {
+    let told = error.to_string();
+    if told.contains(ErrorCode::EntityTypeNotFound.name()) {
+        let help = format!("create it there first: liststore entity-type create {entity_type} --url {url}");
+        return Failure::failed(format!("{url} has no entity type {entity_type}: {help}"));
+    }
+    error.into()
+}
+
+async fn digest(client: &Client, entity_type: &EntityType, progress: &mut Progress) -> Result<BagDigest, Failure> {
+    let (mut digest, mut page_token) = (BagDigest::default(), None);
+    loop {
+        let bags;
+        (bags, page_token) = source::part(client, entity_type, page_token.as_deref()).await?;
+        for bag in &bags {
+            // No text has a zero byte: JSON writes it otherwise, and no entity ID may hold one.
+            let text = [bag.entity_id.as_str(), bag.properties.get()].join("\0");
+            digest.checksum = digest.checksum.wrapping_add(XxHash3_64::oneshot(text.as_bytes()));
+        }
+        digest.bags += bags.len() as u64;
+        progress.add(&format!("comparing {entity_type}"), bags.len() as u64);
+        if page_token.is_none() {
+            return Ok(digest);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Moving bags of an entity type: to a file of NDJSON, from such files, and from one server to another.
+//!
+//! A bag is its entity and its properties. When it was updated is the server's to say: one that was moved begins its
+//! life anew.
+
+mod copy;
+mod export;
+mod import;
+mod source;
+
+pub use copy::{CopiedBags, CopyBagsOptions, copy};
+pub use export::{ExportBagsOptions, ExportedBags, export};
+pub use import::{ImportBagsOptions, import};

@@ -1,0 +1,69 @@
+//! Bags and indexes of a server that is killed: what was acknowledged is found, and nothing that does not match.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::bag_checker::{Promise, Writer, prepare};
+use crate::program::Server;
+
+/// More seeds for a longer run.
+const SEEDS: &str = "LISTSTORE_TEST_BAG_SEEDS";
+const SEEDS_DEFAULT: u64 = 50;
+const WRITERS: u8 = 3;
+const STEPS: usize = 30;
+
+pub fn seeds() -> std::ops::RangeInclusive<u64> {
+    1..=std::env::var(SEEDS).map_or(SEEDS_DEFAULT, |seeds| seeds.parse().unwrap())
+}
+
+fn start(dir: tempfile::TempDir) -> Server {
+    // One after the other for all seeds: what they leave behind is a part of the trial.
+    let environment = [("LISTSTORE__ITEMS__ACTORS", "2"), ("LISTSTORE__HTTP__WORKERS", "1")];
+    Server::start_in(dir, "127.0.0.1:0", &environment)
+}
+
+#[test]
+fn no_bag_is_missed_or_wrong_though_the_server_is_killed() {
+    let server = start(tempfile::TempDir::new().unwrap());
+    let address = Mutex::new(server.address().to_owned());
+    let at = || address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (mut server, mut unknown) = (Some(server), 0);
+    for seed in seeds() {
+        let entity_type = format!("t{seed}");
+        prepare(&at(), &entity_type);
+        let done = AtomicBool::new(false);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let writers: Vec<_> = scope(|threads| {
+            let (at, done, entity_type) = (&at, &done, &entity_type);
+            let running: Vec<_> = (0..WRITERS)
+                .map(|name| {
+                    threads.spawn(move || {
+                        let mut writer = Writer::new(at, entity_type, name, Promise::AtOnce, seed);
+                        if name == 0 {
+                            writer.run_with_indexes(STEPS / 5)
+                        } else {
+                            writer.run(STEPS)
+                        }
+                        done.store(true, Ordering::Release);
+                        writer
+                    })
+                })
+                .collect();
+            sleep(Duration::from_millis(random.u64(5..120)));
+            // Whoever is done first is not waited for: each seed has its kill.
+            let (_, _, dir) = server.take().unwrap().end(Signal::SIGKILL);
+            let next = start(dir);
+            *address.lock().unwrap() = next.address().to_owned();
+            server = Some(next);
+            running.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        assert!(done.load(Ordering::Acquire));
+        writers.iter().for_each(Writer::settle);
+        unknown += writers.iter().map(|writer| writer.unknown).sum::<usize>();
+    }
+    assert!(unknown > 0, "no kill met a write");
+}

@@ -1,0 +1,79 @@
+//! Bags and indexes of two servers on one cluster, whose entries are not always taken, and one of which dies now and
+//! then: nothing is found that does not match, and all that was acknowledged is found soon.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nix::sys::signal::Signal;
+use scylla::errors::DbError;
+use scylla_proxy::{Condition, RequestReaction, RequestRule};
+
+use crate::bag_checker::{Promise, Writer, prepare};
+use crate::cassandra::shared_options;
+use crate::cleaning::server;
+use crate::forger::{Forger, Sent, of};
+
+/// More seeds for a longer run.
+const SEEDS: &str = "LISTSTORE_TEST_BAG_SEEDS";
+const SEEDS_DEFAULT: u64 = 15;
+const WRITERS: u8 = 3;
+const STEPS: usize = 12;
+/// The server that is killed is started anew so often.
+const SEEDS_PER_KILL: u64 = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_bag_is_wrong_and_none_is_missed_for_long() {
+    let mut forger = Forger::start().await;
+    let stays = server(&shared_options().contact_points);
+    let forged = forger.options.contact_points.clone();
+    let mut dies = Some(server(&forged));
+    let seeds = std::env::var(SEEDS).map_or(SEEDS_DEFAULT, |seeds| seeds.parse().unwrap());
+    let mut unknown = 0;
+    for seed in 1..=seeds {
+        let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
+        let addresses = Mutex::new([stays.address().to_owned(), dies.as_ref().unwrap().address().to_owned()]);
+        for address in addresses.lock().unwrap().clone() {
+            prepare(&address, &entity_type);
+        }
+        let failing = |sent, part| {
+            let rarely = of(sent).and(Condition::RandomWithProbability(part));
+            RequestRule(rarely, RequestReaction::forge_with_error(DbError::Unauthorized))
+        };
+        forger.on_requests(vec![failing(Sent::Add, 0.3), failing(Sent::Delete, 0.1)]);
+        // Each writer goes to one of both at each call: what one leaves undone the other meets.
+        let calls = AtomicUsize::new(0);
+        let address = || {
+            let addresses = addresses.lock().unwrap();
+            addresses[calls.fetch_add(1, Ordering::Relaxed) % addresses.len()].clone()
+        };
+        let dying = (seed % SEEDS_PER_KILL == 0).then(|| dies.take().unwrap());
+        let writers: Vec<_> = tokio::task::block_in_place(|| {
+            std::thread::scope(|threads| {
+                let (address, entity_type) = (&address, &entity_type);
+                let running: Vec<_> = (0..WRITERS)
+                    .map(|name| {
+                        threads.spawn(move || {
+                            let mut writer = Writer::new(address, entity_type, name, Promise::Soon, seed);
+                            writer.run(STEPS);
+                            writer
+                        })
+                    })
+                    .collect();
+                if let Some(server) = dying {
+                    std::thread::sleep(std::time::Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..200)));
+                    server.end(Signal::SIGKILL);
+                    // It knows nothing of this entity type when it comes back.
+                    *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
+                }
+                running.into_iter().map(|writer| writer.join().unwrap()).collect()
+            })
+        });
+        forger.heal();
+        tokio::task::block_in_place(|| writers.iter().for_each(Writer::settle));
+        unknown += writers.iter().map(|writer| writer.unknown).sum::<usize>();
+        if dies.is_none() {
+            dies = Some(server(&forged));
+        }
+    }
+    assert!(unknown > 0, "no entry was refused");
+}

@@ -1,0 +1,251 @@
+//! Judges what queries by indexes answer while bags and indexes are written, by a model that looks through all bags.
+//!
+//! Each writer alone writes its entities, one call after the other, so that it knows what each bag may be: one state,
+//! or, after an answer that did not come, one of two. What a query answers is held to what its writer knows: bags that
+//! match and are not its own may be there or not; none may be there that does not match, and none twice.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Far beyond every deadline of a server.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an index may take until it is ready, or has what was acknowledged, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ENTITIES: u8 = 4;
+const VALUES: u8 = 3;
+
+/// Sends one request on a connection of its own. Nothing if no whole answer came back.
+pub fn call(address: &str, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
+    let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    if length.is_some_and(|length: usize| length != body.len()) {
+        return None;
+    }
+    Some((status, serde_json::from_str(body).unwrap_or_default()))
+}
+
+/// Where a server listens at present: another address after it was started again.
+pub type Address<'a> = &'a (dyn Fn() -> String + Sync);
+
+/// What a store promises of entries of a bag whose write was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promise {
+    /// They are there.
+    AtOnce,
+    /// They are there once the servers have mended what was wrong.
+    Soon,
+}
+
+/// Creates an entity type, and an index of it that is always there.
+pub fn prepare(address: &str, entity_type: &str) {
+    let created = call(address, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));
+    assert!(matches!(created, Some((201, _))), "{created:?}");
+    let index = json!({"name": "always", "properties": ["/a"]});
+    let created = call(address, "POST", &format!("/v1/entity-types/{entity_type}/indexes"), &index);
+    assert!(matches!(created, Some((201, _))), "{created:?}");
+    until(|| is_ready(address, entity_type, "always"), "the index is ready");
+}
+
+fn is_ready(address: &str, entity_type: &str, index: &str) -> bool {
+    let shown = call(address, "GET", &format!("/v1/entity-types/{entity_type}/indexes/{index}"), &Value::Null);
+    shown.is_some_and(|(status, body)| status == 200 && body["state"] == "ready")
+}
+
+fn until(mut holds: impl FnMut() -> bool, what: &str) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// One who writes some bags, and asks for them.
+pub struct Writer<'a> {
+    pub address: Address<'a>,
+    pub entity_type: String,
+    pub name: u8,
+    pub promise: Promise,
+    pub random: fastrand::Rng,
+    /// What each of its bags may be.
+    bags: Vec<Vec<Option<Value>>>,
+    /// What it did, for a report.
+    did: Vec<String>,
+    pub unknown: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(address: Address<'a>, entity_type: &str, name: u8, promise: Promise, seed: u64) -> Self {
+        let bags = (0..ENTITIES).map(|_| vec![None]).collect();
+        let random = fastrand::Rng::with_seed(seed << 8 | u64::from(name));
+        let entity_type = entity_type.to_owned();
+        Self { address, entity_type, name, promise, random, bags, did: Vec::new(), unknown: 0 }
+    }
+
+    /// Writes and asks at random.
+    pub fn run(&mut self, steps: usize) {
+        for _ in 0..steps {
+            match self.random.u8(..10) {
+                0..4 => self.put(),
+                4..6 => self.patch(),
+                6 => self.delete(),
+                _ => self.look("always", self.promise == Promise::AtOnce),
+            }
+        }
+    }
+
+    /// Creates and drops another index, and asks it once it is ready.
+    pub fn run_with_indexes(&mut self, steps: usize) {
+        let path = format!("/v1/entity-types/{}/indexes", self.entity_type);
+        for _ in 0..steps {
+            let index = json!({"name": "sometimes", "properties": ["/a"], "order_by": "/b"});
+            let created = call(&(self.address)(), "POST", &path, &index);
+            self.run(4);
+            if matches!(created, Some((201 | 409, _))) {
+                let is_ready = is_ready(&(self.address)(), &self.entity_type, "sometimes");
+                self.look("sometimes", is_ready && self.promise == Promise::AtOnce);
+            }
+            call(&(self.address)(), "DELETE", &format!("{path}/sometimes"), &Value::Null);
+        }
+    }
+
+    fn path(&self, entity: u8) -> String {
+        format!("/v1/entities/{}/{}-{entity}", self.entity_type, self.name)
+    }
+
+    fn values(&mut self) -> Value {
+        let count = self.random.usize(..3);
+        (0..count).map(|_| json!(self.random.u8(..VALUES))).collect()
+    }
+
+    fn put(&mut self) {
+        let (entity, a) = (self.random.u8(..ENTITIES), self.values());
+        let bag = json!({"a": a, "b": self.random.u8(..9)});
+        let answer = call(&(self.address)(), "PUT", &self.path(entity), &bag);
+        self.wrote(entity, "put", answer, |_| Some(bag.clone()));
+    }
+
+    fn patch(&mut self) {
+        let (entity, a) = (self.random.u8(..ENTITIES), self.values());
+        let answer = call(&(self.address)(), "PATCH", &self.path(entity), &json!({"a": a}));
+        self.wrote(entity, "patch", answer, |before| {
+            let mut bag = before.clone()?;
+            bag["a"] = a.clone();
+            Some(bag)
+        });
+    }
+
+    fn delete(&mut self) {
+        let entity = self.random.u8(..ENTITIES);
+        let answer = call(&(self.address)(), "DELETE", &format!("{}/bag", self.path(entity)), &Value::Null);
+        self.wrote(entity, "delete", answer, |_| None);
+    }
+
+    /// Takes in what came of a write.
+    fn wrote(
+        &mut self,
+        entity: u8,
+        what: &str,
+        answer: Option<(u16, Value)>,
+        change: impl Fn(&Option<Value>) -> Option<Value>,
+    ) {
+        let may = &mut self.bags[usize::from(entity)];
+        let after: Vec<_> = may.iter().map(change).collect();
+        self.did.push(format!("{what} {entity} -> {:?}: {after:?}", answer.as_ref().map(|(status, _)| *status)));
+        match answer {
+            Some((status, body)) if status < 300 => {
+                // What was not there was not changed.
+                let was_there = may.iter().zip(after).filter(|(before, _)| what == "put" || before.is_some());
+                *may = was_there.map(|(_, after)| after).collect();
+                assert!(!may.is_empty(), "{body}: {:#?}", self.did);
+            }
+            Some((404, body)) => {
+                assert!(body["code"] == "bag_not_found" && may.contains(&None), "{body}: {:#?}", self.did);
+                // Where several servers write, what a dead one has sent may be carried out yet.
+                if self.promise == Promise::AtOnce {
+                    *may = vec![None];
+                }
+            }
+            Some((_, body)) if body.get("outcome_unknown") != Some(&json!(true)) => {
+                assert!(body["code"].is_string(), "{body}: {:#?}", self.did);
+            }
+            _ => {
+                self.unknown += 1;
+                may.extend(after);
+            }
+        }
+        may.dedup();
+    }
+
+    /// Asks for all bags of a value, page by page, and judges the answer. Whether what must be there is there is
+    /// judged if the index is `complete`.
+    fn look(&mut self, index: &str, complete: bool) {
+        let value = self.random.u8(..VALUES);
+        let Some(found) = self.walk(index, value) else { return };
+        if let Some(missing) = self.missing(value, &found).filter(|_| complete) {
+            panic!("{missing} is not found by {value} in {index}: {found:?}\n{:#?}", self.did);
+        }
+    }
+
+    fn walk(&self, index: &str, value: u8) -> Option<BTreeSet<String>> {
+        let (mut found, mut token) = (BTreeSet::new(), String::new());
+        loop {
+            let path = format!("/v1/entity-types/{}/indexes/{index}/entities", self.entity_type);
+            let path = format!("{path}?value={value}&limit=3{token}");
+            let (200, page) = call(&(self.address)(), "GET", &path, &Value::Null)? else { return None };
+            for bag in page["entities"].as_array().unwrap() {
+                let a = bag["properties"]["a"].as_array().unwrap();
+                assert!(a.contains(&json!(value)), "{bag} is found by {value}");
+                let id = bag["entity_id"].as_str().unwrap();
+                // What is ordered by a property may be met again when that is changed.
+                let is_new = found.insert(id.to_owned());
+                assert!(is_new || index != "always", "{id} is found twice by {value}");
+                if let Some(entity) = id.strip_prefix(&format!("{}-", self.name)) {
+                    let may = &self.bags[entity.parse::<usize>().unwrap()];
+                    let properties = Some(bag["properties"].clone());
+                    assert!(may.contains(&properties), "{bag} is none of {may:?}: {:#?}", self.did);
+                }
+            }
+            match page["next_page_token"].as_str() {
+                Some(next) => token = format!("&page_token={next}"),
+                None => return Some(found),
+            }
+        }
+    }
+
+    /// A bag of its own that matches for certain and was not found.
+    fn missing(&self, value: u8, found: &BTreeSet<String>) -> Option<String> {
+        let holds =
+            |bag: &Option<Value>| bag.as_ref().is_some_and(|bag| bag["a"].as_array().unwrap().contains(&json!(value)));
+        let matching = (0..ENTITIES).filter(|entity| self.bags[usize::from(*entity)].iter().all(holds));
+        matching.map(|entity| format!("{}-{entity}", self.name)).find(|id| !found.contains(id))
+    }
+
+    /// Once nobody writes: all that match are found, at once or soon.
+    pub fn settle(&self) {
+        for value in 0..VALUES {
+            let is_whole = || self.walk("always", value).is_some_and(|found| self.missing(value, &found).is_none());
+            match self.promise {
+                Promise::AtOnce => assert!(is_whole(), "not all are found by {value}: {:#?}", self.did),
+                Promise::Soon => until(is_whole, &format!("all are found by {value}: {:#?}", self.did)),
+            }
+        }
+    }
+}
