@@ -349,6 +349,7 @@ async fn a_list_that_has_grown_long_without_buckets_is_told_of() {
 /// million) that is kept by day, of one of as many items in one partition, and of one of 200 items.
 #[tokio::test]
 #[ignore = "it takes minutes, and measures"]
+#[expect(clippy::print_stdout, reason = "what was measured is what it is run for")]
 async fn long_lists_are_measured() {
     let count: u64 = std::env::var("LISTSTORE_TEST_LONG_LIST").map_or(2_000_000, |text| text.parse().unwrap());
     let server = Server::open(shared_options()).await;
