@@ -237,8 +237,8 @@ async fn get(Get { entity_type, options }: Get) -> Result<(), Failure> {
 
 /// The names of all entity types.
 pub(super) async fn names(client: &Client) -> Result<Vec<String>, Failure> {
-    let name = |raw: &Box<RawValue>| Ok(read::<EntityType>(raw.get().as_bytes())?.entity_type);
-    all(client, None).await?.iter().map(name).collect()
+    let name = |raw: &RawValue| Ok(read::<EntityType>(raw.get().as_bytes())?.entity_type);
+    all(client, None).await?.iter().map(|raw| name(raw)).collect()
 }
 
 /// All entity types that a text stands in, as the server wrote them.

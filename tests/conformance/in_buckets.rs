@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::domain::{Bucket, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::{
-    BoundOf, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
-    RemovalTurns, StoreError, ToAwait,
+    BagSwap, BoundOf, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range,
+    Removal, RemovalTurns, StoreError, Swapped, ToAwait,
 };
 
 pub struct InBuckets<S> {
@@ -84,6 +84,15 @@ impl ItemSession for Session {
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.session.remove_all(op, &self.list(list)).await
+    }
+
+    /// Bags are lists of one item, and in no buckets.
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        self.session.bag(op, list).await
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        self.session.swap_bag(op, list, swap).await
     }
 
     async fn entities(

@@ -22,6 +22,7 @@ const STEPS: usize = 12;
 const SEEDS_PER_KILL: u64 = 5;
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
 async fn no_bag_is_wrong_and_none_is_missed_for_long() {
     let mut forger = Forger::start().await;
     let stays = server(&shared_options().contact_points);

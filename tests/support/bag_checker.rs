@@ -69,6 +69,7 @@ fn is_ready(address: &str, entity_type: &str, index: &str) -> bool {
     shown.is_some_and(|(status, body)| status == 200 && body["state"] == "ready")
 }
 
+#[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
 fn until(mut holds: impl FnMut() -> bool, what: &str) {
     let began = Instant::now();
     while !holds() {
