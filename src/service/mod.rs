@@ -278,7 +278,7 @@ impl<R: PageRenderer> Service<R> {
             Operation::DeleteIndex { entity_type, name, condition } => {
                 Box::pin(self.delete_index(caller, entity_type, name, condition)).await
             }
-            Operation::CleanIndexes(request) => self.clean_indexes(caller, request).await,
+            Operation::CleanIndexes(request) => Box::pin(self.clean_indexes(caller, request)).await,
             Operation::FindBags(request) => Box::pin(self.find_bags(caller, request)).await,
             Operation::GetMe => Ok(Reply::Me(caller.principal.clone())),
             Operation::CreateKey(new) => Box::pin(self.create_key(caller, new)).await,
