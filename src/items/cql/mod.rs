@@ -89,6 +89,7 @@ mod view;
 mod watch;
 mod wide;
 mod wide_looks;
+mod write;
 mod write_clock;
 
 use crate::tls_files::FileProblem;

@@ -7,11 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use scylla::errors::{BadQuery, ExecutionError};
 use scylla::response::PagingState;
-use scylla::response::query_result::QueryResult;
-use scylla::serialize::SerializationError;
-use scylla::statement::bound::BoundStatement;
 use scylla::statement::prepared::PreparedStatement;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -21,6 +17,7 @@ use super::error::damaged_row;
 use super::keys;
 use super::permits::Permit;
 use super::statements::Statement;
+use super::write::write;
 use crate::domain::{EntityId, FeatureKey, ListKey, Timestamp};
 use crate::items::{EntryChange, Operation, StoreError, SwapId, UnfinishedSwap};
 
@@ -124,33 +121,6 @@ async fn read(
         found.push((SwapId { minute, shard, id, written }, bag, unpack(&removed)));
     }
     Ok((found, permit))
-}
-
-async fn write(
-    core: &Arc<Core>,
-    op: &Operation,
-    kind: Statement,
-    statement: &PreparedStatement,
-    permit: Permit,
-    bind: impl Fn(PreparedStatement) -> Result<BoundStatement, SerializationError>,
-) -> Result<Permit, StoreError> {
-    let (result, permit) = core
-        .attempts
-        .run(core.request(kind, op), permit, |route| {
-            let mut statement = statement.clone();
-            statement.set_load_balancing_policy(Some(route));
-            send(Arc::clone(core), bind(statement))
-        })
-        .await?;
-    result.result_not_rows().map_err(|_| damaged_row())?;
-    Ok(permit)
-}
-
-async fn send(
-    core: Arc<Core>,
-    bound: Result<BoundStatement, SerializationError>,
-) -> Result<QueryResult, ExecutionError> {
-    core.driver.execute_bound_unpaged(&bound.map_err(BadQuery::from)?).await
 }
 
 fn minute_of(moment: Timestamp) -> i64 {

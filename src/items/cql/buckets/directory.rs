@@ -9,12 +9,12 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 
 use super::super::core::Core;
-use super::super::deletes::write;
 use super::super::error::damaged_row;
 use super::super::keys::{read, slice};
 use super::super::noted_buckets::HELD;
 use super::super::permits::Permit;
 use super::super::statements::Statement;
+use super::super::write::write;
 use crate::domain::{Bucket, ListKey, Order, Timestamp};
 use crate::items::{Bounds, Operation, StoreError};
 
