@@ -28,6 +28,11 @@ pub enum Command {
     Rate(Option<NonZeroU32>),
 }
 
+/// How many jobs there may be beside these.
+pub(super) fn room_beside(all: &[Job]) -> usize {
+    OPEN_MAX.saturating_sub(all.iter().filter(|job| !job.state.is_over()).count())
+}
+
 /// The handle for jobs. Cheap to clone.
 #[derive(Clone)]
 pub struct Jobs {
@@ -52,7 +57,18 @@ impl Jobs {
         all.into_iter().find(|job| job.id == id).ok_or(MetadataError::JobNotFound(id))
     }
 
+    /// Refuses another job where there are as many as there may be.
+    pub async fn check_room(&self) -> Result<(), MetadataError> {
+        if room_beside(&self.all().await?) > 0 { Ok(()) } else { Err(MetadataError::TooManyJobs) }
+    }
+
     pub async fn create(&self, task: Task, by: Author) -> Result<Job, MetadataError> {
+        self.check_room().await?;
+        self.create_in_any_case(task, by).await
+    }
+
+    /// For what has to be done whatever there is to do besides.
+    pub async fn create_in_any_case(&self, task: Task, by: Author) -> Result<Job, MetadataError> {
         let created = self.create_once(JobId::new(Uuid::now_v7().as_u128()), task, by).await?;
         created.ok_or_else(|| {
             let reason = "a job of the same id is there".to_owned();
@@ -64,9 +80,6 @@ impl Jobs {
     pub(super) async fn create_once(&self, id: JobId, task: Task, by: Author) -> Result<Option<Job>, MetadataError> {
         let all = self.all().await?;
         let over: Vec<_> = all.iter().filter(|job| job.state.is_over()).collect();
-        if all.len() - over.len() >= OPEN_MAX {
-            return Err(MetadataError::TooManyJobs);
-        }
         for oldest in over.iter().take((over.len() + 1).saturating_sub(OVER_MAX)) {
             self.metadata.forget_job(oldest.id).await?;
         }

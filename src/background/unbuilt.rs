@@ -5,7 +5,7 @@
 
 use md5::{Digest, Md5};
 
-use super::jobs::Jobs;
+use super::jobs::{Jobs, room_beside};
 use crate::domain::{Author, FeatureId, FeatureKey, FeatureVersion, JobId};
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, Target, Task, TaskKind};
@@ -13,9 +13,10 @@ use crate::metadata::jobs::{Job, Target, Task, TaskKind};
 /// Who is said to have made what nobody asked for.
 const AUTHOR: &str = "liststore";
 
-/// Makes the jobs that are missing, of which `all` are there; tells whether it made any.
+/// Makes the jobs that are missing, of which `all` are there; tells whether it made any. Where there is no room for
+/// them they are made later: those that are there must go on.
 pub(super) async fn make_jobs(jobs: &Jobs, all: &[Job]) -> Result<bool, MetadataError> {
-    let mut made = false;
+    let (mut made, mut room) = (false, room_beside(all));
     for id in types_with_unbuilt(jobs) {
         let Some(bags) = jobs.metadata.feature(id.clone()).await? else { continue };
         for version in bags.versions.iter().filter(|v| v.index.as_ref().is_some_and(|index| !index.is_ready)) {
@@ -23,6 +24,10 @@ pub(super) async fn make_jobs(jobs: &Jobs, all: &[Job]) -> Result<bool, Metadata
             if all.iter().any(|known| known.id == job) {
                 continue;
             }
+            if room == 0 {
+                return Ok(made);
+            }
+            room -= 1;
             let target = Target { version: version.version.clone(), generation: version.generation };
             let task =
                 Task { kind: TaskKind::BuildIndex, feature: id.clone(), targets: vec![target], lists_per_second: None };

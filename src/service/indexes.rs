@@ -60,9 +60,11 @@ impl<R: PageRenderer> Service<R> {
         let generation = index.ok_or_else(missing)?.generation;
         let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
         let deleting = async move {
+            jobs.check_room().await?;
             let change = Change::DeleteVersion { id: id.clone(), version: name.clone(), condition };
             metadata.apply(change, by.clone()).await?;
-            let job = jobs.create(clearing(id.clone(), name, generation), by.clone()).await?;
+            // What is left of it has no other way to go.
+            let job = jobs.create_in_any_case(clearing(id.clone(), name, generation), by.clone()).await?;
             let details = json!({"job": job.id.to_string()});
             let erasure = Erasure { action: ErasureAction::Purge, target: id.to_string(), details };
             metadata.note_erasure(erasure, by).await.map(|_| ())

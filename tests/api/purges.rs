@@ -121,6 +121,38 @@ async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
     assert_eq!((over.status, &over.json()["code"]), (409, &json!("job_is_over")));
 }
 
+/// An index that nobody has a job for yet once kept every job from going on while there were as many as there may be,
+/// and one that was deleted then was refused and gone all the same.
+#[tokio::test]
+async fn jobs_go_on_where_there_is_no_room_for_another() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    fill(&api, "seen", 3).await;
+    api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+    let indexes = "/v1/entity-types/link/indexes";
+    api.post(indexes, json!({"name": "there", "properties": ["/a"]})).await.expect(201);
+    while api.get(&format!("{indexes}/there")).await.expect(200)["state"] != "ready" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let mut paused = Vec::new();
+    while paused.len() < 100 {
+        let id = purge(&api, "seen", json!({"lists_per_second": 1})).await;
+        // It may be done by then.
+        if api.post(&format!("/v1/jobs/{id}/pause"), json!({})).await.status == 200 {
+            paused.push(id);
+        }
+    }
+    let refused = api.delete(&format!("{indexes}/there")).await;
+    assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("too_many_jobs")));
+    assert_eq!(api.get(&format!("{indexes}/there")).await.expect(200)["state"], "ready", "nothing was done");
+    api.post(indexes, json!({"name": "waits", "properties": ["/a"]})).await.expect(201);
+    api.post(&format!("/v1/jobs/{}/resume", paused[50]), json!({})).await.expect(200);
+    until(&api, &paused[50], "done").await;
+    while api.get(&format!("{indexes}/waits")).await.expect(200)["state"] != "ready" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_purge_is_cancelled_and_what_is_wrong_is_refused() {
     let api = api().await;
