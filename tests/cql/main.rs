@@ -28,12 +28,16 @@ mod servers;
 mod sets;
 mod sets_at_once;
 mod settings;
+mod takeover;
 mod tls;
 mod topology;
 mod trims;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../support/postgres.rs"]
+mod postgres;
 #[allow(dead_code, reason = "the tests of the command line use more of it")]
 #[path = "../cli/program.rs"]
 mod program;

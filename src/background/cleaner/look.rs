@@ -11,8 +11,11 @@ use crate::items::SwapId;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Whoever is at work on a swap has this long before it is mended. It counts from when it is first seen: no clocks of
-/// two servers are compared.
+/// two servers are compared. It is mended again after twice as long each time, for a swap may be made after that.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// It is not forgotten before, so that none is forgotten that is made only then: once an operation is at its deadline a
+/// database is at work on its write for some 12 s yet.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Looks until it is dropped, for as long as there are indexes.
@@ -20,8 +23,8 @@ pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle,
     if !lists.leaves_swaps() {
         return;
     }
-    // Since when swaps are known of lately: as many as one look tells of at most.
-    let mut seen: HashMap<SwapId, Instant> = HashMap::new();
+    // What is known of swaps that were seen lately: as many as one look tells of at most.
+    let mut seen: HashMap<SwapId, Seen> = HashMap::new();
     let mut look = 0;
     loop {
         sleep(LOOK_INTERVAL).await;
@@ -39,12 +42,23 @@ pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle,
         look += 1;
         seen.retain(|id, _| found.iter().any(|swap| swap.id == *id));
         for swap in found {
-            let since = *seen.entry(swap.id).or_insert(began);
-            if !swap.is_recent || began.duration_since(since) >= PATIENCE {
+            let known = seen.entry(swap.id).or_insert(Seen { since: began, mended_at_age: PATIENCE });
+            let age = began.duration_since(known.since);
+            if !swap.is_recent || age >= FORGOTTEN_AFTER {
+                cleaner.last_of_swap(swap);
+            } else if age >= known.mended_at_age {
+                known.mended_at_age = 2 * age;
                 cleaner.swap(swap);
             }
         }
     }
+}
+
+/// What is known of a swap that may be under way.
+struct Seen {
+    since: Instant,
+    /// When it is mended next, for as long as it is there.
+    mended_at_age: Duration,
 }
 
 fn has_indexes(metadata: &MetadataHandle) -> bool {

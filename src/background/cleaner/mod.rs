@@ -71,8 +71,13 @@ impl Cleaner {
         self.metrics.refresh(self.queue.len(), self.queue.lag());
     }
 
-    /// A swap that somebody has noted and not ended.
+    /// A swap that somebody has noted and not ended, and may be at work on yet.
     fn swap(&self, left: UnfinishedSwap) {
+        self.bag(left.bag, left.entries);
+    }
+
+    /// A swap that nobody can be at work on any more: it is forgotten once it is mended.
+    fn last_of_swap(&self, left: UnfinishedSwap) {
         let UnfinishedSwap { id, bag, entries, .. } = left;
         self.note(Due::at_once(Wrong::Bag { list: bag, entries, noted: Some(id) }));
     }

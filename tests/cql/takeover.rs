@@ -1,0 +1,138 @@
+//! Two servers on one cluster and one Postgres, of which the one that works on a job is killed: the other one goes on
+//! with it, and what comes of it is right.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::cassandra::shared_options;
+use crate::cleaning::server_with;
+use crate::postgres::Database;
+use crate::probe::now;
+use crate::program::Server;
+use crate::servers::ok;
+
+const ENTITIES: usize = 160;
+/// Such that the job is in its middle when its server dies.
+const RATE: u32 = 20;
+/// It is promised within 10 s, on a machine that has nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A server that has its definitions, and its jobs, in a database.
+pub fn server_on(database: &Database, contact_points: &[String]) -> Server {
+    let settings = [
+        ("LISTSTORE__METADATA__STORE", "postgres".to_owned()),
+        ("LISTSTORE__METADATA__POSTGRES__URL", database.url.clone()),
+        ("LISTSTORE__METADATA__POLL_INTERVAL_SECS", "1".to_owned()),
+    ];
+    server_with(contact_points, &settings)
+}
+
+async fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn job(server: &Server, id: &str) -> Value {
+    ok(server, "GET", &format!("/v1/jobs/{id}"), &Value::Null)
+}
+
+/// Slows a job down, kills who works on it in its middle, and has the other one, which is started only then so that it
+/// is certain who that is, go on with it at full speed.
+async fn taken_over(id: &str, dies: Server, stays: impl FnOnce() -> Server) -> Server {
+    ok(&dies, "PATCH", &format!("/v1/jobs/{id}"), &json!({"lists_per_second": RATE}));
+    let is_in_its_middle = || job(&dies, id)["lists_cleared"].as_u64().filter(|done| (20..80).contains(done));
+    until("it is in its middle", is_in_its_middle).await;
+    let stays = stays();
+    // It sees that another one has it.
+    assert_eq!(job(&stays, id)["state"], "running");
+    dies.end(Signal::SIGKILL);
+    let (left, killed) = (job(&stays, id), Instant::now());
+    until("the other one goes on", || Some(()).filter(|()| job(&stays, id)["updated_at"] != left["updated_at"])).await;
+    eprintln!("the other one went on after {:.1?}", killed.elapsed());
+    assert!(left["lists_cleared"].as_u64() < Some(ENTITIES as u64), "it was in its middle: {left}");
+    ok(&stays, "PATCH", &format!("/v1/jobs/{id}"), &json!({"lists_per_second": null}));
+    until("it is done", || Some(()).filter(|()| job(&stays, id)["state"] == "done")).await;
+    stays
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_is_built_to_its_end_by_another_server() {
+    let database = Database::migrated().await;
+    let start = || server_on(&database, &shared_options().contact_points);
+    let dies = start();
+    let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
+    ok(&dies, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));
+    let bag = |n: usize| format!("/v1/entities/{entity_type}/e-{n}");
+    for n in 0..ENTITIES {
+        ok(&dies, "PUT", &bag(n), &json!({"a": n % 3, "b": n}));
+    }
+    let indexes = format!("/v1/entity-types/{entity_type}/indexes");
+    ok(&dies, "POST", &indexes, &json!({"name": "by", "properties": ["/a"], "order_by": "/b"}));
+    let by = format!("{indexes}/by");
+    let id = || ok(&dies, "GET", &by, &Value::Null)["job_id"].as_str().map(str::to_owned);
+    let id = until("it has a job", id).await;
+    let stays = taken_over(&id, dies, || {
+        let stays = start();
+        // What is written meanwhile, through a server that does not build.
+        for n in (0..ENTITIES).step_by(10) {
+            ok(&stays, "PUT", &bag(n), &json!({"a": 3, "b": n}));
+        }
+        for n in (5..ENTITIES).step_by(10) {
+            ok(&stays, "DELETE", &format!("{}/bag", bag(n)), &Value::Null);
+        }
+        stays
+    })
+    .await;
+    assert_eq!(ok(&stays, "GET", &by, &Value::Null)["state"], "ready");
+    for value in 0..4 {
+        let page = ok(&stays, "GET", &format!("{by}/entities?value={value}&limit=1000"), &Value::Null);
+        let ids: Vec<_> = page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].clone()).collect();
+        let held = |n: &usize| match n % 10 {
+            0 => value == 3,
+            5 => false,
+            _ => n % 3 == value,
+        };
+        let expected: Vec<_> = (0..ENTITIES).rev().filter(held).map(|n| json!(format!("e-{n}"))).collect();
+        assert_eq!(ids, expected, "{value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_is_made_to_its_end_by_another_server() {
+    let database = Database::migrated().await;
+    let start = || server_on(&database, &shared_options().contact_points);
+    let dies = start();
+    let name = format!("f{}", uuid::Uuid::new_v4().simple());
+    for (feature, bucket) in [(name.clone(), json!("day")), (format!("{name}-kept"), Value::Null)] {
+        let mut body = json!({"entity_type": "user", "name": feature, "value_type": "string", "ttl": "30d"});
+        if !bucket.is_null() {
+            body["bucket"] = bucket;
+        }
+        ok(&dies, "POST", "/v1/features", &body);
+    }
+    let items = |feature: &str, n: usize| format!("/v1/lists/user/{feature}/u-{n}/items");
+    let at = now().as_nanos();
+    for n in 0..ENTITIES {
+        for feature in [&name, &format!("{name}-kept")] {
+            let add = json!({"items": [{"timestamp": at, "value": "v"}, {"timestamp": at - 172_800_000_000_000, "value": "w"}]});
+            ok(&dies, "POST", &items(feature, n), &add);
+        }
+    }
+    let asked = ok(&dies, "POST", &format!("/v1/features/user/{name}/purge"), &json!({"lists_per_second": RATE}));
+    let stays = taken_over(asked["id"].as_str().unwrap(), dies, start).await;
+    let left = |feature: &str| -> BTreeSet<usize> {
+        let count = |n: &usize| ok(&stays, "GET", &items(feature, *n), &Value::Null)["items"].as_array().unwrap().len();
+        (0..ENTITIES).filter(|n| count(n) > 0).collect()
+    };
+    assert_eq!(left(&name), BTreeSet::new());
+    assert_eq!(left(&format!("{name}-kept")).len(), ENTITIES, "the lists of another feature stay");
+}
