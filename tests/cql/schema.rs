@@ -7,11 +7,14 @@ use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::DbError;
+use scylla_proxy::{Condition, Reaction, RequestFrame, RequestOpcode, RequestReaction, RequestRule, ResponseFrame};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::cassandra;
+use crate::forger::Forger;
 use crate::probe::{Server, fresh_list, fresh_set, now};
 use crate::server::{settings, spawn_with};
 
@@ -145,6 +148,50 @@ async fn two_migrations_at_once_make_one_schema() {
         server.add(&list, &[(now(), b"v")]).await;
         assert_eq!(server.remove(&list, b"v").await, 1);
     }
+}
+
+/// The cluster's own tables name a table a moment before a node knows it.
+#[tokio::test]
+async fn a_table_that_is_being_made_is_waited_for() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let mut forger = Forger::before(keyspace.options.clone()).await;
+    for table in ["schema_migrations", "schema_compatibility"] {
+        let unknown = RequestReaction::forge_response(Arc::new(move |frame: RequestFrame| {
+            let words = format!("unconfigured table {table}");
+            ResponseFrame::forged_error(frame.params, DbError::Invalid, Some(&words)).unwrap()
+        }));
+        let asked = format!("FROM \"{}\".{table}", keyspace.options.keyspace);
+        let twice = Condition::RequestOpcode(RequestOpcode::Query)
+            .and(Condition::BodyContainsCaseSensitive(asked.into_bytes().into()))
+            .and(Condition::TrueForLimitedTimes(2));
+        forger.on_requests(vec![RequestRule(twice, unknown)]);
+        assert_eq!(migrate(&forger.options, false).await.unwrap().before, SchemaState::Current, "{table}");
+    }
+}
+
+/// Who looks while the last of several tables is made finds it, or that it is not recorded yet: never that it is
+/// recorded and gone.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the proxy asks for such a queue")]
+async fn a_table_that_is_made_meanwhile_is_not_taken_for_one_that_was_dropped() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    keyspace.execute("DROP TABLE KS.list_bag_swaps").await;
+    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 8").await;
+    let mut forger = Forger::before(keyspace.options.clone()).await;
+    // Long enough for the other one to be through with it.
+    let record = format!("SELECT version FROM \"{}\".schema_migrations", keyspace.options.keyspace);
+    let looks = Condition::BodyContainsCaseSensitive(record.into_bytes().into()).and(Condition::TrueForLimitedTimes(1));
+    let (told, mut looked) = tokio::sync::mpsc::unbounded_channel();
+    let late = RequestReaction::delay(Duration::from_secs(3)).with_feedback_when_performed(told);
+    forger.on_requests(vec![RequestRule(looks, late)]);
+    let options = forger.options.clone();
+    let slow = tokio::spawn(async move { migrate(&options, false).await });
+    looked.recv().await.unwrap();
+    assert_eq!(migrate(&keyspace.options, false).await.unwrap().steps.len(), 1);
+    slow.await.unwrap().unwrap();
+    assert_eq!(keyspace.state().await, SchemaState::Current);
 }
 
 #[tokio::test]

@@ -12,6 +12,9 @@ use crate::items::StoreError;
 /// The kind of a failure in which no node was even connected.
 pub const NO_CONNECTION: &str = "no_connection";
 
+/// The kind of a failure for want of a table.
+pub const NO_TABLE: &str = "no_table";
+
 /// Why items cannot be removed by value while there is no index to find them.
 pub const NO_INDEX: &str = "the index list_items_by_value is missing or not built: items are read and added, but cannot be \
                             removed by value; run `liststore migrate`, which builds it again";
@@ -145,7 +148,7 @@ impl Failure {
             || text.contains("can't find a column family")
         {
             let reason = "the table is missing: run `liststore migrate`";
-            return Self { retry: false, ..unavailable("no_table", reason) };
+            return Self { retry: false, ..unavailable(NO_TABLE, reason) };
         }
         internal("invalid", "the cluster refused a statement")
     }

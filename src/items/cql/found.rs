@@ -8,7 +8,7 @@ use scylla::client::session::Session;
 
 use super::dialect::Dialect;
 use super::options::Consistency;
-use super::query::select;
+use super::query::{select, select_from_named};
 use crate::items::StoreError;
 
 pub const TABLE: &str = "list_items";
@@ -160,22 +160,23 @@ impl Found {
             Consistency::One,
         )
         .await?;
+        let record = tables.iter().any(|(name, _)| name == RECORD);
+        let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
+        let numbered = tables.iter().any(|(name, _)| name == COMPATIBILITY);
+        let served_from = if numbered {
+            let text = format!("SELECT version, served_from FROM \"{keyspace}\".{COMPATIBILITY}");
+            let rows: Vec<(i32, Option<i32>)> = select_from_named(session, &text, consistency).await?;
+            rows.into_iter().filter_map(|(version, from)| Some((version, from?))).collect()
+        } else {
+            BTreeMap::new()
+        };
+        // After the record, so that whatever that says was made is found, though it is being made just now.
         let columns = columns_of(session, keyspace, TABLE).await?;
         let set_columns = columns_of(session, keyspace, SETS).await?;
         let bag_columns = columns_of(session, keyspace, BAGS).await?;
         let swap_columns = columns_of(session, keyspace, SWAPS).await?;
         let bucket_columns = columns_of(session, keyspace, BUCKETS).await?;
         let index = read_index(session, keyspace).await?;
-        let record = tables.iter().any(|(name, _)| name == RECORD);
-        let applied = if record { Self::applied(session, keyspace, consistency).await? } else { Vec::new() };
-        let numbered = tables.iter().any(|(name, _)| name == COMPATIBILITY);
-        let served_from = if numbered {
-            let text = format!("SELECT version, served_from FROM \"{keyspace}\".{COMPATIBILITY}");
-            let rows: Vec<(i32, Option<i32>)> = select(session, &text, (), consistency).await?;
-            rows.into_iter().filter_map(|(version, from)| Some((version, from?))).collect()
-        } else {
-            BTreeMap::new()
-        };
         let default_ttl = |table: &str| tables.iter().find(|(name, _)| name == table).and_then(|(_, ttl)| *ttl);
         Ok(Self {
             keyspace: true,
@@ -205,7 +206,7 @@ impl Found {
 
     async fn applied(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Vec<i32>, StoreError> {
         let text = format!("SELECT version FROM \"{keyspace}\".{RECORD}");
-        let rows: Vec<(i32,)> = select(session, &text, (), consistency).await?;
+        let rows: Vec<(i32,)> = select_from_named(session, &text, consistency).await?;
         let mut applied: Vec<i32> = rows.into_iter().map(|(version,)| version).collect();
         applied.sort_unstable();
         Ok(applied)
