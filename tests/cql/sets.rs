@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use liststore::domain::{Identity, Item, ItemKey, Keep, ListKey, MemberKey, Order, Timestamp, ValueDigest};
-use liststore::items::{Bounds, Range, Removal};
+use liststore::domain::{Identity, Item, ItemKey, Keep, ListKey, MaxItems, MemberKey, Order, Timestamp, ValueDigest};
+use liststore::items::{Bounds, Operation, Range, Removal};
 use scylla::client::session::Session;
 use serde_json::Value;
 
@@ -184,6 +184,35 @@ async fn of_two_that_were_added_at_once_one_stands_and_the_other_goes() {
         assert_eq!(stored.rows.len(), 2);
         assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, stands);
         assert!(server.metric("liststore_cql_members_mended_total", "second_item") > mended);
+    }
+}
+
+/// Whether an item is among the newest ones that are shown, those tell that come before it: no others are read.
+#[tokio::test]
+async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
+    let (server, list) = (Server::open(shared_options()).await, fresh_set(Identity::Value(Keep::Newest)));
+    let op = Operation { max_items: MaxItems::new(500).ok(), ..server.op() };
+    let base = now().as_nanos();
+    let at = |n: u64| Timestamp::from_nanos(base - n * 1_000).unwrap();
+    let items: Vec<_> = (0..520).map(|n| (at(n), n.to_string())).collect();
+    let texts: Vec<_> = items.iter().map(|(at, value)| (*at, value.as_bytes())).collect();
+    server.add(&list, &texts).await;
+    let counted = |statement| server.metric("liststore_cql_request_duration_seconds", statement);
+    let requests = || counted("get") + counted("find");
+    for (member, is_shown, most) in
+        [("absent", false, 1.0), ("0", true, 3.0), ("60", true, 3.0), ("499", true, 7.0), ("500", false, 8.0)]
+    {
+        let before = requests();
+        let found = server.session.lookup(&op, &list, &[member.into()]).await.unwrap();
+        assert_eq!(found[0].is_some(), is_shown, "{member}");
+        assert!(requests() - before <= most, "{member}: {}", requests() - before);
+    }
+    // Of what a removal takes those count that are shown, wherever they are.
+    for (members, shown) in [(&["510", "3", "absent"][..], 1), (&["1", "2"], 2), (&["519"], 0)] {
+        let members = members.iter().map(|member| (*member).to_owned().into()).collect();
+        let before = requests();
+        assert_eq!(server.session.remove(&op, &list, &Removal::Members(members)).await.unwrap(), shown);
+        assert!(shown != 2 || requests() - before <= 3.0, "{}", requests() - before);
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::core::Core;
 use super::super::keys::{bounds, slice};
-use super::entry::place_of;
+use super::entry::{Held, place_of};
 use super::read::{self, AllEntries, Slice};
 use super::walk::{Standing, Walk, keep_of};
 use crate::domain::{IdentityKind, Item, ItemKey, ListKey, MaxItems, Order, Timestamp};
@@ -25,16 +25,15 @@ pub async fn lookup(
     list: &ListKey,
     members: &[Bytes],
 ) -> Result<Vec<Option<Item>>, StoreError> {
-    let last_shown = last_shown(core, op, list).await?;
     let places: Vec<_> = members.iter().map(|member| place_of(member)).collect();
     let asked: HashSet<_> = places.iter().cloned().collect();
     let permit = core.permit(op.deadline).await?;
-    let (entries, _permit) = read::entries(core, op, list, asked.into_iter().collect(), permit).await?;
-    let item = |place: &String| {
-        let held = entries.get(place)?.standing(op, keep_of(list))?;
-        last_shown.is_none_or(|last| held.key >= last).then(|| held.item())
-    };
-    Ok(places.iter().map(item).collect())
+    let (entries, permit) = read::entries(core, op, list, asked.into_iter().collect(), permit).await?;
+    drop(permit);
+    let standing = |place: &String| entries.get(place)?.standing(op, keep_of(list));
+    let last_shown = last_shown_of(core, op, list, places.iter().filter_map(standing)).await?;
+    let shown = |held: &&Held| last_shown.is_none_or(|last| held.key >= last);
+    Ok(places.iter().map(|place| standing(place).filter(shown).map(Held::item)).collect())
 }
 
 /// The newest item of each of these values.
@@ -170,8 +169,32 @@ pub async fn has_items(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Resu
 
 /// The last item that a set shows, if it has more than these.
 pub async fn last_shown(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<ItemKey>, StoreError> {
-    let Some(max_items) = op.max_items else { return Ok(None) };
     let (lower, _) = slice(&Bounds { min_timestamp: op.ttl.visible_from(op.now), ..Bounds::ALL });
+    last_shown_from(core, op, list, lower).await
+}
+
+/// The last item that a set shows, if some of these items, which stand in it, are not shown. Looks no further than the
+/// last of them.
+pub async fn last_shown_of<'h>(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    standing: impl Iterator<Item = &'h Held>,
+) -> Result<Option<ItemKey>, StoreError> {
+    match standing.map(|held| held.key).min() {
+        Some(last) => last_shown_from(core, op, list, last.to_string()).await,
+        None => Ok(None),
+    }
+}
+
+/// The last item that a set shows, if it has more than these that are not below this bound.
+async fn last_shown_from(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    lower: String,
+) -> Result<Option<ItemKey>, StoreError> {
+    let Some(max_items) = op.max_items else { return Ok(None) };
     let (_, upper) = slice(&Bounds::ALL);
     let slice = Slice { order: Order::Newest, lower, upper };
     let (mut walk, mut permit) = (Walk::new(core, op, list, slice), core.permit(op.deadline).await?);

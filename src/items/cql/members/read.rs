@@ -99,7 +99,7 @@ pub async fn find_rows(
     let (mut found, mut from, mut permit) = (HashMap::new(), Some(PagingState::start()), permit);
     while let Some(state) = from {
         let result;
-        let at = (state, keys.len());
+        let at = (state, page_of_all(keys.len()));
         (result, from, permit) = page(core, op, Statement::Find, &core.for_sets.find_rows, at, permit, bind).await?;
         for row in result.rows::<(&str, &str, i64)>().map_err(|_| damaged_row())? {
             let (key, _, written) = row.map_err(|_| damaged_row())?;
@@ -107,6 +107,11 @@ pub async fn find_rows(
         }
     }
     Ok((found, permit))
+}
+
+/// Rows of a page that is to have all that are asked for: one that is full is followed by another, which is empty.
+fn page_of_all(rows: usize) -> usize {
+    rows + 1
 }
 
 /// The reverse entries of some members, by where they are: a few requests at a time, as far as there are permits.
@@ -143,7 +148,7 @@ async fn some_entries(
     let (mut found, mut from, mut permit) = (Vec::new(), Some(PagingState::start()), permit);
     while let Some(state) = from {
         let result;
-        let at = (state, members.len());
+        let at = (state, page_of_all(members.len()));
         (result, from, permit) = page(core, op, Statement::Find, &core.for_sets.entries, at, permit, bind).await?;
         read_entries(core, list.identity(), &result, &mut found)?;
     }

@@ -17,7 +17,7 @@ use super::super::lanes::in_lanes;
 use super::super::permits::Permit;
 use super::super::statements::Statement;
 use super::entry::{Entry, Held, place_of};
-use super::look::last_shown;
+use super::look::{last_shown, last_shown_of};
 use super::read::{self, AllEntries, Rows, Slice};
 use super::walk::keep_of;
 use super::write;
@@ -33,19 +33,18 @@ const FIND_ROWS: usize = 1_000;
 
 /// Removes what a removal takes, and returns how many visible items that were.
 pub async fn remove(core: &Arc<Core>, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
-    let last_shown = last_shown(core, op, list).await?;
-    let permit = Some(core.permit(op.deadline).await?);
+    let (permit, last_shown) = (None, None);
     let mut removing =
         Removing { core, op, list, removal, last_shown, permit, removed: 0, begun: false, largest: None };
     match removal {
-        Removal::Members(members) => removing.members(members.iter().map(|member| place_of(member))).await?,
+        Removal::Members(members) => removing.named(members.iter().map(|member| place_of(member))).await?,
         Removal::Value(value) if list.identity().kind() == IdentityKind::Value => {
-            removing.members([place_of(value)]).await?;
+            removing.named([place_of(value)]).await?;
         }
         Removal::Value(_) => removing.all_entries().await?,
         Removal::Items(items) => {
             let members = items.iter().map(|(_, stored)| place_of(list.identity().member(stored)));
-            removing.members(members).await?;
+            removing.named(members).await?;
         }
         Removal::Between(within) => removing.between(within).await?,
     }
@@ -76,17 +75,28 @@ impl Removing<'_> {
         }
     }
 
-    async fn members(&mut self, members: impl IntoIterator<Item = String>) -> Result<(), StoreError> {
+    async fn entries(&mut self, members: impl IntoIterator<Item = String>) -> Result<Vec<Entry>, StoreError> {
         let members: HashSet<_> = members.into_iter().collect();
         let permit = self.permit().await?;
         let (core, op, list) = (self.core, self.op, self.list);
         let read = read::entries(core, op, list, members.into_iter().collect(), permit).await;
         let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
         self.permit = Some(permit);
-        self.take_from(entries.values()).await
+        Ok(entries.into_values().collect())
+    }
+
+    /// Removes what it takes of some members, which are all that it is about.
+    async fn named(&mut self, members: impl IntoIterator<Item = String>) -> Result<(), StoreError> {
+        let entries = self.entries(members).await?;
+        // That look has a permit of its own.
+        self.permit = None;
+        let standing = entries.iter().filter_map(|entry| self.standing(entry));
+        self.last_shown = last_shown_of(self.core, self.op, self.list, standing).await?;
+        self.take_from(&entries).await
     }
 
     async fn all_entries(&mut self) -> Result<(), StoreError> {
+        self.last_shown = last_shown(self.core, self.op, self.list).await?;
         let mut all = AllEntries::new();
         loop {
             let permit = self.permit().await?;
@@ -94,11 +104,12 @@ impl Removing<'_> {
             let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
             self.permit = Some(permit);
             let Some(entries) = entries else { return Ok(()) };
-            self.take_from(entries.iter()).await?;
+            self.take_from(&entries).await?;
         }
     }
 
     async fn between(&mut self, within: &Bounds) -> Result<(), StoreError> {
+        self.last_shown = last_shown(self.core, self.op, self.list).await?;
         let (lower, upper) = slice(within);
         let slice = Slice { order: Order::Newest, lower, upper };
         let mut from = Some(PagingState::start());
@@ -107,21 +118,30 @@ impl Removing<'_> {
             let read = read::rows(self.core, self.op, self.list, &slice, (state, FIND_ROWS), permit).await;
             let Rows { rows, next, permit } = read.map_err(|error| after_unknown(error, self.begun))?;
             self.permit = Some(permit);
-            self.members(rows.into_iter().map(|row| row.member)).await?;
+            let entries = self.entries(rows.into_iter().map(|row| row.member)).await?;
+            self.take_from(&entries).await?;
             from = next;
         }
         Ok(())
     }
 
+    fn takes(&self, held: &Held) -> bool {
+        self.removal.takes(self.list.identity(), held.key.timestamp, &held.stored)
+    }
+
+    /// What stands of an entry and is taken.
+    fn standing<'e>(&self, entry: &'e Entry) -> Option<&'e Held> {
+        entry.standing(self.op, keep_of(self.list)).filter(|held| self.takes(held))
+    }
+
     /// Deletes what the removal takes of some entries.
-    async fn take_from(&mut self, entries: impl Iterator<Item = &Entry>) -> Result<(), StoreError> {
+    async fn take_from(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         let mut gone: Vec<(String, Held)> = Vec::new();
         for entry in entries {
-            let is_taken = |held: &Held| self.removal.takes(self.list.identity(), held.key.timestamp, &held.stored);
-            let stands = entry.standing(self.op, keep_of(self.list)).filter(|held| is_taken(held));
+            let stands = self.standing(entry);
             let is_shown = |held: &Held| self.last_shown.is_none_or(|last| held.key >= last);
             self.removed += u64::from(stands.is_some_and(is_shown));
-            let taken = entry.held.iter().filter(|held| stands.is_some() || is_taken(held));
+            let taken = entry.held.iter().filter(|held| stands.is_some() || self.takes(held));
             gone.extend(taken.map(|held| (entry.member.clone(), held.clone())));
         }
         self.largest = gone.iter().map(|(_, held)| held.written).max().max(self.largest);
