@@ -55,9 +55,14 @@ impl<R: PageRenderer> Service<R> {
         let walk = BagWalk { entries: &entries, min: min.as_deref(), max: max.as_deref(), order };
         let place = page_token.map(|token| walk.resume(&token)).transpose();
         let place = place.map_err(ServiceError::invalid("page_token"))?;
-        let began_at = place.map_or_else(|| self.clock.now(), |place| place.began_at);
         let (min_timestamp, mut max_timestamp) = condition.places();
-        if index.spec.order_by().is_none() && order == Order::Oldest {
+        let follows_updates = index.spec.order_by().is_none() && order == Order::Oldest;
+        let began_at = match place {
+            Some(place) => place.began_at,
+            None if follows_updates => self.last_update(caller, &entries, deadline).await?,
+            None => self.clock.now(),
+        };
+        if follows_updates {
             // What is updated meanwhile moves to where the walk is going to be: it was met before, or is not met.
             max_timestamp = max_timestamp.min(began_at);
         }
@@ -91,6 +96,20 @@ impl<R: PageRenderer> Service<R> {
             ResolveError::VersionNotFound => MetadataError::version_not_found(id.clone(), label.clone()).into(),
             ResolveError::Unavailable { reason } => ServiceError::CatalogUnavailable { reason },
         })
+    }
+
+    /// A moment before which all entries were made that are in a list: now, or later where a server made some whose
+    /// clock is ahead of ours, or where ours was set back.
+    async fn last_update(
+        &self,
+        caller: &Caller,
+        entries: &ListKey,
+        deadline: Instant,
+    ) -> Result<Timestamp, ServiceError> {
+        let newest = Range { limit: 1, ..Range::NEWEST };
+        let (page, _) = self.lists_of(caller).get(entries, Ttl::ENDLESS, newest, deadline).await?;
+        let now = self.clock.now();
+        Ok(page.items.first().map_or(now, |entry| entry.timestamp.max(now)))
     }
 
     /// The bags of a page, and the last entry that was looked at if others may follow.

@@ -11,7 +11,7 @@ use liststore::domain::{
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
 use liststore::items::memory::MemoryStore;
-use liststore::items::{ItemSession, ItemStore, Operation, Range};
+use liststore::items::{BagAfter, BagSwap, EntryChange, ItemSession, ItemStore, Operation, Range, Swapped};
 use liststore::metadata::memory::memory_store;
 use prometheus::Registry;
 use reqwest::Method;
@@ -144,6 +144,40 @@ async fn an_entry_that_a_query_passes_over_is_not_looked_at() {
     let query = format!("{INDEXES}/by/entities?value=1&min=1.0000000000000001e300");
     assert_eq!(broken.api.get(&query).await.expect(200)["entities"], json!([]));
     assert!(broken.api.get("/metrics").await.text().contains("\nliststore_cleaner_waiting 0\n"));
+}
+
+/// What a server has written whose clock is ahead of ours, or we did before ours was set back, is found from either
+/// end.
+#[tokio::test]
+async fn a_bag_of_a_faster_clock_is_found_from_the_oldest_on() {
+    let broken = on(Arc::new(MemoryStore::default())).await;
+    broken.api.post(INDEXES, json!({"name": "lately", "properties": ["/a"]})).await.expect(201);
+    broken.put("past", json!({"a": 1})).await;
+    let ListKey { feature_key: by, entity_id: values, .. } = entries("[1]");
+    let (id, ..) = FeatureKey::parse(by.as_str()).unwrap();
+    let key = |version: &str| FeatureKey::new(&id, &VersionLabel::new(version).unwrap(), Generation::FIRST);
+    let hour_ahead = Timestamp::from_nanos(endless().now.as_nanos() + 3_600_000_000_000).unwrap();
+    let stored = |value: &'static str| NewItem {
+        timestamp: hour_ahead,
+        value: value.into(),
+        expires_at: Ttl::MAX.expiry_of(endless().now),
+    };
+    let entry =
+        EntryChange { list: ListKey::new(key("lately"), values), removed: vec![], added: vec![stored("ahead")] };
+    let swap = BagSwap { before: None, after: BagAfter::Put(stored(r#"{"a":1}"#)), entries: vec![entry] };
+    let bag = ListKey::new(key(""), EntityId::new("ahead").unwrap());
+    assert_eq!(broken.session.swap_bag(&endless(), &bag, swap).await.unwrap(), Swapped::Done);
+    for (order, expected) in [("newest", ["ahead", "past"]), ("oldest", ["past", "ahead"])] {
+        let (mut ids, mut token) = (Vec::new(), String::new());
+        while ids.len() < 3 {
+            let query = format!("{INDEXES}/lately/entities?value=1&limit=1&order={order}{token}");
+            let page = broken.api.get(&query).await.expect(200);
+            ids.extend(page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].clone()));
+            let Some(next) = page["next_page_token"].as_str() else { break };
+            token = format!("&page_token={next}");
+        }
+        assert_eq!(ids, expected, "{order}");
+    }
 }
 
 async fn clean(api: &Api, body: Value) -> Value {
