@@ -12,7 +12,7 @@ use scylla::errors::{DbError, WriteType};
 use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
 
 use crate::cassandra::shared_options;
-use crate::forger::Forger;
+use crate::forger::{Forger, Sent, of};
 use crate::probe::{EVERYTHING, Server, bare, fresh_list, key, now, now_micros, stored, ttl};
 use crate::schema::Keyspace;
 
@@ -245,6 +245,62 @@ async fn what_another_server_adds_after_a_removal_of_all_is_found() {
     add(&two, &op, &list, &[(ago(3), "after")]).await.unwrap();
     assert_eq!(two.metric("liststore_cql_request_duration_seconds", "note_buckets"), notes);
     assert_eq!(page(&one, &one.op_with(ttl(30 * DAY)), &list, &EVERYTHING).await.len(), 1);
+}
+
+/// What is left of a Remove All that breaks off is whole buckets, which every read shows alike, and which the next one
+/// takes. What the directory names then without items costs reads of several buckets at once.
+#[tokio::test]
+async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up() {
+    const DAYS: u64 = 40;
+    let mut forger = Forger::start().await;
+    let (server, bare) = (Server::open(forger.options.clone()).await, bare(&shared_options()).await);
+    let list = fresh(Bucket::Day);
+    let op = || server.op_with(ttl(90 * DAY));
+    let times: Vec<_> = (0..DAYS).map(ago).collect();
+    for time in &times {
+        let later = Timestamp::from_nanos(time.as_nanos() - 1).unwrap();
+        add(&server, &op(), &list, &[(*time, "v"), (*time, "w"), (later, "v")]).await.unwrap();
+    }
+    let name = |time: &Timestamp| Bucket::Day.name_of(*time);
+    let kept: Vec<_> = times[..30].iter().step_by(10).copied().collect();
+    let refused = || RequestReaction::forge_with_error(DbError::Unauthorized);
+    let clears = |time: &Timestamp| {
+        let text = format!("@{}", name(time)).into_bytes();
+        of(Sent::Delete).and(Condition::BodyContainsCaseSensitive(text.into()))
+    };
+    forger.on_requests(kept.iter().map(|time| RequestRule(clears(time), refused())).collect());
+    let failed = server.session.remove_all(&op(), &list).await.unwrap_err();
+    assert!(failed.outcome_unknown(), "{failed:?}");
+    let left = page(&server, &op(), &list, &EVERYTHING).await;
+    // Each bucket that failed is whole, and so is each that nobody came to.
+    for time in &times {
+        let here = left.iter().filter(|found| name(found) == name(time)).count();
+        let all = if left.iter().any(|found| name(found) == name(time)) { here >= 2 } else { here == 0 };
+        assert!(all, "a part of {}", name(time));
+    }
+    assert!(kept.iter().all(|time| left.contains(time)));
+    assert_eq!(server.session.count(&op(), &list, &Bounds::ALL, 1_000).await.unwrap().items, left.len() as u64);
+    let oldest = page(&server, &op(), &list, &Range { order: Order::Oldest, ..EVERYTHING }).await;
+    assert_eq!(oldest, left.iter().rev().copied().collect::<Vec<_>>());
+    let sought = server.session.contains(&op(), &list, &Bounds::ALL, &["w".into()]).await.unwrap();
+    assert_eq!(sought, [left.first().copied()]);
+    // Another one that breaks off, at the directory: all items are gone.
+    forger.on_requests(vec![RequestRule(
+        of(Sent::Delete).and(Condition::BodyContainsCaseSensitive(b"~"[..].into())),
+        refused(),
+    )]);
+    let failed = server.session.remove_all(&op(), &list).await.unwrap_err();
+    assert!(failed.outcome_unknown(), "{failed:?}");
+    forger.heal();
+    assert!(page(&server, &op(), &list, &EVERYTHING).await.is_empty());
+    server.session.remove_all(&op(), &list).await.unwrap();
+    assert!(directory(&bare, &list).await.len() >= DAYS as usize - 1, "others may rely on them");
+    let before = reads(&server);
+    assert!(page(&server, &op(), &list, &Range { limit: 50, ..EVERYTHING }).await.is_empty());
+    // The directory twice, the newest bucket, and the others 16 at once.
+    assert!(reads(&server) - before <= 6.0, "{}", reads(&server) - before);
+    add(&server, &op(), &list, &[(times[20], "again")]).await.unwrap();
+    assert_eq!(page(&server, &op(), &list, &EVERYTHING).await, [times[20]]);
 }
 
 /// An add writes again what this session has not written lately; the items of other buckets are found once the

@@ -56,12 +56,27 @@ pub enum Promise {
 
 /// Creates an entity type, and an index of it that is always there.
 pub fn prepare(address: &str, entity_type: &str) {
+    begin(address, entity_type);
+    until_ready(address, entity_type, "always");
+}
+
+/// The same, without waiting for the index.
+pub fn begin(address: &str, entity_type: &str) {
     let created = call(address, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));
     assert!(matches!(created, Some((201, _))), "{created:?}");
     let index = json!({"name": "always", "properties": ["/a"]});
     let created = call(address, "POST", &format!("/v1/entity-types/{entity_type}/indexes"), &index);
     assert!(matches!(created, Some((201, _))), "{created:?}");
-    until(|| is_ready(address, entity_type, "always"), "the index is ready");
+}
+
+/// Creates the index that comes and goes, if it is not there, in whatever state it is.
+pub fn create_sometimes(address: &str, entity_type: &str) -> Option<u16> {
+    let index = json!({"name": "sometimes", "properties": ["/a"], "order_by": "/b"});
+    call(address, "POST", &format!("/v1/entity-types/{entity_type}/indexes"), &index).map(|(status, _)| status)
+}
+
+pub fn until_ready(address: &str, entity_type: &str, index: &str) {
+    until(|| is_ready(address, entity_type, index), "the index is ready");
 }
 
 fn is_ready(address: &str, entity_type: &str, index: &str) -> bool {
@@ -116,10 +131,9 @@ impl<'a> Writer<'a> {
     pub fn run_with_indexes(&mut self, steps: usize) {
         let path = format!("/v1/entity-types/{}/indexes", self.entity_type);
         for _ in 0..steps {
-            let index = json!({"name": "sometimes", "properties": ["/a"], "order_by": "/b"});
-            let created = call(&(self.address)(), "POST", &path, &index);
+            let created = create_sometimes(&(self.address)(), &self.entity_type);
             self.run(4);
-            if matches!(created, Some((201 | 409, _))) {
+            if matches!(created, Some(201 | 409)) {
                 let is_ready = is_ready(&(self.address)(), &self.entity_type, "sometimes");
                 self.look("sometimes", is_ready && self.promise == Promise::AtOnce);
             }
@@ -241,11 +255,16 @@ impl<'a> Writer<'a> {
 
     /// Once nobody writes: all that match are found, at once or soon.
     pub fn settle(&self) {
+        self.settle_in("always");
+    }
+
+    /// The same by another index.
+    pub fn settle_in(&self, index: &str) {
         for value in 0..VALUES {
-            let is_whole = || self.walk("always", value).is_some_and(|found| self.missing(value, &found).is_none());
+            let is_whole = || self.walk(index, value).is_some_and(|found| self.missing(value, &found).is_none());
             match self.promise {
                 Promise::AtOnce => assert!(is_whole(), "not all are found by {value}: {:#?}", self.did),
-                Promise::Soon => until(is_whole, &format!("all are found by {value}: {:#?}", self.did)),
+                Promise::Soon => until(is_whole, &format!("all are found by {value} in {index}: {:#?}", self.did)),
             }
         }
     }
