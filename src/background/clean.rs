@@ -16,7 +16,7 @@ use super::hold::{Held, Lost};
 use super::insist::{insist, pause};
 use super::jobs::Jobs;
 use crate::actors::{ListError, ListPool};
-use crate::domain::{EntityId, FeatureKey, Identity, Item, ItemKey, ListKey, NewItem, Order, Timestamp, Ttl};
+use crate::domain::{EntityId, FeatureKey, Item, ItemKey, ListKey, NewItem, Order, Timestamp, Ttl};
 use crate::items::{Bounds, EntityPage, EntityPlace, EntryChange, ItemPage, Range, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
@@ -129,16 +129,14 @@ async fn add_missing(
 async fn entries(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, index: usize) -> Result<(), Lost> {
     let Some(key) = held.job.task.targets.get(index).map(|target| held.job.task.key(target)) else { return Ok(()) };
     loop {
-        // One that was dropped meanwhile is cleared by another job.
-        let is_there = definitions(held, jobs).is_some_and(|(_, all)| all.iter().any(|one| one.feature_key == key));
-        if !is_there {
-            return Ok(());
-        }
+        let found = definitions(held, jobs).and_then(|(_, all)| all.into_iter().find(|one| one.feature_key == key));
+        // One that was dropped meanwhile is cleared by another job. A job's own key tells lists of no kind from others.
+        let Some(CatalogVersion { feature_key: key, .. }) = found else { return Ok(()) };
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
         let read = async |deadline| lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
         for values in entities {
-            let list = ListKey::new(key.clone().with_identity(Identity::Item), values);
+            let list = ListKey::new(key.clone(), values);
             entries_of(held, jobs, lists, &list, index).await?;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };

@@ -54,11 +54,16 @@ fn found(server: &Server, entity_type: &str, value: u32) -> Vec<String> {
     page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// How many entries are stored under a value.
-async fn stored(probe: &probe::Server, entity_type: &str, value: u32) -> usize {
+/// The entries of a value.
+fn entries(entity_type: &str, value: u32) -> ListKey {
     let id = FeatureId::of_bags(EntityType::new(entity_type).unwrap());
     let key = FeatureKey::new(&id, &VersionLabel::new("by").unwrap(), Generation::FIRST);
-    let list = ListKey::new(key, EntityId::new(&format!("[{value}]")).unwrap());
+    ListKey::new(key, EntityId::new(&format!("[{value}]")).unwrap())
+}
+
+/// How many of them are stored.
+async fn stored(probe: &probe::Server, entity_type: &str, value: u32) -> usize {
+    let list = entries(entity_type, value);
     probe.session.get(&probe.op_with(Ttl::ENDLESS), &list, &EVERYTHING).await.unwrap().items.len()
 }
 
@@ -152,4 +157,23 @@ async fn a_swap_that_is_made_late_by_a_server_that_dies_then_is_mended() {
     let took = until(async || found(&stays, &entity_type, 2) == ["e-1"]).await;
     eprintln!("found {took:.1?} after its server has died");
     assert_eq!(stored(&probe, &entity_type, 2).await, 1);
+}
+
+/// A job that cleans looked at no entry on a cluster once: it took their lists for such as are kept in buckets.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cleaning_removes_what_no_bag_has_and_counts_the_others() {
+    let server = server(&shared_options().contact_points);
+    let probe = probe::Server::open(shared_options()).await;
+    let entity_type = entity_type_on(&[&server]).await;
+    for n in 0..5 {
+        ok(&server, "PUT", &format!("/v1/entities/{entity_type}/e-{n}"), &json!({"a": n % 2}));
+    }
+    probe.add(&entries(&entity_type, 1), &[(probe::now(), b"nobody")]).await;
+    assert_eq!(stored(&probe, &entity_type, 1).await, 3);
+    let asked = ok(&server, "POST", &format!("/v1/entity-types/{entity_type}/clean"), &json!({}));
+    let job = format!("/v1/jobs/{}", asked["id"].as_str().unwrap());
+    until(async || ok(&server, "GET", &job, &Value::Null)["state"] == "done").await;
+    let done = ok(&server, "GET", &job, &Value::Null);
+    assert_eq!((&done["entries"], &done["entries_removed"], &done["entries_added"]), (&json!(5), &json!(1), &json!(0)));
+    assert_eq!(stored(&probe, &entity_type, 1).await, 2);
 }
