@@ -1,35 +1,12 @@
-//! Who may do what: every operation of the table with every kind of caller, and API keys.
+//! Who may do what: every operation of the table with every kind of caller.
 
 use liststore::service::{Descriptor, Effect, OPERATIONS, Permission, Segment};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Api, api, api_with, items};
+use super::keys::{JSON, admin, key, with_key};
 use super::tokens::Issued;
-
-const JSON: (&str, &str) = ("content-type", "application/json");
-
-/// Sends with a key.
-async fn with_key(api: &Api, token: &str, method: Method, path: &str, body: &Value) -> Answer {
-    let authorization = format!("Bearer {token}");
-    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    api.send(method, path, &[("authorization", &authorization), JSON], &body).await
-}
-
-/// Creates a key with the rights of another, or of nobody while the server is open.
-async fn key(api: &Api, by: Option<&str>, body: Value) -> (String, String) {
-    let made = match by {
-        Some(token) => with_key(api, token, Method::POST, "/v1/keys", &body).await,
-        None => api.post("/v1/keys", body).await,
-    };
-    assert_eq!(made.header("cache-control"), Some("no-store"));
-    let made = made.expect(201);
-    (made["token"].as_str().unwrap().to_owned(), made["key"]["id"].as_str().unwrap().to_owned())
-}
-
-async fn admin(api: &Api) -> String {
-    key(api, None, json!({"name": "admin", "roles": ["admin"]})).await.0
-}
 
 /// Somebody who asks, and what they have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,200 +180,12 @@ async fn a_listing_shows_what_its_caller_may_see_and_its_pages_tell_no_more() {
 }
 
 #[tokio::test]
-async fn a_server_is_open_until_its_first_key_and_never_again() {
-    let api = api().await;
-    api.get("/v1/features").await.expect(200);
-    let admin = admin(&api).await;
-    api.get("/v1/features").await.refused("unauthenticated", "");
-    let keys = with_key(&api, &admin, Method::GET, "/v1/keys", &Value::Null).await.expect(200);
-    let id = keys["keys"][0]["id"].as_str().unwrap();
-    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
-    with_key(&api, &admin, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
-    api.get("/v1/features").await.refused("unauthenticated", "");
-    api.get("/livez").await.expect(200);
-    api.get("/readyz").await.expect(200);
-}
-
-#[tokio::test]
-async fn what_is_no_key_is_refused_however_it_is_sent() {
-    let api = api().await;
-    let admin = admin(&api).await;
-    let huge = "x".repeat(20_000);
-    for bad in ["", "Bearer", "Bearer ", "Basic YWRtaW46YWRtaW4=", &admin, &format!("Bearer {huge}"), "Bearer ls_!!"] {
-        let answer = api.send(Method::GET, "/v1/features", &[("authorization", bad)], b"").await;
-        answer.refused("unauthenticated", "");
-    }
-    let authorization = format!("bearer  {admin}");
-    api.send(Method::GET, "/v1/features", &[("authorization", &authorization)], b"").await.expect(200);
-    let twice = [("authorization", &*authorization), ("authorization", &*authorization)];
-    api.send(Method::GET, "/v1/features", &twice, b"").await.refused("unauthenticated", "");
-}
-
-#[tokio::test]
-async fn a_rotated_key_has_two_tokens_for_a_while() {
-    let api = api().await;
-    let admin = admin(&api).await;
-    let (old, id) = key(&api, Some(&admin), json!({"name": "feed", "roles": ["reader"]})).await;
-    let path = format!("/v1/keys/{id}/rotate");
-    let rotated = with_key(&api, &admin, Method::POST, &path, &json!({"overlap": "1h"})).await.expect(200);
-    let new = rotated["token"].as_str().unwrap();
-    assert_eq!(rotated["key"]["id"], json!(id));
-    for token in [&*old, new] {
-        with_key(&api, token, Method::GET, "/v1/features", &Value::Null).await.expect(200);
-    }
-    let again = with_key(&api, &admin, Method::POST, &path, &json!({})).await.expect(200);
-    with_key(&api, &old, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
-    with_key(&api, new, Method::GET, "/v1/features", &Value::Null).await.expect(200);
-    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
-    for token in [&*old, new, again["token"].as_str().unwrap()] {
-        with_key(&api, token, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
-    }
-    with_key(&api, &admin, Method::POST, &path, &json!({})).await.refused("key_revoked", "");
-}
-
-#[tokio::test]
-async fn keys_are_refused_that_could_not_be() {
-    let api = api().await;
-    for (body, field) in [
-        (json!({"roles": ["reader"]}), "name"),
-        (json!({"name": "a b", "roles": ["reader"]}), "name"),
-        (json!({"name": "a"}), "roles"),
-        (json!({"name": "a", "roles": []}), "roles"),
-        (json!({"name": "a", "roles": ["god"]}), "roles"),
-        (json!({"name": "a", "roles": "reader"}), "roles"),
-        (json!({"name": "a", "roles": ["reader"], "scopes": ["user"]}), "scopes"),
-        (json!({"name": "a", "roles": ["reader"], "expires": "soon"}), "expires"),
-    ] {
-        api.post("/v1/keys", body).await.refused("invalid_argument", field);
-    }
-    let admin = admin(&api).await;
-    let again = json!({"name": "admin", "roles": ["reader"]});
-    with_key(&api, &admin, Method::POST, "/v1/keys", &again).await.refused("key_exists", "");
-    let unknown = with_key(&api, &admin, Method::GET, "/v1/keys/0123456789ab", &Value::Null).await;
-    unknown.refused("key_not_found", "");
-    with_key(&api, &admin, Method::GET, "/v1/keys/X", &Value::Null).await.refused("invalid_argument", "key_id");
-}
-
-#[tokio::test]
-async fn the_audit_trail_tells_who_did_what_and_for_whom() {
-    let api = api().await;
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let (editor, _) = key(&api, Some(&admin), json!({"name": "ui", "roles": ["editor"], "scopes": ["user.*"]})).await;
-    let authorization = format!("Bearer {editor}");
-    let headers = [("authorization", &*authorization), ("liststore-user", "alice"), JSON];
-    api.send(Method::PATCH, "/v1/features/user/seen", &headers, br#"{"ttl":"2h"}"#).await.expect(200);
-    let history =
-        with_key(&api, &editor, Method::GET, "/v1/features/user/seen/history", &Value::Null).await.expect(200);
-    let first = &history["history"][0];
-    assert_eq!((&first["by"], &first["on_behalf_of"]), (&json!("key:ui"), &json!("alice")));
-    assert_eq!(history["history"][1]["by"], "anonymous");
-
-    let read = async |query: &str| {
-        let page = with_key(&api, &admin, Method::GET, &format!("/v1/audit{query}"), &Value::Null).await.expect(200);
-        let changes = page["changes"].as_array().unwrap().clone();
-        let text =
-            |change: &Value| format!("{} {}", change["action"].as_str().unwrap(), change["target"].as_str().unwrap());
-        (changes.iter().map(text).collect::<Vec<_>>(), page["next_page_token"].as_str().map(str::to_owned), page)
-    };
-    let (all, none, whole) = read("").await;
-    assert_eq!(
-        all,
-        ["update_feature user.seen", "create_key key:ui", "create_key key:admin", "create_feature user.seen"]
-    );
-    assert_eq!(none, None);
-    assert_eq!(whole["changes"][1]["by"], "key:admin");
-    for token in [&editor, &admin] {
-        assert!(!whole.to_string().contains(&token[16..]), "the trail has a secret");
-    }
-    assert_eq!(read("?by=alice").await.0, ["update_feature user.seen"]);
-    assert_eq!(read("?by=key:ui").await.0, ["update_feature user.seen"]);
-    assert_eq!(read("?target=key:ui").await.0, ["create_key key:ui"]);
-    assert_eq!(read("?action=create_feature").await.0, ["create_feature user.seen"]);
-    let at = whole["changes"][2]["at"].as_str().unwrap();
-    assert_eq!(read(&format!("?until={at}")).await.0.len(), 2);
-    assert_eq!(read(&format!("?since={at}")).await.0.len(), 3);
-    let (first, token, _) = read("?page_size=3").await;
-    let (second, end, _) = read(&format!("?page_size=3&page_token={}", token.unwrap())).await;
-    assert_eq!((first.len(), second, end), (3, vec!["create_feature user.seen".to_owned()], None));
-}
-
-/// In pages like those of changes, and with nothing in them that callers make up.
-#[tokio::test]
-async fn the_audit_trail_tells_who_was_refused_what() {
-    let api = api().await;
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let reader = json!({"name": "ro", "roles": ["reader"], "requests_per_second": 1, "requests_burst": 30});
-    let (reader, id) = key(&api, Some(&admin), reader).await;
-    let list = "/v1/lists/user/seen/u/items";
-    let item = json!({"items": [{"timestamp": super::client::ago(1), "value": "x"}]});
-    for _ in 0..3 {
-        with_key(&api, &reader, Method::POST, list, &item).await.refused("permission_denied", "");
-    }
-    let request = json!({"entity_type": "user", "feature": "seen", "entity_id": "u", "items": item["items"]});
-    let batch = json!({"requests": [request, request]});
-    let (elsewhere, _) =
-        key(&api, Some(&admin), json!({"name": "e", "roles": ["writer"], "scopes": ["customer.*"]})).await;
-    with_key(&api, &elsewhere, Method::POST, "/v1/lists:batchAdd", &batch).await.expect(200);
-    while with_key(&api, &reader, Method::GET, list, &Value::Null).await.status != 429 {}
-    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
-    with_key(&api, &reader, Method::GET, list, &Value::Null).await.refused("unauthenticated", "");
-    // Whatever strangers send is not what is kept.
-    for n in 0..50 {
-        api.get(&format!("/v1/features/user/made-up-{n}")).await.refused("unauthenticated", "");
-    }
-    let read = async |query: &str| {
-        with_key(&api, &admin, Method::GET, &format!("/v1/audit{query}"), &Value::Null).await.expect(200)
-    };
-    let told = |page: &Value| {
-        let changes = page["changes"].as_array().unwrap();
-        let told = changes.iter().map(|change| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (by, target, after) = (text(&change["by"]), text(&change["target"]), &change["after"]);
-            match change["action"].as_str() {
-                Some("refuse") => format!("{by} {target} {} {}", text(&after["code"]), after["count"]),
-                other => format!("{by} {target} {}", other.unwrap()),
-            }
-        });
-        told.collect::<Vec<_>>()
-    };
-    let refusals = read("?action=refuse").await;
-    let expected = [
-        "anonymous get_feature unauthenticated 50",
-        "anonymous get_items unauthenticated 1",
-        "key:ro get_items rate_limited 1",
-        "key:e batch_add permission_denied 2",
-        "key:ro add_items permission_denied 3",
-    ];
-    assert_eq!(told(&refusals), expected);
-    let reasons: Vec<_> =
-        refusals["changes"].as_array().unwrap().iter().map(|r| r["after"]["reason"].clone()).collect();
-    assert_eq!((&reasons[0], &reasons[1]), (&json!("no key"), &json!("a revoked key")));
-    assert!(!refusals.to_string().contains("made-up") && !refusals.to_string().contains(&reader[16..]));
-    assert_eq!(told(&read("?action=refuse&by=key:ro").await), [expected[2], expected[4]]);
-    assert_eq!(told(&read("?action=refuse&target=batch_add").await), [expected[3]]);
-    assert_eq!(told(&read("").await)[0], "key:admin key:ro revoke_key", "changes stand by themselves");
-    let (mut paged, mut token) = (Vec::new(), String::new());
-    loop {
-        let page = read(&format!("?action=refuse&page_size=2{token}")).await;
-        assert!(page["changes"].as_array().unwrap().len() <= 2);
-        paged.extend(told(&page));
-        match page["next_page_token"].as_str() {
-            Some(next) => token = format!("&page_token={next}"),
-            None => break,
-        }
-    }
-    assert_eq!(paged, expected);
-}
-
-#[tokio::test]
 async fn metrics_are_open_where_that_is_set() {
     let api = api_with(&[("access.metrics", "open")]).await;
     let admin = admin(&api).await;
     api.get("/metrics").await.expect_text();
     let closed = super::client::api().await;
-    let operator = self::admin(&closed).await;
+    let operator = super::keys::admin(&closed).await;
     closed.get("/metrics").await.refused("unauthenticated", "");
     with_key(&closed, &operator, Method::GET, "/metrics", &Value::Null).await.expect_text();
     drop(admin);
@@ -406,28 +195,6 @@ impl Answer {
     fn expect_text(&self) {
         assert_eq!(self.status, 200, "{}", self.text());
     }
-}
-
-#[tokio::test]
-async fn a_server_that_needs_keys_lets_nobody_in_before_there_are_some() {
-    let api = api_with(&[("access.mode", "required")]).await;
-    api.get("/v1/features").await.refused("unauthenticated", "");
-    api.post("/v1/keys", json!({"name": "a", "roles": ["admin"]})).await.refused("unauthenticated", "");
-}
-
-/// A definition's store that is away takes no key away, and takes none back.
-#[tokio::test]
-async fn keys_hold_while_the_metadata_store_is_away() {
-    use liststore::metadata::MetadataError;
-    let (api, faults) = super::faults::faulty(&[]).await;
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let away = MetadataError::Unavailable { reason: "no route".to_owned(), outcome_unknown: false };
-    *faults.metadata.lock().unwrap() = Some(away);
-    with_key(&api, &admin, Method::GET, "/v1/lists/user/seen/u/items", &Value::Null).await.expect(200);
-    api.get("/v1/lists/user/seen/u/items").await.refused("unauthenticated", "");
-    let revocation = with_key(&api, &admin, Method::DELETE, "/v1/keys/0123456789ab", &Value::Null).await;
-    revocation.refused("metadata_unavailable", "");
 }
 
 /// So that nobody has to try what they may.
@@ -447,118 +214,6 @@ async fn everybody_is_told_who_they_are_and_what_they_may() {
         "permissions": {"lists:read": scopes, "features:read": scopes}});
     assert_eq!(me, expected);
     assert_eq!(api.get("/v1/me").await.status, 401);
-}
-
-/// In a bucket that fills so slowly that no test sees it.
-#[tokio::test]
-async fn a_key_has_as_many_requests_and_items_as_it_says() {
-    let api = api().await;
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let limited = json!({"name": "n", "roles": ["writer"], "requests_per_second": 1, "requests_burst": 5});
-    let (noisy, id) = key(&api, Some(&admin), limited).await;
-    let shown = with_key(&api, &admin, Method::GET, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
-    assert_eq!((&shown["requests_burst"], &shown["items_burst"]), (&json!(5), &Value::Null));
-    let list = "/v1/lists/user/seen/u/items";
-    let mut answer = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
-    assert_eq!(answer.header("ratelimit-policy"), Some("\"requests\";q=5;w=5;qu=\"requests\""));
-    assert!(answer.header("ratelimit").unwrap().starts_with("\"requests\";r="));
-    // A machine may be so slow that some come back.
-    for _ in 0..100 {
-        answer = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
-        if answer.status == 429 {
-            break;
-        }
-    }
-    answer.refused("rate_limited", "");
-    assert!(answer.header("ratelimit").unwrap().starts_with("\"requests\";r=0;"), "{:?}", answer.headers);
-    // Whatever becomes of a limit, others are not bound by it.
-    for _ in 0..20 {
-        let other = with_key(&api, &admin, Method::GET, list, &Value::Null).await;
-        other.expect(200);
-        assert_eq!(other.header("ratelimit"), None);
-    }
-
-    let limited = json!({"name": "i", "roles": ["writer"], "items_per_second": 1, "items_burst": 3});
-    let (greedy, _) = key(&api, Some(&admin), limited).await;
-    let items: Vec<_> = (0..50).map(|n| json!({"timestamp": super::client::ago(60) + n, "value": "x"})).collect();
-    let (add, one) = (json!({ "items": items }), json!({ "items": &items[..1] }));
-    with_key(&api, &greedy, Method::POST, list, &add).await.expect(200);
-    let refused = with_key(&api, &greedy, Method::POST, list, &one).await;
-    refused.refused("rate_limited", "");
-    let waits: u64 = refused.header("retry-after").unwrap().parse().unwrap();
-    assert!((20..=48).contains(&waits), "the fifty are owed: {waits}");
-    with_key(&api, &greedy, Method::GET, list, &Value::Null).await.refused("rate_limited", "");
-    // What is about no item is not bound by that.
-    with_key(&api, &greedy, Method::GET, "/v1/features", &Value::Null).await.expect(200);
-    let batch = json!({"requests": [{"entity_type": "user", "feature": "seen", "entity_id": "u"}]});
-    with_key(&api, &greedy, Method::POST, "/v1/lists:batchGet", &batch).await.refused("rate_limited", "");
-    // Items that are read count too.
-    let reading = json!({"name": "r", "roles": ["reader"], "items_per_second": 1, "items_burst": 3});
-    let (reader, _) = key(&api, Some(&admin), reading).await;
-    with_key(&api, &reader, Method::GET, list, &Value::Null).await.expect(200);
-    with_key(&api, &reader, Method::GET, list, &Value::Null).await.refused("rate_limited", "");
-    let metrics = with_key(&api, &admin, Method::GET, "/metrics", &Value::Null).await.text();
-    assert!(metrics.contains("liststore_access_refused_total{reason=\"rate_limited\"}"), "{metrics}");
-}
-
-/// Else whoever may nothing could ask without end.
-#[tokio::test]
-async fn what_is_refused_counts_among_the_requests() {
-    let api = api().await;
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let elsewhere = json!({"name": "n", "roles": ["writer"], "scopes": ["customer.*"], "requests_per_second": 1, "requests_burst": 4});
-    let (noisy, _) = key(&api, Some(&admin), elsewhere).await;
-    let list = "/v1/lists/user/seen/u/items";
-    let first = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
-    first.refused("permission_denied", "");
-    assert!(first.header("ratelimit").is_some(), "{:?}", first.headers);
-    let mut last = first;
-    for _ in 0..100 {
-        if last.status == 429 {
-            break;
-        }
-        last = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
-    }
-    last.refused("rate_limited", "");
-    let told: u64 = last.header("ratelimit").unwrap().split_once(";t=").unwrap().1.parse().unwrap();
-    let retry_after: u64 = last.header("retry-after").unwrap().parse().unwrap();
-    assert!(told <= retry_after, "whoever comes again then is let in: {last:?}");
-}
-
-/// Whatever way somebody looks at items or removes them.
-#[tokio::test]
-async fn items_that_are_counted_asked_after_and_removed_are_items_too() {
-    let api = api().await;
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let list = "/v1/lists/user/seen/u/items";
-    let at = super::client::ago(60);
-    let items: Vec<_> = (0..50).map(|n| json!({"timestamp": at + n, "value": format!("{n}")})).collect();
-    let values: Vec<_> = (0..50).map(|n| n.to_string()).collect();
-    let requests: Vec<_> =
-        (0..50).map(|n| json!({"entity_type": "user", "feature": "seen", "entity_id": n.to_string()})).collect();
-    for (number, (method, path, body)) in [
-        (Method::GET, format!("{list}:count"), Value::Null),
-        (Method::POST, format!("{list}:contains"), json!({ "values": values })),
-        (Method::POST, "/v1/lists:batchGet".to_owned(), json!({ "requests": requests })),
-        (Method::POST, format!("{list}:remove"), json!({ "items": items })),
-        (Method::POST, format!("{list}:remove"), json!({"min_timestamp": "1970-01-02T00:00:00Z"})),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        with_key(&api, &admin, Method::POST, list, &json!({ "items": items })).await.expect(200);
-        let limited =
-            json!({"name": format!("k{number}"), "roles": ["writer"], "items_per_second": 1, "items_burst": 3});
-        let (greedy, _) = key(&api, Some(&admin), limited).await;
-        with_key(&api, &greedy, method, &path, &body).await.expect(200);
-        let refused = with_key(&api, &greedy, Method::GET, list, &Value::Null).await;
-        refused.refused("rate_limited", "");
-        let waits: u64 = refused.header("retry-after").unwrap().parse().unwrap();
-        assert!((20..=48).contains(&waits), "the fifty are owed: {waits}, {path}");
-    }
 }
 
 /// What a scope says is compared with the names that the server uses, however they were sent.
@@ -628,77 +283,6 @@ async fn no_way_of_writing_a_path_leads_out_of_a_scope() {
     let answer = with_key(&api, &token, Method::POST, "/v1/lists:batchAdd", &body).await.expect(200);
     assert_eq!(answer["results"][0], answer["results"][1]);
     assert_eq!(answer["results"][0]["problem"]["code"], "permission_denied", "{answer}");
-}
-
-#[tokio::test]
-async fn limits_of_the_settings_are_those_of_keys_without_their_own() {
-    let limits = [("access.rate_limits.requests_per_second", "1"), ("access.rate_limits.requests_burst", "3")];
-    let api = api_with(&limits).await;
-    // Nobody is known here yet, and so nobody is limited.
-    for _ in 0..10 {
-        api.get("/v1/features").await.expect(200);
-    }
-    let free = json!({"name": "free", "roles": ["admin"], "requests_per_second": 1_000_000});
-    let (free, _) = key(&api, None, free).await;
-    let (bound, id) = key(&api, Some(&free), json!({"name": "bound", "roles": ["reader"]})).await;
-    let refused = async || {
-        for _ in 0..100 {
-            let answer = with_key(&api, &bound, Method::GET, "/v1/features", &Value::Null).await;
-            if answer.status == 429 {
-                return answer.refused("rate_limited", "");
-            }
-        }
-        panic!("it is not limited");
-    };
-    refused().await;
-    for _ in 0..20 {
-        with_key(&api, &free, Method::GET, "/v1/features", &Value::Null).await.expect(200);
-    }
-    // What it has used stays used when keys are published anew.
-    with_key(&api, &free, Method::POST, "/v1/keys", &json!({"name": "other", "roles": ["reader"]})).await.expect(201);
-    refused().await;
-    with_key(&api, &free, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
-    for (body, field) in [
-        (json!({"name": "a", "roles": ["reader"], "requests_per_second": 0}), "requests_per_second"),
-        (json!({"name": "a", "roles": ["reader"], "items_per_second": "7"}), "items_per_second"),
-        (json!({"name": "a", "roles": ["reader"], "items_burst": 7}), "items_burst"),
-        (json!({"name": "a", "roles": ["reader"], "items_per_second": 1, "items_burst": 100_000_001}), "items_burst"),
-    ] {
-        with_key(&api, &free, Method::POST, "/v1/keys", &body).await.refused("invalid_argument", field);
-    }
-}
-
-/// Else one caller could hold all permits of a list actor; also by leaving early, while the store goes on.
-#[tokio::test]
-async fn one_caller_has_a_share_of_the_operations_at_work() {
-    let settings =
-        [("items.permits_per_actor", "4"), ("items.actors", "1"), ("access.rate_limits.operations_percent", "50")];
-    let (api, faults) = super::faults::faulty(&settings).await;
-    api.feature("seen", "string", "1h").await;
-    let admin = admin(&api).await;
-    let (noisy, _) = key(&api, Some(&admin), json!({"name": "n", "roles": ["writer"]})).await;
-    faults.stall(true);
-    let list = "/v1/lists/user/seen/u/items";
-    let leave_early = async |token: &str| {
-        let authorization = format!("Bearer {token}");
-        let headers = [("authorization", &*authorization), ("liststore-timeout-ms", "100")];
-        api.send(Method::GET, list, &headers, b"").await
-    };
-    for _ in 0..2 {
-        leave_early(&noisy).await.refused("deadline_exceeded", "");
-    }
-    for _ in 0..3 {
-        leave_early(&noisy).await.refused("rate_limited", "");
-    }
-    // Others have the rest.
-    leave_early(&admin).await.refused("deadline_exceeded", "");
-    faults.stall(false);
-    while with_key(&api, &noisy, Method::GET, list, &Value::Null).await.status == 429 {
-        tokio::task::yield_now().await;
-    }
-    for _ in 0..10 {
-        with_key(&api, &noisy, Method::GET, list, &Value::Null).await.expect(200);
-    }
 }
 
 #[tokio::test]

@@ -3,19 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Api, ago, api, items};
+use super::client::{ago, api, items};
+use super::pages::numbered;
 
 fn token(page: &Value) -> Option<String> {
     page["next_page_token"].as_str().map(str::to_owned)
-}
-
-async fn numbered(api: &Api, count: u64) -> (String, u64) {
-    api.feature("seen", "int64", "30d").await;
-    let (list, start) = (items("seen", "u"), ago(1_000));
-    // Three share each timestamp, so that pages end among ties.
-    let added: Vec<_> = (0..count).map(|n| (start + n / 3, Value::from(n))).collect();
-    api.add(&list, &added).await;
-    (list, start)
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 mod access;
 mod adds;
 mod administration;
+mod audit;
 mod bags;
 mod batches;
 mod bodies;
@@ -25,12 +26,15 @@ mod faults;
 mod features;
 mod forms;
 mod gets;
+mod gone_clients;
 #[path = "../support/guide.rs"]
 mod guide;
 mod headers;
 mod health;
 mod history;
 mod indexes;
+mod keys;
+mod limits;
 mod looks;
 mod members;
 mod metrics;
@@ -40,6 +44,9 @@ mod paths;
 mod pool;
 mod purges;
 mod removals;
+mod slow_clients;
+mod smuggling;
+mod sockets;
 mod stopping;
 #[path = "../support/server.rs"]
 mod support;

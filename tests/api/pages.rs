@@ -22,7 +22,8 @@ async fn walk(api: &Api, path: &str) -> Vec<Vec<Value>> {
     }
 }
 
-async fn numbered(api: &Api, count: u64) -> (String, u64) {
+/// A list of so many numbers, three at each moment, and the first one's moment.
+pub async fn numbered(api: &Api, count: u64) -> (String, u64) {
     api.feature("seen", "int64", "30d").await;
     let (list, start) = (items("seen", "u"), ago(1_000));
     // Three share each timestamp, so that pages end among ties.

@@ -19,6 +19,15 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Nothing waits longer than this where no answer comes. It is to be a few seconds; a busy machine is slow.
 const GIVEN_UP: Duration = Duration::from_secs(15);
 
+/// A database, a way to it that faults are brought about on, and its URL by that way.
+async fn behind_proxy() -> (Database, Proxy, String) {
+    let database = Database::migrated().await;
+    let address = address_of(&database.url);
+    let proxy = Proxy::start(address.clone()).await;
+    let url = database.url.replace(&address, &proxy.address.to_string());
+    (database, proxy, url)
+}
+
 /// All control-plane calls are answered in time that the store is away, and list operations find what they
 /// know.
 async fn assert_away(node: &Node, known: &str) {
@@ -121,9 +130,7 @@ fn cut_connections_cost_at_most_a_call() {
 #[test]
 fn a_postgres_that_hangs_is_given_up_in_time_and_found_again() {
     run(async {
-        let database = Database::migrated().await;
-        let proxy = Proxy::start(address_of(&database.url)).await;
-        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let (database, proxy, url) = behind_proxy().await;
         let node = Node::start_polling(&url, POLL_INTERVAL).await;
         let direct = Node::start_polling(&database.url, POLL_INTERVAL).await;
         node.create("seen", 60).await.unwrap();
@@ -148,9 +155,7 @@ fn a_postgres_that_hangs_is_given_up_in_time_and_found_again() {
 #[test]
 fn a_commit_without_an_answer_is_of_unknown_outcome() {
     run(async {
-        let database = Database::migrated().await;
-        let proxy = Proxy::start(address_of(&database.url)).await;
-        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let (database, proxy, url) = behind_proxy().await;
         let node = Node::start_polling(&url, POLL_INTERVAL).await;
         // A trigger that runs at the end of the transaction makes its COMMIT slow.
         database
@@ -185,9 +190,7 @@ fn a_commit_without_an_answer_is_of_unknown_outcome() {
 #[test]
 fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
     run(async {
-        let database = Database::migrated().await;
-        let proxy = Proxy::start(address_of(&database.url)).await;
-        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let (database, proxy, url) = behind_proxy().await;
         let (late, other) = (Node::start(&url).await, Node::start(&database.url).await);
         late.create("seen", 60).await.unwrap();
         proxy.hold_next_commit();
@@ -215,9 +218,7 @@ fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
 #[test]
 fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
     run(async {
-        let database = Database::migrated().await;
-        let proxy = Proxy::start(address_of(&database.url)).await;
-        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let (database, proxy, url) = behind_proxy().await;
         let (late, other) = (Node::start(&url).await, Node::start(&database.url).await);
         late.create("seen", 60).await.unwrap();
         until("the other knows it", || other.known_ttl("seen").is_some()).await;
@@ -245,9 +246,7 @@ fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
 #[test]
 fn a_connection_that_is_cut_at_its_commit_leaves_nothing_behind() {
     run(async {
-        let database = Database::migrated().await;
-        let proxy = Proxy::start(address_of(&database.url)).await;
-        let url = database.url.replace(&address_of(&database.url), &proxy.address.to_string());
+        let (_database, proxy, url) = behind_proxy().await;
         let node = Node::start(&url).await;
         node.create("seen", 60).await.unwrap();
         for ttl in [61, 62] {

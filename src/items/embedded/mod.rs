@@ -27,6 +27,7 @@ mod error;
 mod file;
 mod file_id;
 mod flush;
+mod head;
 mod heads;
 mod health;
 mod item_changes;

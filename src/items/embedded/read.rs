@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::error::ReadError;
-use super::heads::{self, Head, HeadReader};
+use super::head::{Head, HeadReader};
+use super::heads;
 use super::list_id::ListId;
 use super::merge::Merge;
 use super::page::{self, Collect, Next, PageBuilder};

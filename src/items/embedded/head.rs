@@ -1,0 +1,145 @@
+//! The newest items of one list, packed: read from a merge of the whole list, and changed as the list is.
+
+use bytes::Bytes;
+
+use super::change::Change;
+use super::error::ReadError;
+use super::merge::{MemorySource, Merge, Source};
+use super::page;
+use super::row::{self, Entry, Malformed, RowBuilder, RowCursor};
+use super::turn::Turn;
+use crate::items::{ItemPage, Operation, Range};
+
+/// Bytes of a row of head items, at most. Longer ones end earlier.
+const BYTES_MAX: usize = 64 << 10;
+
+/// The newest items of one list.
+#[derive(Debug)]
+pub struct Head {
+    /// Its items, packed.
+    pub row: Bytes,
+    count: usize,
+    /// How many items it was filled with: what its readers ask for.
+    wanted: usize,
+    /// Whether the list has no other items than these.
+    pub complete: bool,
+}
+
+impl Head {
+    /// The page that was asked for, if it is all in here.
+    pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
+        page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
+    }
+
+    pub fn holds_any(&self, wanted: impl Fn(&Entry, &[u8]) -> bool) -> Result<bool, Malformed> {
+        let mut cursor = RowCursor::new(self.row.clone())?;
+        while let Some(entry) = cursor.entry() {
+            if wanted(entry, cursor.value()) {
+                return Ok(true);
+            }
+            cursor.advance()?;
+        }
+        Ok(false)
+    }
+
+    /// The head as it is after a change; `None` if nothing is known any more.
+    pub fn after(&self, change: &Change) -> Result<Option<Self>, ReadError> {
+        let row = match change {
+            Change::Clear => {
+                let row = RowBuilder::default().finish();
+                return Ok(Some(Self { row, count: 0, wanted: self.wanted, complete: true }));
+            }
+            Change::Replace(row) => {
+                let count = usize::try_from(row::count(row)).unwrap_or(usize::MAX);
+                let fits = row.len() <= BYTES_MAX;
+                return Ok(fits.then(|| Self { row: row.clone(), count, wanted: self.wanted, complete: true }));
+            }
+            Change::Row(row) => row,
+        };
+        if let Some(head) = self.joined(row) {
+            return Ok(Some(head));
+        }
+        let sources: [Box<dyn Source>; 2] =
+            [Box::new(MemorySource::new(row.clone())?), Box::new(MemorySource::new(self.row.clone())?)];
+        let mut merge = Merge::new(sources.into());
+        let mut builder = RowBuilder::default();
+        // Room to grow, so that not every add has to cut.
+        let items_max = if self.has_outgrown() { self.wanted } else { usize::MAX };
+        let mut complete = self.complete;
+        while let Some((entry, source)) = merge.current() {
+            // Below the last item of an incomplete head there may be others, of which it knows nothing.
+            if !self.complete && merge.oldest_is_done() {
+                break;
+            }
+            if !entry.deleted {
+                if is_full(&builder, items_max, source.value().len()) {
+                    complete = false;
+                    break;
+                }
+                builder.push(entry.timestamp, entry.expires_at, false, source.value());
+            }
+            merge.advance()?;
+        }
+        let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
+        if count == 0 && !complete {
+            return Ok(None);
+        }
+        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete }))
+    }
+
+    /// The head with a row in front of it, if the row only adds items that are newer than all of its,
+    /// and there is room: what most adds are.
+    fn joined(&self, row: &Bytes) -> Option<Self> {
+        let inspected = row::inspect(row).ok().filter(|inspected| inspected.deleted == 0)?;
+        let added = usize::try_from(inspected.count).ok()?;
+        if self.row.len() + row.len() > BYTES_MAX {
+            return None;
+        }
+        let kept = if self.has_outgrown() { self.wanted.checked_sub(added)? } else { self.count };
+        let row = row::join(row, inspected.oldest, &self.row, kept as u64)?;
+        let complete = self.complete && kept == self.count;
+        Some(Self { row, count: added + kept, wanted: self.wanted, complete })
+    }
+
+    /// Whether the next change is to cut it down to what its readers ask for.
+    fn has_outgrown(&self) -> bool {
+        self.count > self.wanted + self.wanted / 2
+    }
+}
+
+/// Reads a list's head from a merge of the whole list: its first items.
+pub struct HeadReader {
+    merge: Merge<'static>,
+    builder: RowBuilder,
+    wanted: usize,
+}
+
+impl HeadReader {
+    pub fn new(merge: Merge<'static>, wanted: usize) -> Self {
+        Self { merge, builder: RowBuilder::default(), wanted }
+    }
+
+    /// Goes on until the head is read, or the turn is over: then `None`.
+    pub fn turn(&mut self, turn: &mut Turn) -> Result<Option<Head>, ReadError> {
+        let Self { merge, builder, wanted } = self;
+        while let Some((entry, source)) = merge.current() {
+            if !turn.goes_on(source.value()) {
+                return Ok(None);
+            }
+            if !entry.deleted {
+                if is_full(builder, *wanted, source.value().len()) {
+                    break;
+                }
+                builder.push(entry.timestamp, entry.expires_at, false, source.value());
+            }
+            merge.advance()?;
+        }
+        let complete = merge.current().is_none();
+        let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
+        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, complete }))
+    }
+}
+
+fn is_full(builder: &RowBuilder, items_max: usize, next_value_len: usize) -> bool {
+    builder.count() >= items_max as u64 || builder.body_len().saturating_add(next_value_len) > BYTES_MAX
+}

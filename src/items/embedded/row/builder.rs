@@ -1,0 +1,133 @@
+//! Rows are made: of items one by one, and of rows as they are.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::super::codec::{put_varint, zigzag};
+use super::cursor::Inspected;
+use super::joining::Opened;
+use super::{DELETED, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
+use crate::domain::{NewItem, ValueDigest};
+
+/// Packs items that come in the list's order.
+#[derive(Debug, Default)]
+pub struct RowBuilder {
+    body: Vec<u8>,
+    count: u64,
+    base_time: u64,
+    base_life: Option<u64>,
+    last_time: u64,
+    last_value: Range<usize>,
+}
+
+impl RowBuilder {
+    /// Whether the next item would share this value's bytes with the one before it.
+    pub fn repeats(&self, value: &[u8]) -> bool {
+        self.count > 0 && self.body.get(self.last_value.clone()) == Some(value)
+    }
+
+    /// Appends an item, which must follow the one before it in the list's order.
+    pub fn push(&mut self, timestamp: u64, expires_at: u64, deleted: bool, value: &[u8]) {
+        if self.count == 0 {
+            self.base_time = timestamp;
+            self.last_time = timestamp;
+        }
+        let mut head = if deleted { DELETED } else { 0 };
+        let mut life_difference = 0;
+        if !deleted {
+            let life = expires_at.wrapping_sub(timestamp);
+            let base = *self.base_life.get_or_insert(life);
+            life_difference = life.wrapping_sub(base);
+            head |= if life_difference != 0 { OTHER_LIFE } else { 0 };
+        }
+        let same = self.repeats(value);
+        head |= if same { SAME_VALUE } else { (value.len() as u64) << LEN_SHIFT };
+        put_varint(&mut self.body, head);
+        put_varint(&mut self.body, self.last_time.wrapping_sub(timestamp));
+        if head & OTHER_LIFE != 0 {
+            put_varint(&mut self.body, zigzag(life_difference.cast_signed()));
+        }
+        if !same {
+            let start = self.body.len();
+            self.body.extend_from_slice(value);
+            self.last_value = start..self.body.len();
+        }
+        self.last_time = timestamp;
+        self.count += 1;
+    }
+
+    /// Appends a whole row, which must follow in the list's order, by copying it. `false` if it cannot
+    /// be had like that, since its base life is another one: then its items are to be pushed.
+    pub fn push_row(&mut self, row: &[u8], inspected: &Inspected) -> bool {
+        let Some(opened) = Opened::of(row) else { return false };
+        // A deleted item has no life.
+        let life = (inspected.deleted < inspected.count).then_some(opened.base_life);
+        if life.is_some() && self.base_life.is_some() && life != self.base_life {
+            return false;
+        }
+        let copied_from = if self.count == 0 {
+            self.base_time = opened.base_time;
+            opened.items
+        } else {
+            put_varint(&mut self.body, opened.first_head);
+            put_varint(&mut self.body, self.last_time.wrapping_sub(opened.base_time));
+            opened.first_rest
+        };
+        let value = &inspected.last_value;
+        self.last_value = if value.start >= copied_from {
+            let moved = |at: usize| at - copied_from + self.body.len();
+            moved(value.start)..moved(value.end)
+        } else {
+            self.body.len()..self.body.len()
+        };
+        self.body.extend_from_slice(&row[copied_from..]);
+        self.base_life = self.base_life.or(life);
+        self.last_time = inspected.oldest;
+        self.count += inspected.count;
+        true
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of the row so far, without its first three integers.
+    pub fn body_len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The row; the builder is empty afterwards, and keeps its buffer.
+    pub fn finish(&mut self) -> Bytes {
+        let mut row = Vec::with_capacity(self.body.len() + 24);
+        put_varint(&mut row, self.count);
+        put_varint(&mut row, self.base_time);
+        put_varint(&mut row, self.base_life.unwrap_or(0));
+        row.extend_from_slice(&self.body);
+        self.body.clear();
+        *self = Self { body: std::mem::take(&mut self.body), ..Self::default() };
+        Bytes::from(row)
+    }
+}
+
+/// Packs items that come in any order, with the last of equal ones.
+pub fn pack(mut items: Vec<NewItem>) -> Bytes {
+    items.sort_by_key(|item| Reverse(item.timestamp));
+    let mut builder = RowBuilder::default();
+    for tied in items.chunk_by(|a, b| a.timestamp == b.timestamp) {
+        if let [item] = tied {
+            builder.push(item.timestamp.as_nanos(), item.expires_at, false, &item.value);
+            continue;
+        }
+        let mut tied: Vec<_> = tied.iter().map(|item| (ValueDigest::of(&item.value), item)).collect();
+        // Stable: of equal items the one that was given last stays last.
+        tied.sort_by_key(|(digest, _)| Reverse(digest.text()));
+        for (i, (digest, item)) in tied.iter().enumerate() {
+            if tied.get(i + 1).is_none_or(|(next, _)| next != digest) {
+                builder.push(item.timestamp.as_nanos(), item.expires_at, false, &item.value);
+            }
+        }
+    }
+    builder.finish()
+}

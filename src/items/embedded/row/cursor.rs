@@ -1,0 +1,198 @@
+//! Rows are walked: every byte is checked as it is read.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::super::codec::{take_varint, unzigzag};
+use super::{DELETED, Entry, LEN_SHIFT, Malformed, OTHER_LIFE, SAME_VALUE};
+use crate::domain::ValueDigest;
+
+/// How many items a row says that it has.
+pub fn count(row: &[u8]) -> u64 {
+    take_varint(row, &mut 0).unwrap_or(0)
+}
+
+/// Walks a row, item by item.
+#[derive(Debug)]
+pub struct RowCursor {
+    row: Bytes,
+    at: usize,
+    count: u64,
+    left: u64,
+    base_life: u64,
+    entry: Option<Entry>,
+    /// The digest that was asked for last, and where its value begins.
+    digest: Cell<Option<(usize, ValueDigest)>>,
+}
+
+/// Where in its row a cursor stands.
+#[derive(Debug, Clone)]
+pub struct Bookmark {
+    at: usize,
+    left: u64,
+    entry: Entry,
+}
+
+impl Bookmark {
+    /// Greater for places further on in their row.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+}
+
+impl RowCursor {
+    /// Stands on the first item, if there is one.
+    pub fn new(row: Bytes) -> Result<Self, Malformed> {
+        let mut at = 0;
+        let mut integer = || take_varint(&row, &mut at).ok_or(Malformed);
+        let (count, base_time, base_life) = (integer()?, integer()?, integer()?);
+        let start = Entry { timestamp: base_time, expires_at: 0, deleted: false, value: 0..0 };
+        let digest = Cell::new(None);
+        let mut cursor = Self { row, at, count, left: count, base_life, entry: Some(start), digest };
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    /// Where it stands; `None` past the end.
+    pub fn place(&self) -> Option<Bookmark> {
+        Some(Bookmark { at: self.at, left: self.left, entry: self.entry.clone()? })
+    }
+
+    /// Goes to a place that a cursor of the same row has told.
+    pub fn go_to(&mut self, place: &Bookmark) {
+        (self.at, self.left, self.entry) = (place.at, place.left, Some(place.entry.clone()));
+    }
+
+    pub fn entry(&self) -> Option<&Entry> {
+        self.entry.as_ref()
+    }
+
+    /// The value of the present item; empty past the end.
+    pub fn value(&self) -> &[u8] {
+        self.entry.as_ref().and_then(|entry| self.row.get(entry.value.clone())).unwrap_or_default()
+    }
+
+    /// The same, sharing the row's memory.
+    pub fn value_bytes(&self) -> Bytes {
+        self.entry.as_ref().map_or_else(Bytes::new, |entry| self.row.slice(entry.value.clone()))
+    }
+
+    /// The digest of the present item's value. It is computed once for a value, however many items
+    /// that lie one behind the other share it.
+    pub fn digest(&self) -> ValueDigest {
+        let start = self.entry.as_ref().map_or(usize::MAX, |entry| entry.value.start);
+        match self.known_digest() {
+            Some(digest) => digest,
+            None => {
+                #[cfg(test)]
+                super::work::digested(self.value().len());
+                let digest = ValueDigest::of(self.value());
+                self.digest.set(Some((start, digest)));
+                digest
+            }
+        }
+    }
+
+    fn known_digest(&self) -> Option<ValueDigest> {
+        let start = self.entry.as_ref().map(|entry| entry.value.start);
+        self.digest.get().filter(|(at, _)| Some(*at) == start).map(|(_, digest)| digest)
+    }
+
+    /// The order of the present items of two cursors that stand on equal timestamps.
+    pub fn cmp_tied(&self, other: &Self) -> Ordering {
+        if let (Some(ours), Some(theirs)) = (self.known_digest(), other.known_digest()) {
+            return ours.cmp(&theirs);
+        }
+        // Values that items share come again: comparing their bytes each time would be the dearer way.
+        let come_again = self.shares_value() || other.shares_value();
+        if !come_again && self.value() == other.value() {
+            return Ordering::Equal;
+        }
+        self.digest().cmp(&other.digest())
+    }
+
+    /// Whether the value is that of the item before.
+    fn shares_value(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.value.end < self.at)
+    }
+
+    /// The whole row, if it stands on the first item of one.
+    pub fn whole(&self) -> Option<&Bytes> {
+        (self.entry.is_some() && self.left + 1 == self.count).then_some(&self.row)
+    }
+
+    /// Goes to the end without a look at what is left.
+    pub fn leave(&mut self) {
+        (self.entry, self.left, self.at) = (None, 0, self.row.len());
+    }
+
+    #[inline]
+    pub fn advance(&mut self) -> Result<(), Malformed> {
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        if self.left == 0 {
+            self.entry = None;
+            return if self.at == self.row.len() { Ok(()) } else { Err(Malformed) };
+        }
+        self.left -= 1;
+        #[cfg(test)]
+        super::work::walked();
+        let row: &[u8] = &self.row;
+        let head = take_varint(row, &mut self.at).ok_or(Malformed)?;
+        let older_by = take_varint(row, &mut self.at).ok_or(Malformed)?;
+        let mut life = self.base_life;
+        if head & OTHER_LIFE != 0 {
+            let difference = take_varint(row, &mut self.at).ok_or(Malformed)?;
+            life = life.wrapping_add(unzigzag(difference).cast_unsigned());
+        }
+        if head & SAME_VALUE == 0 {
+            let len = usize::try_from(head >> LEN_SHIFT).map_err(|_| Malformed)?;
+            let end = self.at.checked_add(len).filter(|end| *end <= row.len()).ok_or(Malformed)?;
+            entry.value = self.at..end;
+            self.at = end;
+        }
+        entry.timestamp = entry.timestamp.checked_sub(older_by).ok_or(Malformed)?;
+        entry.expires_at = entry.timestamp.wrapping_add(life);
+        entry.deleted = head & DELETED != 0;
+        Ok(())
+    }
+}
+
+/// What a row holds, as one walk tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    pub count: u64,
+    pub deleted: u64,
+    /// Nanoseconds since the Unix epoch; 0 if there is no item.
+    pub oldest: u64,
+    /// When the first item that is not deleted expires; `u64::MAX` if there is none.
+    pub first_expiry: u64,
+    /// Where the value of the last item stands in the row.
+    pub(super) last_value: Range<usize>,
+}
+
+impl Inspected {
+    /// The value of the last item of the row that was inspected.
+    pub fn last_value<'a>(&self, row: &'a Bytes) -> &'a [u8] {
+        row.get(self.last_value.clone()).unwrap_or_default()
+    }
+}
+
+/// Reads all of a row.
+pub fn inspect(row: &Bytes) -> Result<Inspected, Malformed> {
+    let mut cursor = RowCursor::new(row.clone())?;
+    let mut found = Inspected { count: 0, deleted: 0, oldest: 0, first_expiry: u64::MAX, last_value: 0..0 };
+    while let Some(entry) = cursor.entry() {
+        found.count += 1;
+        found.deleted += u64::from(entry.deleted);
+        found.oldest = entry.timestamp;
+        if !entry.deleted {
+            found.first_expiry = found.first_expiry.min(entry.expires_at);
+        }
+        found.last_value = entry.value.clone();
+        cursor.advance()?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,48 @@
+//! Rows: several items of one list, packed, in the list's order. The one format that items have in
+//! the log, in memory and in files.
+//!
+//! A row is `count, base time, base life`, then each item as
+//! `head [time to live difference] time difference [value]`, all integers varints. `docs/engine.md`
+//! has it byte by byte. A row is never changed once it is made.
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `builder` | rows are made of items, or of other rows |
+//! | `cursor` | rows are walked, item by item |
+//! | `joining` | a row is put in front of another without walking either |
+
+use std::ops::Range;
+
+mod builder;
+mod cursor;
+mod joining;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub mod work;
+
+pub use builder::{RowBuilder, pack};
+pub use cursor::{Bookmark, Inspected, RowCursor, count, inspect};
+pub use joining::join;
+
+const DELETED: u64 = 1;
+const OTHER_LIFE: u64 = 2;
+const SAME_VALUE: u64 = 4;
+const LEN_SHIFT: u32 = 3;
+
+/// Bytes that are no row. Where they lie is known to the layer that read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// One item of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Nanoseconds since the Unix epoch.
+    pub timestamp: u64,
+    /// Nanoseconds since the Unix epoch; meaningless for a deleted item.
+    pub expires_at: u64,
+    /// It says that the item of this timestamp and value is gone from all older sources.
+    pub deleted: bool,
+    /// Where the value stands in the row.
+    value: Range<usize>,
+}

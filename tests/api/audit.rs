@@ -1,0 +1,120 @@
+//! The audit trail: who did what and for whom, and who was refused what.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::api;
+use super::keys::{JSON, admin, key, with_key};
+
+#[tokio::test]
+async fn the_audit_trail_tells_who_did_what_and_for_whom() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let (editor, _) = key(&api, Some(&admin), json!({"name": "ui", "roles": ["editor"], "scopes": ["user.*"]})).await;
+    let authorization = format!("Bearer {editor}");
+    let headers = [("authorization", &*authorization), ("liststore-user", "alice"), JSON];
+    api.send(Method::PATCH, "/v1/features/user/seen", &headers, br#"{"ttl":"2h"}"#).await.expect(200);
+    let history =
+        with_key(&api, &editor, Method::GET, "/v1/features/user/seen/history", &Value::Null).await.expect(200);
+    let first = &history["history"][0];
+    assert_eq!((&first["by"], &first["on_behalf_of"]), (&json!("key:ui"), &json!("alice")));
+    assert_eq!(history["history"][1]["by"], "anonymous");
+
+    let read = async |query: &str| {
+        let page = with_key(&api, &admin, Method::GET, &format!("/v1/audit{query}"), &Value::Null).await.expect(200);
+        let changes = page["changes"].as_array().unwrap().clone();
+        let text =
+            |change: &Value| format!("{} {}", change["action"].as_str().unwrap(), change["target"].as_str().unwrap());
+        (changes.iter().map(text).collect::<Vec<_>>(), page["next_page_token"].as_str().map(str::to_owned), page)
+    };
+    let (all, none, whole) = read("").await;
+    assert_eq!(
+        all,
+        ["update_feature user.seen", "create_key key:ui", "create_key key:admin", "create_feature user.seen"]
+    );
+    assert_eq!(none, None);
+    assert_eq!(whole["changes"][1]["by"], "key:admin");
+    for token in [&editor, &admin] {
+        assert!(!whole.to_string().contains(&token[16..]), "the trail has a secret");
+    }
+    assert_eq!(read("?by=alice").await.0, ["update_feature user.seen"]);
+    assert_eq!(read("?by=key:ui").await.0, ["update_feature user.seen"]);
+    assert_eq!(read("?target=key:ui").await.0, ["create_key key:ui"]);
+    assert_eq!(read("?action=create_feature").await.0, ["create_feature user.seen"]);
+    let at = whole["changes"][2]["at"].as_str().unwrap();
+    assert_eq!(read(&format!("?until={at}")).await.0.len(), 2);
+    assert_eq!(read(&format!("?since={at}")).await.0.len(), 3);
+    let (first, token, _) = read("?page_size=3").await;
+    let (second, end, _) = read(&format!("?page_size=3&page_token={}", token.unwrap())).await;
+    assert_eq!((first.len(), second, end), (3, vec!["create_feature user.seen".to_owned()], None));
+}
+
+/// In pages like those of changes, and with nothing in them that callers make up.
+#[tokio::test]
+async fn the_audit_trail_tells_who_was_refused_what() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let reader = json!({"name": "ro", "roles": ["reader"], "requests_per_second": 1, "requests_burst": 30});
+    let (reader, id) = key(&api, Some(&admin), reader).await;
+    let list = "/v1/lists/user/seen/u/items";
+    let item = json!({"items": [{"timestamp": super::client::ago(1), "value": "x"}]});
+    for _ in 0..3 {
+        with_key(&api, &reader, Method::POST, list, &item).await.refused("permission_denied", "");
+    }
+    let request = json!({"entity_type": "user", "feature": "seen", "entity_id": "u", "items": item["items"]});
+    let batch = json!({"requests": [request, request]});
+    let (elsewhere, _) =
+        key(&api, Some(&admin), json!({"name": "e", "roles": ["writer"], "scopes": ["customer.*"]})).await;
+    with_key(&api, &elsewhere, Method::POST, "/v1/lists:batchAdd", &batch).await.expect(200);
+    while with_key(&api, &reader, Method::GET, list, &Value::Null).await.status != 429 {}
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    with_key(&api, &reader, Method::GET, list, &Value::Null).await.refused("unauthenticated", "");
+    // Whatever strangers send is not what is kept.
+    for n in 0..50 {
+        api.get(&format!("/v1/features/user/made-up-{n}")).await.refused("unauthenticated", "");
+    }
+    let read = async |query: &str| {
+        with_key(&api, &admin, Method::GET, &format!("/v1/audit{query}"), &Value::Null).await.expect(200)
+    };
+    let told = |page: &Value| {
+        let changes = page["changes"].as_array().unwrap();
+        let told = changes.iter().map(|change| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (by, target, after) = (text(&change["by"]), text(&change["target"]), &change["after"]);
+            match change["action"].as_str() {
+                Some("refuse") => format!("{by} {target} {} {}", text(&after["code"]), after["count"]),
+                other => format!("{by} {target} {}", other.unwrap()),
+            }
+        });
+        told.collect::<Vec<_>>()
+    };
+    let refusals = read("?action=refuse").await;
+    let expected = [
+        "anonymous get_feature unauthenticated 50",
+        "anonymous get_items unauthenticated 1",
+        "key:ro get_items rate_limited 1",
+        "key:e batch_add permission_denied 2",
+        "key:ro add_items permission_denied 3",
+    ];
+    assert_eq!(told(&refusals), expected);
+    let reasons: Vec<_> =
+        refusals["changes"].as_array().unwrap().iter().map(|r| r["after"]["reason"].clone()).collect();
+    assert_eq!((&reasons[0], &reasons[1]), (&json!("no key"), &json!("a revoked key")));
+    assert!(!refusals.to_string().contains("made-up") && !refusals.to_string().contains(&reader[16..]));
+    assert_eq!(told(&read("?action=refuse&by=key:ro").await), [expected[2], expected[4]]);
+    assert_eq!(told(&read("?action=refuse&target=batch_add").await), [expected[3]]);
+    assert_eq!(told(&read("").await)[0], "key:admin key:ro revoke_key", "changes stand by themselves");
+    let (mut paged, mut token) = (Vec::new(), String::new());
+    loop {
+        let page = read(&format!("?action=refuse&page_size=2{token}")).await;
+        assert!(page["changes"].as_array().unwrap().len() <= 2);
+        paged.extend(told(&page));
+        match page["next_page_token"].as_str() {
+            Some(next) => token = format!("&page_token={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(paged, expected);
+}

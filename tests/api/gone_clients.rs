@@ -1,0 +1,71 @@
+//! Clients that leave before they have their answer.
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::client::{ago, items};
+use super::faults::faulty;
+use super::sockets::{PATIENCE, add_request, connect, metric};
+
+#[tokio::test]
+async fn work_whose_client_has_gone_is_not_done() {
+    let given = [
+        ("items.actors", "1"),
+        ("items.permits_per_actor", "1"),
+        ("items.permit_wait_ms", "30000"),
+        ("items.operation_timeout_ms", "30000"),
+    ];
+    let (api, faults) = faulty(&given).await;
+    api.feature("seen", "string", "30d").await;
+    let add = |entity_id: &str| add_request(&items("seen", entity_id), "x").into_bytes();
+    faults.stall(true);
+    let mut stays = connect(&api).await;
+    stays.write_all(&add("stays")).await.unwrap();
+    while metric(&api, "liststore_list_permits_in_use").await < 1.0 {}
+    let before = metric(&api, "liststore_http_connections").await;
+    let mut goes = connect(&api).await;
+    goes.write_all(&add("goes")).await.unwrap();
+    while metric(&api, "liststore_http_connections").await <= before {}
+    drop(goes);
+    let noticed = async { while metric(&api, "liststore_http_connections").await > before {} };
+    timeout(PATIENCE, noticed).await.expect("the server notices that a client has gone");
+    faults.stall(false);
+    let mut answer = [0; 15];
+    timeout(PATIENCE, stays.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    assert_eq!(api.values(&items("seen", "stays")).await, ["x"]);
+    assert!(api.values(&items("seen", "goes")).await.is_empty());
+}
+
+/// Who erased what must be told whatever becomes of them.
+#[tokio::test]
+async fn an_erasure_whose_client_has_gone_goes_on_and_is_in_the_audit_trail() {
+    let (api, faults) = faulty(&[]).await;
+    for feature in ["bought", "seen"] {
+        api.feature(feature, "string", "30d").await;
+        api.add(&items(feature, "u"), &[(ago(1), "a".into())]).await;
+    }
+    faults.hold_clears(true);
+    let before = metric(&api, "liststore_http_connections").await;
+    let mut goes = connect(&api).await;
+    goes.write_all(b"DELETE /v1/entities/user/u HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    while metric(&api, "liststore_list_permits_in_use").await < 1.0 {}
+    drop(goes);
+    let noticed = async { while metric(&api, "liststore_http_connections").await > before {} };
+    timeout(PATIENCE, noticed).await.expect("the server notices that a client has gone");
+    faults.hold_clears(false);
+    let noted = async {
+        loop {
+            let audit = api.get("/v1/audit?action=erase_entity").await.expect(200);
+            if let Some(entry) = audit["changes"].as_array().unwrap().first() {
+                return entry["after"].clone();
+            }
+        }
+    };
+    let noted = timeout(PATIENCE, noted).await.expect("the erasure is noted");
+    assert_eq!(noted, json!({"lists_cleared": 2, "lists_not_cleared": 0, "not_cleared": []}));
+    for feature in ["bought", "seen"] {
+        assert!(api.values(&items(feature, "u")).await.is_empty());
+    }
+}

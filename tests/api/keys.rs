@@ -1,0 +1,127 @@
+//! API keys: how they are made, rotated and revoked, and what is no key.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{Answer, Api, api, api_with};
+
+pub const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// Sends with a key.
+pub async fn with_key(api: &Api, token: &str, method: Method, path: &str, body: &Value) -> Answer {
+    let authorization = format!("Bearer {token}");
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    api.send(method, path, &[("authorization", &authorization), JSON], &body).await
+}
+
+/// Creates a key with the rights of another, or of nobody while the server is open.
+pub async fn key(api: &Api, by: Option<&str>, body: Value) -> (String, String) {
+    let made = match by {
+        Some(token) => with_key(api, token, Method::POST, "/v1/keys", &body).await,
+        None => api.post("/v1/keys", body).await,
+    };
+    assert_eq!(made.header("cache-control"), Some("no-store"));
+    let made = made.expect(201);
+    (made["token"].as_str().unwrap().to_owned(), made["key"]["id"].as_str().unwrap().to_owned())
+}
+
+pub async fn admin(api: &Api) -> String {
+    key(api, None, json!({"name": "admin", "roles": ["admin"]})).await.0
+}
+
+#[tokio::test]
+async fn a_server_is_open_until_its_first_key_and_never_again() {
+    let api = api().await;
+    api.get("/v1/features").await.expect(200);
+    let admin = admin(&api).await;
+    api.get("/v1/features").await.refused("unauthenticated", "");
+    let keys = with_key(&api, &admin, Method::GET, "/v1/keys", &Value::Null).await.expect(200);
+    let id = keys["keys"][0]["id"].as_str().unwrap();
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    with_key(&api, &admin, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
+    api.get("/v1/features").await.refused("unauthenticated", "");
+    api.get("/livez").await.expect(200);
+    api.get("/readyz").await.expect(200);
+}
+
+#[tokio::test]
+async fn what_is_no_key_is_refused_however_it_is_sent() {
+    let api = api().await;
+    let admin = admin(&api).await;
+    let huge = "x".repeat(20_000);
+    for bad in ["", "Bearer", "Bearer ", "Basic YWRtaW46YWRtaW4=", &admin, &format!("Bearer {huge}"), "Bearer ls_!!"] {
+        let answer = api.send(Method::GET, "/v1/features", &[("authorization", bad)], b"").await;
+        answer.refused("unauthenticated", "");
+    }
+    let authorization = format!("bearer  {admin}");
+    api.send(Method::GET, "/v1/features", &[("authorization", &authorization)], b"").await.expect(200);
+    let twice = [("authorization", &*authorization), ("authorization", &*authorization)];
+    api.send(Method::GET, "/v1/features", &twice, b"").await.refused("unauthenticated", "");
+}
+
+#[tokio::test]
+async fn a_rotated_key_has_two_tokens_for_a_while() {
+    let api = api().await;
+    let admin = admin(&api).await;
+    let (old, id) = key(&api, Some(&admin), json!({"name": "feed", "roles": ["reader"]})).await;
+    let path = format!("/v1/keys/{id}/rotate");
+    let rotated = with_key(&api, &admin, Method::POST, &path, &json!({"overlap": "1h"})).await.expect(200);
+    let new = rotated["token"].as_str().unwrap();
+    assert_eq!(rotated["key"]["id"], json!(id));
+    for token in [&*old, new] {
+        with_key(&api, token, Method::GET, "/v1/features", &Value::Null).await.expect(200);
+    }
+    let again = with_key(&api, &admin, Method::POST, &path, &json!({})).await.expect(200);
+    with_key(&api, &old, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
+    with_key(&api, new, Method::GET, "/v1/features", &Value::Null).await.expect(200);
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    for token in [&*old, new, again["token"].as_str().unwrap()] {
+        with_key(&api, token, Method::GET, "/v1/features", &Value::Null).await.refused("unauthenticated", "");
+    }
+    with_key(&api, &admin, Method::POST, &path, &json!({})).await.refused("key_revoked", "");
+}
+
+#[tokio::test]
+async fn keys_are_refused_that_could_not_be() {
+    let api = api().await;
+    for (body, field) in [
+        (json!({"roles": ["reader"]}), "name"),
+        (json!({"name": "a b", "roles": ["reader"]}), "name"),
+        (json!({"name": "a"}), "roles"),
+        (json!({"name": "a", "roles": []}), "roles"),
+        (json!({"name": "a", "roles": ["god"]}), "roles"),
+        (json!({"name": "a", "roles": "reader"}), "roles"),
+        (json!({"name": "a", "roles": ["reader"], "scopes": ["user"]}), "scopes"),
+        (json!({"name": "a", "roles": ["reader"], "expires": "soon"}), "expires"),
+    ] {
+        api.post("/v1/keys", body).await.refused("invalid_argument", field);
+    }
+    let admin = admin(&api).await;
+    let again = json!({"name": "admin", "roles": ["reader"]});
+    with_key(&api, &admin, Method::POST, "/v1/keys", &again).await.refused("key_exists", "");
+    let unknown = with_key(&api, &admin, Method::GET, "/v1/keys/0123456789ab", &Value::Null).await;
+    unknown.refused("key_not_found", "");
+    with_key(&api, &admin, Method::GET, "/v1/keys/X", &Value::Null).await.refused("invalid_argument", "key_id");
+}
+
+#[tokio::test]
+async fn a_server_that_needs_keys_lets_nobody_in_before_there_are_some() {
+    let api = api_with(&[("access.mode", "required")]).await;
+    api.get("/v1/features").await.refused("unauthenticated", "");
+    api.post("/v1/keys", json!({"name": "a", "roles": ["admin"]})).await.refused("unauthenticated", "");
+}
+
+/// A definition's store that is away takes no key away, and takes none back.
+#[tokio::test]
+async fn keys_hold_while_the_metadata_store_is_away() {
+    use liststore::metadata::MetadataError;
+    let (api, faults) = super::faults::faulty(&[]).await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let away = MetadataError::Unavailable { reason: "no route".to_owned(), outcome_unknown: false };
+    *faults.metadata.lock().unwrap() = Some(away);
+    with_key(&api, &admin, Method::GET, "/v1/lists/user/seen/u/items", &Value::Null).await.expect(200);
+    api.get("/v1/lists/user/seen/u/items").await.refused("unauthenticated", "");
+    let revocation = with_key(&api, &admin, Method::DELETE, "/v1/keys/0123456789ab", &Value::Null).await;
+    revocation.refused("metadata_unavailable", "");
+}

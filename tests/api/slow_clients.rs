@@ -1,0 +1,174 @@
+//! Clients that are slow or endless: they end by a bound or a time, and bother nobody else.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::client::{Answer, ago, api, api_with, items, one};
+use super::sockets::{PATIENCE, connect, refused_at_once, request, until_closed};
+
+/// Sends these bytes one by one, with rests, until the server ends the connection.
+async fn drip(stream: TcpStream, bytes: &[u8]) -> String {
+    let (mut from, mut to) = stream.into_split();
+    let mut answer = Vec::new();
+    let dripping = async {
+        for byte in bytes.iter().cycle() {
+            if to.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let reading = timeout(PATIENCE, from.read_to_end(&mut answer));
+    tokio::select! {
+        () = dripping => {}
+        read = reading => { let _ = read.expect("the server ends the connection"); }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn heads_that_do_not_come_to_an_end_are_ended() {
+    let api = api().await;
+    let mut idle = Vec::new();
+    for number in 0..200 {
+        let mut stream = connect(&api).await;
+        // Some say nothing at all, some begin.
+        if number % 2 == 0 {
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow:").await.unwrap();
+        }
+        idle.push(stream);
+    }
+    api.get("/livez").await.expect(200);
+    refused_at_once(&drip(connect(&api).await, b"GET").await, "408 Request Timeout", "request_timeout");
+    for (number, mut stream) in idle.into_iter().enumerate() {
+        let answer = until_closed(&mut stream).await;
+        if number % 2 == 0 {
+            refused_at_once(&answer, "408 Request Timeout", "request_timeout");
+        } else {
+            assert!(answer.is_empty(), "{answer}");
+        }
+    }
+    api.get("/livez").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_head_of_a_megabyte_is_refused() {
+    let api = api().await;
+    for head in ["GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: ", "GET /", "X"] {
+        let mut stream = connect(&api).await;
+        let large = vec![b'a'; 1 << 20];
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server has answered before it has taken all of it, and takes the rest for a while.
+        stream.write_all(&large).await.unwrap();
+        let answer = timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap();
+        assert_eq!(answer.status, 431);
+        answer.refused("head_too_large", "");
+    }
+    // Many small headers are no way around it.
+    let mut stream = connect(&api).await;
+    let mut head = b"GET /livez HTTP/1.1\r\nHost: x\r\n".to_vec();
+    (0..100_000).for_each(|number| head.extend_from_slice(format!("x-{number}: y\r\n").as_bytes()));
+    stream.write_all(&head).await.unwrap();
+    timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().refused("head_too_large", "");
+    api.get("/livez").await.expect(200);
+}
+
+#[tokio::test]
+async fn bodies_that_never_end_are_ended() {
+    let api = api_with(&[("http.body_timeout_secs", "1"), ("http.body_bytes_max", "100000")]).await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let head = |framing: &str| format!("POST {list} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n").into_bytes();
+
+    let mut waiting = Vec::new();
+    for length in ["90", "90000"] {
+        let mut stream = connect(&api).await;
+        stream.write_all(&head(&format!("Content-Length: {length}"))).await.unwrap();
+        stream.write_all(b"{").await.unwrap();
+        waiting.push(stream);
+    }
+    let mut dripping = connect(&api).await;
+    dripping.write_all(&head("Transfer-Encoding: chunked")).await.unwrap();
+    // Others are served meanwhile.
+    api.post(&list, one(ago(1), "x")).await.expect(200);
+    let dripped = drip(dripping, b"1\r\n \r\n").await;
+    assert!(dripped.starts_with("HTTP/1.1 504 ") && dripped.contains("deadline_exceeded"), "{dripped}");
+    for mut stream in waiting {
+        let waited = until_closed(&mut stream).await;
+        assert!(waited.starts_with("HTTP/1.1 504 ") && waited.contains("did not arrive within 1 s"), "{waited}");
+        let (head, _) = waited.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("connection: close"), "{waited}");
+    }
+
+    // As fast as it can be sent: refused at the bound, long before the time is over.
+    let endless = connect(&api).await;
+    let (mut from, mut to) = endless.into_split();
+    to.write_all(&head("Transfer-Encoding: chunked")).await.unwrap();
+    let flooding = tokio::spawn(async move {
+        let mut chunk = b"10000\r\n".to_vec();
+        chunk.resize(chunk.len() + 0x10000, b' ');
+        chunk.extend_from_slice(b"\r\n");
+        while to.write_all(&chunk).await.is_ok() {}
+    });
+    let mut answer = Vec::new();
+    let _ = timeout(PATIENCE, from.read_to_end(&mut answer)).await.expect("the server ends the connection");
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("payload_too_large"), "{answer}");
+    drop(from);
+    timeout(PATIENCE, flooding).await.expect("the server takes no more").unwrap();
+    // So it is where no body is expected, or wanted: nothing is done before its request is whole.
+    api.post(&items("seen", "other"), one(ago(1), "x")).await.expect(200);
+    for (head, status) in [
+        (format!("DELETE {}", items("seen", "other")), "504"),
+        ("DELETE /v1/features/user/seen".to_owned(), "504"),
+        ("GET /livez".to_owned(), "504"),
+        ("POST /nowhere".to_owned(), "404"),
+    ] {
+        let mut stream = connect(&api).await;
+        stream
+            .write_all(format!("{head} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        let answer = drip(stream, b"1\r\n \r\n").await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    }
+    assert_eq!(api.values(&list).await, ["x"]);
+    assert_eq!(api.values(&items("seen", "other")).await, ["x"]);
+}
+
+/// Once a connection's first request was of a kind, its later ones had no time to end by: 25 bytes held a
+/// place for ever.
+#[tokio::test]
+async fn a_head_that_stops_is_ended_on_a_connection_that_has_served_others_too() {
+    let api = api().await;
+    let mut waiting = Vec::new();
+    for first in [request("HEAD /livez", "", ""), request("GET /livez", "TE: trailers\r\n", "")] {
+        let mut stream = connect(&api).await;
+        stream.write_all(first.as_bytes()).await.unwrap();
+        let answer = timeout(PATIENCE, Answer::read(&mut stream, first.starts_with("HEAD"))).await.unwrap();
+        assert_eq!(answer.status, 200);
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost:").await.unwrap();
+        waiting.push(stream);
+    }
+    for mut stream in waiting {
+        refused_at_once(&until_closed(&mut stream).await, "408 Request Timeout", "request_timeout");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_heard_by_a_client_that_still_sends() {
+    let api = api_with(&[("http.body_bytes_max", "100000")]).await;
+    api.feature("seen", "string", "30d").await;
+    let body = vec![b' '; 8 << 20];
+    let mut stream = connect(&api).await;
+    let head = request(&format!("POST {}", items("seen", "u")), &format!("Content-Length: {}\r\n", body.len()), "");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // It listens only when all is sent, as simple clients do.
+    stream.write_all(&body).await.expect("the server takes in what it has refused, for a while");
+    timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().refused("payload_too_large", "");
+}
