@@ -18,14 +18,44 @@ pub(super) enum RequestBody {
     Late,
     /// It is longer than any may be, and was left unread.
     TooLarge,
-    /// The request is refused since the server has no room or no time for it now, as this says.
-    NotTaken(&'static str),
+    /// The request is refused since there is too little of this now.
+    NotTaken(Lack),
+}
+
+/// What a server has too little of for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    Connections,
+    RoomForBody,
+    RoomForAnswer,
+    /// The request has waited for too long.
+    Time,
+}
+
+impl Lack {
+    pub fn problem(self) -> Problem {
+        let detail = match self {
+            Self::Connections => "all connections are busy: ask again later, or another server",
+            Self::RoomForBody => "bodies and answers under way fill the memory for them: ask again later, or for less",
+            Self::RoomForAnswer => {
+                "answers that were not taken yet fill the memory for them: ask again later, or for less"
+            }
+            Self::Time => {
+                "the server is behind with its requests, and this one has waited for too long; nothing was done"
+            }
+        };
+        Problem::new(ErrorCode::Overloaded, detail)
+    }
 }
 
 impl RequestBody {
     /// Whether all of it was read, so that what follows on the connection is another request.
     pub fn is_whole(&self) -> bool {
         !matches!(self, Self::Late | Self::TooLarge | Self::NotTaken(_))
+    }
+
+    pub fn lack(&self) -> Option<Lack> {
+        if let Self::NotTaken(lack) = self { Some(*lack) } else { None }
     }
 
     /// How many bytes are there.
@@ -43,7 +73,7 @@ impl RequestBody {
                 Some(Problem::new(ErrorCode::DeadlineExceeded, detail))
             }
             Self::TooLarge => Some(too_large(bytes_max)),
-            Self::NotTaken(why) => Some(Problem::new(ErrorCode::Overloaded, *why)),
+            Self::NotTaken(lack) => Some(lack.problem()),
         }
     }
 

@@ -19,13 +19,13 @@ use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, web};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::time::Instant;
 
-use super::ApiState;
 use super::body::RequestBody;
 use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
 use super::request::{Client, Peer, Request};
 use super::routes::{Found, find};
 use super::server;
 use super::tls::{self, Tls};
+use super::{ApiOptions, ApiState};
 
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
 const BACKLOG: u32 = 4_096;
@@ -170,8 +170,8 @@ struct Worker {
 
 impl Worker {
     async fn start(state: Arc<ApiState>) -> Result<Self, ()> {
-        let limits =
-            http1::Limits { body_bytes_max: state.options.body_bytes_max, body_timeout: state.options.body_timeout };
+        let ApiOptions { body_bytes_max, body_timeout, socket_wait_max, .. } = state.options;
+        let limits = http1::Limits { body_bytes_max, body_timeout, socket_wait_max };
         let data = web::Data::from(Arc::clone(&state));
         // One handler behind all paths: finding routes by ourselves keeps decoding strict, and every
         // refusal a problem.

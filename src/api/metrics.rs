@@ -40,6 +40,7 @@ pub(super) struct ApiMetrics {
     pub items_removed: IntCounter,
     connections: IntGauge,
     connections_evicted: IntCounter,
+    requests_shed: IntCounter,
     buffered_bytes: IntGauge,
     catalog_loaded: IntGauge,
     catalog_revision: IntGauge,
@@ -108,6 +109,10 @@ impl ApiMetrics {
             connections_evicted: counter(
                 "liststore_http_connections_evicted_total",
                 "Connections that waited for a request and were ended to make room for others.",
+            )?,
+            requests_shed: counter(
+                "liststore_http_requests_shed_total",
+                "List operations refused with overloaded, since they had waited too long in their sockets.",
             )?,
             buffered_bytes: gauge(
                 "liststore_http_buffered_bytes",
@@ -186,6 +191,10 @@ impl ApiMetrics {
 
     pub fn evicted(&self) {
         self.connections_evicted.inc();
+    }
+
+    pub fn shed(&self) {
+        self.requests_shed.inc();
     }
 }
 

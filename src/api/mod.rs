@@ -84,6 +84,8 @@ pub struct ApiOptions {
     pub compression_bytes_min: usize,
     /// How long a request body may take to arrive. The operation's own deadline counts from then.
     pub body_timeout: Duration,
+    /// While a worker has more requests than it can serve, list operations are refused that have waited for longer.
+    pub socket_wait_max: Duration,
     /// What requests that are not whole and answers that are not taken may hold together.
     pub buffered_bytes_max: usize,
     /// Of which sites a browser's pages may ask for changes, beside the server's own: such as

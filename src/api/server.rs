@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use actix_web::HttpResponse;
 use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
 
+use super::body::Lack;
 use super::call::{Call, HandlerResult};
 use super::headers::{self, REQUEST_ID};
 use super::http1::Refusal;
@@ -31,7 +32,9 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     let (operation, handled) = match find(method, path) {
         Ok(Found::Operation(id, segments)) => {
             let operation = id.descriptor();
-            let offered = offered(state, operation, client.peer);
+            // Whoever sent it: a server that has too much to do does not look that up.
+            let taken = body.lack().map_or(Ok(()), |lack| Err(not_taken(state, lack)));
+            let offered = taken.and_then(|()| offered(state, operation, client.peer));
             let identified = match offered.and_then(|()| origin::check(method, sent, &state.options.allowed_origins)) {
                 Ok(()) => admission::identify(state, operation, sent, client).await,
                 Err(problem) => Err(problem),
@@ -97,6 +100,13 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     });
     finish(state, &mut response, request_id);
     response
+}
+
+fn not_taken(state: &ApiState, lack: Lack) -> Problem {
+    if lack == Lack::Time {
+        state.metrics.shed();
+    }
+    lack.problem()
 }
 
 /// Refuses what is served at another address than the one that was asked.

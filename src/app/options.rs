@@ -234,6 +234,7 @@ pub(super) fn api(settings: &Settings, is_insecure: bool) -> ApiOptions {
         body_bytes_max: settings.http.body_bytes_max,
         compression_bytes_min: settings.http.compression_bytes_min,
         body_timeout: Duration::from_secs(settings.http.body_timeout_secs),
+        socket_wait_max: Duration::from_millis(settings.http.socket_wait_ms),
         buffered_bytes_max: settings.http.buffered_bytes_max,
         allowed_origins: settings.http.allowed_origins.clone(),
         allowed_hosts: settings.http.allowed_hosts.clone(),

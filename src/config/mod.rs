@@ -59,6 +59,7 @@ pub struct HttpSettings {
     pub connections_max: usize,
     pub buffered_bytes_max: usize,
     pub body_timeout_secs: u64,
+    pub socket_wait_ms: u64,
     /// Such as `https://lists.example.org`, in lower case and without the scheme's own port.
     pub allowed_origins: Vec<String>,
     pub drain_delay_secs: u64,
@@ -185,6 +186,7 @@ impl Default for HttpSettings {
             connections_max: machine::connections(),
             buffered_bytes_max: (machine::memory_bytes() / 16).max(64 << 20),
             body_timeout_secs: 30,
+            socket_wait_ms: 50,
             allowed_origins: Vec::new(),
             drain_delay_secs: 0,
             allowed_hosts: Vec::new(),

@@ -74,6 +74,7 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.connections_max", &mut http.connections_max, number(1..=1_000_000));
     reader.read("http.buffered_bytes_max", &mut http.buffered_bytes_max, bytes(4 << 10..=1 << 46));
     reader.read("http.body_timeout_secs", &mut http.body_timeout_secs, number(1..=3_600));
+    reader.read("http.socket_wait_ms", &mut http.socket_wait_ms, number(10..=60_000));
     reader.read("http.allowed_origins", &mut http.allowed_origins, list(origin));
     reader.read("http.drain_delay_secs", &mut http.drain_delay_secs, number(0..=3_600));
     reader.read("http.allowed_hosts", &mut http.allowed_hosts, list(host_name));

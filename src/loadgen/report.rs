@@ -48,6 +48,9 @@ pub struct Line {
     pub items: u64,
     pub items_per_sec: f64,
     pub latency_ms: Latency,
+    /// Of answers that refused a request, from when it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal_ms: Option<Latency>,
     pub errors: BTreeMap<String, u64>,
     pub unsent: u64,
 }
@@ -119,6 +122,7 @@ impl Line {
             items: stats.items,
             items_per_sec: per_sec(stats.items),
             latency_ms: Latency::of(&stats.latencies),
+            refusal_ms: (!stats.refusals.is_empty()).then(|| Latency::of(&stats.refusals)),
             errors: stats.errors.clone(),
             unsent: stats.unsent,
         }

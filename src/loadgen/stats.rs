@@ -24,6 +24,8 @@ pub struct KindStats {
     /// Latencies of successful requests from the moment when they were due, in nanoseconds. A
     /// request that was due and had no answer when the run ended is here with its wait until then.
     pub latencies: Histogram<u64>,
+    /// How long answers took that refused a request, from when it was sent.
+    pub refusals: Histogram<u64>,
     pub done: u64,
     pub items: u64,
     /// Errors by code: the server's own, or the generator's for what is no answer.
@@ -46,9 +48,18 @@ pub struct Stats {
 
 impl KindStats {
     fn new() -> Result<Self, String> {
-        let latencies = Histogram::new_with_bounds(LATENCY_NANOS_MIN, LATENCY_NANOS_MAX, SIGNIFICANT_DIGITS)
-            .map_err(|e| e.to_string())?;
-        Ok(Self { latencies, done: 0, items: 0, errors: BTreeMap::new(), unsent: 0 })
+        let histogram = || {
+            Histogram::new_with_bounds(LATENCY_NANOS_MIN, LATENCY_NANOS_MAX, SIGNIFICANT_DIGITS)
+                .map_err(|e| e.to_string())
+        };
+        Ok(Self {
+            latencies: histogram()?,
+            refusals: histogram()?,
+            done: 0,
+            items: 0,
+            errors: BTreeMap::new(),
+            unsent: 0,
+        })
     }
 
     pub fn errors_in_all(&self) -> u64 {
@@ -61,7 +72,7 @@ impl KindStats {
     }
 
     fn record(&mut self, latency: Duration) {
-        self.latencies.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(LATENCY_NANOS_MIN));
+        self.latencies.saturating_record(nanos(latency));
     }
 
     pub fn done(&mut self, latency: Duration, items: u64) {
@@ -76,6 +87,12 @@ impl KindStats {
             Some(count) => *count += 1,
             None => _ = self.errors.insert(code.to_owned(), 1),
         }
+    }
+
+    /// A request that the server refused, so long after it was sent.
+    pub fn refused(&mut self, code: &str, took: Duration) {
+        self.refusals.saturating_record(nanos(took));
+        self.error(code);
     }
 
     /// A request that was sent, and had no answer when the run ended.
@@ -93,6 +110,7 @@ impl KindStats {
     pub fn merge(&mut self, other: &Self) {
         // Fails only for histograms with different bounds.
         let _ = self.latencies.add(&other.latencies);
+        let _ = self.refusals.add(&other.refusals);
         self.done += other.done;
         self.items += other.items;
         self.unsent += other.unsent;
@@ -100,6 +118,10 @@ impl KindStats {
             *self.errors.entry(code.clone()).or_default() += count;
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(LATENCY_NANOS_MIN)
 }
 
 impl Stats {
@@ -162,7 +184,7 @@ mod tests {
         for thread in 1..=3 {
             let mut stats = Stats::new().unwrap();
             stats.kind(Kind::Get).done(Duration::from_millis(thread), 50);
-            stats.kind(Kind::Add).error("overloaded");
+            stats.kind(Kind::Add).refused("overloaded", Duration::from_millis(10 * thread));
             stats.kind(Kind::Add).unsent(Duration::from_secs(1));
             stats.complain("wrong order".into());
             all.merge(&stats);
@@ -171,6 +193,8 @@ mod tests {
         assert_eq!((get.done, get.items, get.latencies.len()), (3, 150, 3));
         assert!((2_990_000..=3_010_000).contains(&get.latencies.max()));
         assert_eq!(all.of(Kind::Add).errors, BTreeMap::from([("overloaded".to_owned(), 3)]));
+        let refusals = &all.of(Kind::Add).refusals;
+        assert!(refusals.len() == 3 && (29_900_000..=30_100_000).contains(&refusals.max()));
         assert_eq!((all.wrong, all.examples.len()), (3, 1));
         let total = all.total().unwrap();
         assert_eq!((total.done, total.unsent, total.latencies.len()), (3, 3, 6));

@@ -404,8 +404,8 @@ impl Worker {
     }
 
     fn record(&mut self, number: usize, asked: &Asked, answer: &Response) {
-        let Asked { ticket, drawn, .. } = asked;
-        let (measured, latency) = (self.is_measured(ticket.at), self.now().saturating_sub(ticket.at));
+        let Asked { ticket, drawn, sent } = asked;
+        let (measured, now) = (self.is_measured(ticket.at), self.now());
         // Not by `stats()`, which would borrow all of the worker.
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.ended += 1;
@@ -413,6 +413,7 @@ impl Worker {
             Outcome::Done => {
                 let body = self.lanes[number].socket.body(answer);
                 if measured {
+                    let latency = now.saturating_sub(ticket.at);
                     stats.kind(ticket.kind).done(latency, self.plan.protocol.items(ticket.kind, body));
                 }
                 if let Some(found) = self.draw.answered(drawn, body) {
@@ -422,7 +423,9 @@ impl Worker {
                     }
                 }
             }
-            Outcome::Refused { code, .. } if measured => stats.kind(ticket.kind).error(code),
+            Outcome::Refused { code, .. } if measured => {
+                stats.kind(ticket.kind).refused(code, now.saturating_sub(*sent));
+            }
             Outcome::Refused { .. } => {}
         }
     }

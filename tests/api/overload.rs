@@ -1,8 +1,10 @@
 //! More connections than there may be, and more in memory than may be held: the server keeps to its
 //! bounds, and tells health.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,14 +12,9 @@ use tokio::time::timeout;
 
 use super::client::{Answer, Api, ago, api_with, items, one};
 use super::faults::faulty;
+use super::sockets::{PATIENCE, connect};
 
-/// Far more than any of this takes, and less than a hanging test should.
-const PATIENCE: Duration = Duration::from_secs(60);
 const SLOTS: usize = 8;
-
-async fn connect(api: &Api) -> TcpStream {
-    TcpStream::connect(api.server.address()).await.unwrap()
-}
 
 async fn send(stream: &mut TcpStream, text: &str) {
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -232,6 +229,50 @@ async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
     }
     drop(holding);
     until(async || ask(&api, &get(&large)).await.status == 200).await;
+}
+
+/// More than one worker can do: what has waited too long is refused, at once and for that alone.
+#[tokio::test]
+async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
+    const CALLERS: usize = 200;
+    const REFUSALS: u64 = 20;
+    let api = api_with(&[("http.workers", "1"), ("http.socket_wait_ms", "10")]).await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let many: Vec<_> = (0..1_000).map(|n| json!({"timestamp": ago(n), "value": "x"})).collect();
+    api.post(&list, json!({ "items": many })).await.expect(200);
+    // Pages with bounds are rendered anew each time.
+    let request = get(&format!("{list}?limit=1000&min_timestamp=1"));
+    let (refused, served, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let caller = async || {
+        let mut stream = connect(&api).await;
+        while !stop.load(SeqCst) {
+            send(&mut stream, &request).await;
+            let answer = answer(&mut stream).await;
+            if answer.status == 200 {
+                served.fetch_add(1, SeqCst);
+                continue;
+            }
+            assert_eq!((answer.status, answer.code()), (503, "overloaded".to_owned()));
+            assert!(answer.text().contains("waited for too long"), "{}", answer.text());
+            assert!(answer.header("retry-after").is_some() && answer.header("connection").is_none());
+            refused.fetch_add(1, SeqCst);
+        }
+    };
+    let others = async {
+        // All of them wait as long, and what is no load is answered.
+        until(async || {
+            ask(&api, &get("/livez")).await.expect(200);
+            ask(&api, &get("/v1/features")).await.expect(200);
+            refused.load(SeqCst) >= REFUSALS
+        })
+        .await;
+        stop.store(true, SeqCst);
+    };
+    tokio::join!(others, join_all((0..CALLERS).map(|_| caller())));
+    assert!(served.load(SeqCst) > 0);
+    assert_eq!(metric(&api, "liststore_http_requests_shed_total").await, refused.load(SeqCst) as f64);
+    until(async || ask(&api, &request).await.status == 200).await;
 }
 
 /// Of whom the answer is cut off by a reset, nothing is left.

@@ -11,11 +11,13 @@ use std::ops::Range;
 use actix_web::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use actix_web::http::{Method, Version};
 
+use super::target::{is_authority, target};
 use super::{HEAD_BYTES_MAX, Refusal};
 use crate::api::host;
 
 /// What nearly all requests have room in.
 const HEADERS_USUAL: usize = 32;
+
 const HEADERS_MAX: usize = 128;
 
 #[derive(Debug)]
@@ -56,36 +58,6 @@ pub(in crate::api) enum HeadersWanted {
     /// Not those that every client sends, which mean nothing to it or to the connection alone.
     Meaningful,
 }
-
-/// A set of bytes, asked for each byte of each request: one look into a table.
-struct Bytes([bool; 256]);
-
-impl Bytes {
-    /// All printable ASCII but these.
-    const fn printable_but(others: &[u8]) -> Self {
-        let mut table = [false; 256];
-        let mut byte = b'!';
-        while byte <= b'~' {
-            table[byte as usize] = true;
-            byte += 1;
-        }
-        let mut at = 0;
-        while at < others.len() {
-            table[others[at] as usize] = false;
-            at += 1;
-        }
-        Self(table)
-    }
-
-    fn has(&self, byte: u8) -> bool {
-        self.0[usize::from(byte)]
-    }
-}
-
-/// All that a URL may hold, and what clients are known to leave unencoded.
-static IN_TARGETS: Bytes = Bytes::printable_but(b"#<>`");
-/// Unreserved characters, sub-delimiters and percent-encodings (RFC 3986, section 3.2.2).
-static IN_HOST_NAMES: Bytes = Bytes::printable_but(b"\"#/:<>?@[\\]^`{|}");
 
 /// Parses the head that begins the input, which is not empty. `wanted` is asked with its target.
 pub(super) fn parse(input: &[u8], wanted: impl Fn(&str) -> HeadersWanted) -> Parsed {
@@ -254,56 +226,6 @@ impl Seen {
     }
 }
 
-/// Where path and query are: the target is a path from the root, `*` for `OPTIONS`, or an absolute
-/// URL, whose host means nothing here (RFC 9112, section 3.2).
-fn target(input: &[u8], target: &str, method: &Method) -> Result<Range<usize>, Refusal> {
-    let malformed = Refusal::Malformed("the target is neither a path from the root nor an http URL");
-    if !target.bytes().all(|byte| IN_TARGETS.has(byte)) {
-        return Err(malformed);
-    }
-    let begin = target.as_ptr() as usize - input.as_ptr() as usize;
-    let end = begin + target.len();
-    if target.starts_with('/') || (target == "*" && *method == Method::OPTIONS) {
-        return Ok(begin..end);
-    }
-    let (scheme, rest) = target.split_once("://").ok_or(malformed)?;
-    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return Err(malformed);
-    }
-    let path = rest.find(['/', '?']).unwrap_or(rest.len());
-    if !is_authority(&rest.as_bytes()[..path]) {
-        return Err(malformed);
-    }
-    Ok(end - rest.len() + path..end)
-}
-
-/// Whether this is a host and perhaps a port (RFC 3986, section 3.2). Its userinfo has no place in a
-/// request.
-fn is_authority(text: &[u8]) -> bool {
-    let (host, port) = match text.iter().rposition(|byte| *byte == b':') {
-        // The colons of an IPv6 address stand in brackets.
-        Some(colon) if !text.ends_with(b"]") => (&text[..colon], &text[colon + 1..]),
-        _ => (text, &b""[..]),
-    };
-    let in_brackets = host.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
-    let is_host = match in_brackets {
-        Some(address) => {
-            !address.is_empty() && address.iter().all(|byte| byte.is_ascii_alphanumeric() || b":.%".contains(byte))
-        }
-        None => !host.is_empty() && host.iter().all(|byte| IN_HOST_NAMES.has(*byte)),
-    };
-    is_host && is_port(port)
-}
-
-/// Whether this is a number that a port may have, or nothing.
-fn is_port(digits: &[u8]) -> bool {
-    let number = digits.iter().try_fold(0_u16, |number, digit| {
-        let digit = digit.is_ascii_digit().then(|| u16::from(digit - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    });
-    number.is_some()
-}
-
 /// Looks for the end of the trailers that begin the input, with the empty line behind them.
 pub(super) fn trailers(input: &[u8]) -> Result<Option<usize>, Refusal> {
     if input.starts_with(b"\r\n") {
@@ -466,19 +388,6 @@ mod tests {
         {
             let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
             assert!(matches!(parsed(text.as_bytes()), Parsed::Refused(Refusal::Malformed(_))), "{target}");
-        }
-    }
-
-    #[test]
-    fn hosts_are_hosts() {
-        for host in ["x", "x:80", "example.org:", "127.0.0.1:8080", "[::1]", "[::1]:8080", "a_b", "%41"] {
-            assert!(is_authority(host.as_bytes()), "{host}");
-        }
-        for host in [
-            "", ":80", "a b", "a/b", "u@x", "x:y", "x:65536", "x:-1", "::1", "[::1", "[]", "[::1]x", "x\ty", "x#",
-            "http://x",
-        ] {
-            assert!(!is_authority(host.as_bytes()), "{host}");
         }
     }
 

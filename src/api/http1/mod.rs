@@ -17,7 +17,7 @@
 //! connections have their turn. A client that leaves, or ends its own side, ends the work for it.
 //!
 //! Totals: how many connections there are, and which make room for new ones, is said in [`slots`]; what
-//! they hold together in [`budget`]; what is refused since a worker is behind in [`shedding`].
+//! they hold together in [`budget`]; what is refused since it has waited too long in [`shedding`].
 
 use std::future::Future;
 use std::pin::pin;
@@ -27,11 +27,11 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::Method;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::request::{Client, Request};
 use crate::domain::Clock;
 use answer::Dates;
+pub(super) use arrival::Stream;
 pub(super) use budget::Budget;
 use buffers::Buffers;
 use connection::Connection;
@@ -40,6 +40,7 @@ use shedding::Shedding;
 pub(super) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
 
 mod answer;
+mod arrival;
 mod budget;
 mod buffers;
 mod chunked;
@@ -47,6 +48,7 @@ mod connection;
 mod head;
 mod shedding;
 mod slots;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -96,7 +98,7 @@ pub(super) enum Class {
     Health,
     /// Refused only for want of a slot or of memory.
     Control,
-    /// Refused, too, where a worker is behind.
+    /// Refused, too, where it has waited too long.
     Load,
 }
 
@@ -121,6 +123,8 @@ pub(super) struct Limits {
     /// A longer body is not read; its handler refuses it.
     pub body_bytes_max: usize,
     pub body_timeout: Duration,
+    /// A request that has waited for longer in its socket is refused while its worker is behind.
+    pub socket_wait_max: Duration,
 }
 
 /// What the connections of one worker share.
@@ -135,7 +139,8 @@ pub(super) struct Shared {
 
 impl Shared {
     pub fn new(limits: Limits, clock: Arc<dyn Clock>, budget: Arc<Budget>) -> Self {
-        let (buffers, dates, shedding) = (Buffers::default(), Dates::default(), Rc::default());
+        let shedding = Rc::new(Shedding::new(limits.socket_wait_max));
+        let (buffers, dates) = (Buffers::default(), Dates::default());
         Self { limits, clock, budget, buffers, dates, shedding }
     }
 
@@ -155,7 +160,7 @@ pub(super) async fn serve<S, H>(
     slot: Option<&Slot>,
     stopping: impl Future<Output = ()>,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: Stream,
     H: Handler,
 {
     Connection::new(stream, client, handler, shared, slot).serve(pin!(stopping)).await;

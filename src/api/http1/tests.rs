@@ -5,7 +5,9 @@
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending};
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use actix_web::body::BodyStream;
 use bytes::Bytes;
@@ -13,7 +15,7 @@ use futures_util::stream;
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::time::{Duration, Instant, sleep};
 
 use super::*;
@@ -25,6 +27,7 @@ const CLIENT: Client = Client { peer: Peer::Local, certificate: None, identity: 
 const BODY_BYTES_MAX: usize = 10_000;
 const BUDGET_BYTES: usize = 16 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const SOCKET_WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// A request as a server saw it.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +90,8 @@ impl Handler for Recorder {
 }
 
 fn shared() -> Shared {
-    let limits = Limits { body_bytes_max: BODY_BYTES_MAX, body_timeout: BODY_TIMEOUT };
+    let limits =
+        Limits { body_bytes_max: BODY_BYTES_MAX, body_timeout: BODY_TIMEOUT, socket_wait_max: SOCKET_WAIT_MAX };
     Shared::new(limits, Arc::new(SystemClock), Budget::new(BUDGET_BYTES))
 }
 
@@ -456,23 +460,65 @@ fn hyper_is_asked_nothing_that_it_cannot_tell() {
     assert_eq!((seen[1].target.as_str(), &seen[1].body[..]), ("/b?c", &b"abc"[..]));
 }
 
+/// Bytes that came so many milliseconds ago, the first request's first; and how often that was asked.
+struct Aged {
+    stream: DuplexStream,
+    ages_ms: &'static [u64],
+    asked: Rc<Cell<usize>>,
+}
+
+impl Stream for Aged {
+    fn since_last_arrival(&self) -> Option<Duration> {
+        let asked = self.asked.replace(self.asked.get() + 1);
+        Some(Duration::from_millis(self.ages_ms[asked]))
+    }
+}
+
+impl AsyncRead for Aged {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Aged {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+/// The statuses that requests are answered with, and how many of them were asked for their age.
+fn statuses_by_age(shared: &Shared, requests: &[&[u8]], ages_ms: &'static [u64]) -> (Vec<String>, usize) {
+    let (recorder, asked, text) = (Recorder::default(), Rc::default(), requests.concat());
+    let (near, stream) = duplex(64 << 10);
+    let (far, pieces) = (Aged { stream, ages_ms, asked: Rc::clone(&asked) }, [&text[..]]);
+    let (answers, ()) =
+        block_on(async { tokio::join!(send(near, &pieces), serve(far, &CLIENT, &recorder, shared, None, pending())) });
+    let answers = String::from_utf8_lossy(&answers);
+    assert!(!answers.contains("connection: close"), "{answers}");
+    (answers.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].to_owned()).collect(), asked.get())
+}
+
 #[test]
-fn a_worker_that_is_behind_refuses_some_but_no_health() {
+fn a_worker_that_is_behind_refuses_what_has_waited_too_long_but_no_health() {
     const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
-    let (shared, recorder) = (shared(), Recorder::default());
-    // Late by so much twice, with a queue: one request of two is too many.
+    let shared = shared();
+    let requests = [GET, HEALTH, GET, GET, GET, HEALTH];
+    let ages_ms = &[60, 50, 10, 9_000];
+    // Nobody's age is asked for while the worker is not behind.
+    assert_eq!(statuses_by_age(&shared, &requests, &[]), (vec!["200".to_owned(); 6], 0));
     for _ in 0..2 {
         shared.shedding.note(Duration::from_secs(1), 1_000);
     }
-    let (near, far) = duplex(64 << 10);
-    let text = [GET, GET, GET, GET, HEALTH, HEALTH].concat();
-    let pieces = [&text[..]];
-    let (answers, ()) =
-        block_on(async { tokio::join!(send(near, &pieces), serve(far, &CLIENT, &recorder, &shared, None, pending())) });
-    let answers = String::from_utf8_lossy(&answers).into_owned();
-    let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
-    assert_eq!(statuses, ["200", "413", "200", "413", "200", "200"], "{answers}");
-    assert!(!answers.contains("connection: close"), "{answers}");
+    let (statuses, asked) = statuses_by_age(&shared, &requests, ages_ms);
+    assert_eq!((&statuses[..], asked), (&["413", "200", "200", "200", "413", "200"].map(str::to_owned)[..], 4));
 }
 
 #[test]

@@ -14,10 +14,6 @@ pub const CONTENT_TYPE: &str = "application/problem+json";
 /// What a 401 asks for (RFC 6750, section 3).
 pub const CHALLENGE: &str = "Bearer realm=\"liststore\"";
 
-/// What a request is told whose answer would find no room.
-pub(super) const NO_ROOM_FOR_ANSWER: &str =
-    "answers that were not taken yet fill the memory for them: ask again later, or for less";
-
 impl Problem {
     pub fn status(&self) -> StatusCode {
         status(self.code.status())

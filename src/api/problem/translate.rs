@@ -1,8 +1,9 @@
 //! The one place where errors of the inner layers become problems.
 
-use super::{ErrorCode, NO_ROOM_FOR_ANSWER, Problem};
+use super::{ErrorCode, Problem};
 use crate::access::{Denied, Limited, whole_secs};
 use crate::actors::ListError;
+use crate::api::body::Lack;
 use crate::backup::BackupError;
 use crate::items::StoreError;
 use crate::metadata::MetadataError;
@@ -26,7 +27,7 @@ impl From<ServiceError> for Problem {
             ServiceError::Denied(error) => error.into(),
             ServiceError::Limited(limited) => limited.into(),
             ServiceError::NoRandomness(error) => Self::internal(error.to_string()),
-            ServiceError::NoMemoryForAnswer => Self::new(ErrorCode::Overloaded, NO_ROOM_FOR_ANSWER),
+            ServiceError::NoMemoryForAnswer => Lack::RoomForAnswer.problem(),
             ServiceError::NoRoomInAnswer => Self::new(ErrorCode::ResponseTooLarge, error.to_string()),
             ServiceError::Damaged(what) => Self::internal(what),
         }

@@ -1,36 +1,30 @@
 //! One connection: its requests one after another, in the order in which they came.
 
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use actix_web::HttpResponse;
-use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::http::{ConnectionType, Method, Version};
+use actix_web::body::{BodySize, MessageBody};
+use actix_web::http::{Method, Version};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::budget::{OWN_BYTES, Share};
-use super::chunked::{Chunked, Decoded};
-use super::head::{self, Framing, Head, Parsed};
+use super::head::{self, Head, Parsed};
 use super::slots::Slot;
 use super::{
-    AHEAD_BYTES, ANSWER_TIMEOUT, Class, HEAD_BYTES_MAX, HEAD_TIMEOUT, Handler, KEEP_ALIVE, LINGER, OUTPUT_BYTES,
-    READ_BYTES, Refusal, SPARE_TIMEOUT, Shared, TURN_REQUESTS, answer,
+    AHEAD_BYTES, Class, HEAD_BYTES_MAX, HEAD_TIMEOUT, Handler, KEEP_ALIVE, OUTPUT_BYTES, READ_BYTES, Refusal,
+    SPARE_TIMEOUT, Shared, Stream, TURN_REQUESTS,
 };
-use crate::api::body::RequestBody;
-use crate::api::problem::NO_ROOM_FOR_ANSWER;
+use crate::api::body::{Lack, RequestBody};
 use crate::api::request::{Client, Request};
 
-/// A body that is read grows by what there is of it, but by no less and no more than this.
-const BODY_STEP_BYTES: (usize, usize) = (OWN_BYTES / 2, 256 << 10);
-
-const NO_SLOT: &str = "all connections are busy: ask again later, or another server";
-const NO_ROOM_FOR_BODY: &str = "bodies and answers under way fill the memory for them: ask again later, or for less";
-const BEHIND: &str = "the server is behind with its requests; nothing was done";
+mod reading;
+mod writing;
 
 /// Why no further request is read.
 enum End {
@@ -82,7 +76,7 @@ pub(super) struct Connection<'h, S, H> {
 
 impl<'h, S, H> Connection<'h, S, H>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: Stream,
     H: Handler,
 {
     pub fn new(stream: S, client: &'h Client, handler: &'h H, shared: &'h Shared, slot: Option<&'h Slot>) -> Self {
@@ -225,15 +219,16 @@ where
         self.head_began = None;
         // What may still come of a body that was not read is no request.
         let whole = body.is_whole();
-        if whole && self.shared.shedding.refuses() && self.handler.class(path) == Class::Load {
-            body = RequestBody::NotTaken(BEHIND);
+        let refused_since = if whole { self.refuses_for_age(path) } else { None };
+        if refused_since.is_some() {
+            body = RequestBody::NotTaken(Lack::Time);
         }
         if self.output.len() > OWN_BYTES && self.share.hold(self.held_with(body.len())).is_err() {
             self.flush().await?;
         }
         let request =
             |body| Request { method: &head.method, path, query, headers: &head.headers, client: self.client, body };
-        let (first, again) = (request(body), request(RequestBody::NotTaken(NO_ROOM_FOR_ANSWER)));
+        let (first, again) = (request(body), request(RequestBody::NotTaken(Lack::RoomForAnswer)));
         let mut response = self.unless_gone(self.handler.answer(first)).await?;
         if !self.has_room(&response, &head.method, path) {
             drop(response);
@@ -241,6 +236,10 @@ where
         }
         let leaves = self.slot.is_some_and(|slot| slot.is_leaving() || slot.is_spare());
         self.write(response, &head.method, head.version, whole && head.kept && !leaves).await?;
+        if let Some(since) = refused_since {
+            self.flush().await?;
+            self.shared.shedding.refused(since);
+        }
         self.answered_in_turn += 1;
         if self.answered_in_turn >= TURN_REQUESTS {
             self.answered_in_turn = 0;
@@ -250,11 +249,21 @@ where
         Ok(())
     }
 
+    /// The present, if the request that was read last is to be refused since it has waited for too long.
+    fn refuses_for_age(&self, path: &str) -> Option<Instant> {
+        let shedding = &self.shared.shedding;
+        shedding.count();
+        if !shedding.is_behind() || self.handler.class(path) != Class::Load {
+            return None;
+        }
+        shedding.refuses(self.stream.since_last_arrival())
+    }
+
     /// The body of a request that may be answered.
     async fn admitted_body(&mut self, head: &Head, path: &str) -> Result<RequestBody, End> {
         let admitted = self.slot.is_none_or(Slot::admit);
         if !admitted && self.handler.class(path) != Class::Health {
-            return Ok(RequestBody::NotTaken(NO_SLOT));
+            return Ok(RequestBody::NotTaken(Lack::Connections));
         }
         self.body(head).await
     }
@@ -277,73 +286,6 @@ where
     /// Bytes that are held together with so many.
     fn held_with(&self, bytes: usize) -> usize {
         self.input.len() + self.output.len() + self.long_body.len() + bytes
-    }
-
-    /// Reads a body whole, in the time that it has.
-    async fn body(&mut self, head: &Head) -> Result<RequestBody, End> {
-        let bytes_max = self.shared.limits.body_bytes_max;
-        match head.framing {
-            Framing::Length(length) if length > bytes_max as u64 => Ok(RequestBody::TooLarge),
-            Framing::Length(length) => {
-                let length = length as usize;
-                if self.input.len() < length {
-                    let deadline = self.begin_body(head).await?;
-                    while self.input.len() < length {
-                        let missing = length - self.input.len();
-                        // Room comes with the bytes, not with what a head announces.
-                        let step = missing.min(body_step(self.input.len()));
-                        if self.share.hold(self.held_with(step)).is_err() {
-                            return Ok(RequestBody::NotTaken(NO_ROOM_FOR_BODY));
-                        }
-                        self.input.reserve(step);
-                        if !self.more(deadline).await? {
-                            return Ok(RequestBody::Late);
-                        }
-                    }
-                }
-                Ok(RequestBody::Whole(self.input.split_to(length).freeze()))
-            }
-            Framing::Chunked => {
-                let (mut chunked, mut deadline) = (Chunked::new(bytes_max), None);
-                loop {
-                    match chunked.decode(&mut self.input).map_err(End::Refused)? {
-                        Decoded::Whole(body) => return Ok(RequestBody::Whole(body)),
-                        Decoded::TooLarge => return Ok(RequestBody::TooLarge),
-                        Decoded::Partial => {}
-                    }
-                    let until = match deadline {
-                        Some(deadline) => deadline,
-                        None => *deadline.insert(self.begin_body(head).await?),
-                    };
-                    let step = body_step(chunked.len());
-                    if self.share.hold(self.held_with(chunked.len() + step)).is_err() {
-                        return Ok(RequestBody::NotTaken(NO_ROOM_FOR_BODY));
-                    }
-                    self.input.reserve(step);
-                    if !self.more(until).await? {
-                        return Ok(RequestBody::Late);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Before the first wait for a body: the client may wait for earlier answers before it goes on, or
-    /// for a word that its body is wanted. Returns when the body must be whole.
-    async fn begin_body(&mut self, head: &Head) -> Result<Instant, End> {
-        if head.expects_continue && self.input.is_empty() {
-            self.output().put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-        }
-        self.flush().await?;
-        Ok(Instant::now() + self.shared.limits.body_timeout)
-    }
-
-    /// Reads more of a body into the room that there is; false if the deadline passed.
-    async fn more(&mut self, deadline: Instant) -> Result<bool, End> {
-        match timeout_at(deadline, self.stream.read_buf(&mut self.input)).await {
-            Ok(read) => some_read(read).map(|()| true),
-            Err(_) => Ok(false),
-        }
     }
 
     /// Waits for an answer, unless the client leaves first. Earlier answers are sent meanwhile.
@@ -372,168 +314,6 @@ where
         })
         .await
     }
-
-    /// Puts an answer behind those that are not sent yet, and sends them once that is worth it.
-    async fn write(
-        &mut self,
-        mut response: HttpResponse,
-        method: &Method,
-        version: Version,
-        kept: bool,
-    ) -> Result<(), End> {
-        // Heads are used again: this one may have answered an older client, whose version says by
-        // itself that the connection ends.
-        response.head_mut().version = Version::HTTP_11;
-        let kept = kept && response.head().connection_type() != ConnectionType::Close;
-        let (response, body) = response.into_parts();
-        let no_content = *method == Method::HEAD || answer::has_no_content(response.status());
-        self.answered_at = Instant::now();
-        let date = self.shared.dates.at(self.answered_at, &*self.shared.clock);
-        let persistence = answer::Persistence::of(kept, version);
-        match body.try_into_bytes() {
-            Ok(body) => {
-                let output = self.output();
-                let length = answer::Length::Known(body.len() as u64);
-                answer::write_head(&response, length, persistence, &date, output);
-                if body.len() > OUTPUT_BYTES && !no_content {
-                    // Sent from where it is.
-                    self.long_body = body;
-                } else if !no_content {
-                    output.put_slice(&body);
-                }
-                if self.output.len() >= OUTPUT_BYTES || !self.long_body.is_empty() {
-                    self.flush().await?;
-                }
-                if kept { Ok(()) } else { Err(End::AfterAnswers) }
-            }
-            Err(body) => {
-                let length = match body.size() {
-                    BodySize::None => answer::Length::Known(0),
-                    BodySize::Sized(bytes) => answer::Length::Known(bytes),
-                    BodySize::Stream if version == Version::HTTP_11 => answer::Length::Chunked,
-                    BodySize::Stream => answer::Length::UntilTheEnd,
-                };
-                let kept = kept && length != answer::Length::UntilTheEnd;
-                let persistence = answer::Persistence::of(kept, version);
-                answer::write_head(&response, length, persistence, &date, self.output());
-                if !no_content {
-                    self.write_stream(body, length).await?;
-                    self.answered_at = Instant::now();
-                }
-                if kept { Ok(()) } else { Err(End::AfterAnswers) }
-            }
-        }
-    }
-
-    /// Sends a body that comes bit by bit.
-    async fn write_stream(&mut self, mut body: BoxBody, length: answer::Length) -> Result<(), End> {
-        let mut sent = 0;
-        loop {
-            let next = poll_fn(|context| Pin::new(&mut body).poll_next(context));
-            // An answer that broke off must not look like a whole one.
-            let Some(bytes) = self.unless_gone(next).await?.transpose().map_err(|_| End::Now)? else { break };
-            if bytes.is_empty() {
-                continue;
-            }
-            sent += bytes.len() as u64;
-            if matches!(length, answer::Length::Known(announced) if sent > announced) {
-                return Err(End::Now);
-            }
-            if length == answer::Length::Chunked {
-                answer::write_chunk_head(bytes.len(), self.output());
-            }
-            self.output().put_slice(&bytes);
-            if length == answer::Length::Chunked {
-                self.output().put_slice(b"\r\n");
-            }
-            if self.output.len() >= OUTPUT_BYTES {
-                self.flush().await?;
-            }
-        }
-        match length {
-            answer::Length::Chunked => self.output().put_slice(b"0\r\n\r\n"),
-            answer::Length::Known(announced) if sent < announced => return Err(End::Now),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Where answers are written.
-    fn output(&mut self) -> &mut BytesMut {
-        if self.output.capacity() == 0 {
-            self.output = self.shared.buffers.take();
-        }
-        &mut self.output
-    }
-
-    /// Ends the connection after its last answer.
-    async fn finish(&mut self) -> io::Result<()> {
-        self.flush().await?;
-        timeout(LINGER, self.stream.shutdown()).await??;
-        let mut rest = self.shared.buffers.take();
-        let since = Instant::now();
-        let Self { stream, slot, .. } = self;
-        let until_it_ends = async {
-            let mut ended = pin!(async {
-                while stream.read_buf(&mut rest).await? > 0 {
-                    rest.clear();
-                }
-                Ok(())
-            });
-            // It keeps nobody else from a slot.
-            poll_fn(|context| match slot.is_some_and(|slot| slot.poll_leave(since, context).is_ready()) {
-                true => Poll::Ready(Ok(())),
-                false => ended.as_mut().poll(context),
-            })
-            .await
-        };
-        timeout(LINGER, until_it_ends).await?
-    }
-
-    /// Sends as much as the client takes.
-    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, output, long_body, .. } = self;
-        let mut rest = output.chain(long_body);
-        while rest.has_remaining() {
-            let mut slices = [IoSlice::new(&[]); 2];
-            let count = rest.chunks_vectored(&mut slices);
-            let stream = Pin::new(&mut *stream);
-            let written = match slices.get(..count).unwrap_or_default() {
-                // Costs the kernel less than the other.
-                [all] => stream.poll_write(context, all),
-                slices => stream.poll_write_vectored(context, slices),
-            };
-            match ready!(written)? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                bytes => rest.advance(bytes),
-            }
-        }
-        Pin::new(stream).poll_flush(context)
-    }
-
-    async fn flush(&mut self) -> io::Result<()> {
-        if !self.output.is_empty() || !self.long_body.is_empty() {
-            match poll_fn(|context| Poll::Ready(self.poll_send(context))).await {
-                Poll::Ready(sent) => sent?,
-                Poll::Pending => {
-                    // Whoever lets even small answers lie when there is no memory for them is given up.
-                    self.share.hold(self.held_with(0)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-                    timeout(ANSWER_TIMEOUT, poll_fn(|context| self.poll_send(context))).await??;
-                }
-            }
-        }
-        self.long_body = Bytes::new();
-        self.shared.buffers.give_back(&mut self.output);
-        if self.input.is_empty() {
-            self.shared.buffers.give_back(&mut self.input);
-        }
-        Ok(())
-    }
-}
-
-/// By how much a body grows that has so many bytes.
-fn body_step(bytes: usize) -> usize {
-    bytes.clamp(BODY_STEP_BYTES.0, BODY_STEP_BYTES.1)
 }
 
 /// Reads what is there, until the input has `bytes_max` bytes. It has a buffer only while something is

@@ -1,0 +1,88 @@
+//! How long ago what was read from a stream came to this machine.
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Duration;
+use tokio_rustls::server::TlsStream;
+
+/// A connection's bytes.
+pub(in crate::api) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// How long ago the last of the bytes came that have come so far, if that is known. What was read with them may
+    /// have come before. Costs a system call.
+    fn since_last_arrival(&self) -> Option<Duration>;
+}
+
+impl Stream for TcpStream {
+    #[cfg(target_os = "linux")]
+    fn since_last_arrival(&self) -> Option<Duration> {
+        let info = nix::sys::socket::getsockopt(self, kernel::TcpInfo).ok()?;
+        Some(Duration::from_millis(info.tcpi_last_data_recv.into()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn since_last_arrival(&self) -> Option<Duration> {
+        None
+    }
+}
+
+impl Stream for TlsStream<TcpStream> {
+    fn since_last_arrival(&self) -> Option<Duration> {
+        self.get_ref().0.since_last_arrival()
+    }
+}
+
+impl Stream for UnixStream {
+    fn since_last_arrival(&self) -> Option<Duration> {
+        None
+    }
+}
+
+impl Stream for DuplexStream {
+    fn since_last_arrival(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// What Linux tells of a connection: tcp(7).
+#[cfg(target_os = "linux")]
+mod kernel {
+    use nix::libc;
+    use nix::sys::socket::sockopt::GetStruct;
+
+    #[derive(Debug, Clone, Copy)]
+    pub struct TcpInfo;
+
+    // nix knows the option's structure and has no name for the option.
+    nix::getsockopt_impl!(TcpInfo, libc::IPPROTO_TCP, libc::TCP_INFO, libc::tcp_info, GetStruct<libc::tcp_info>);
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The kernel counts from when bytes come, whether or not anybody has read them.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_kernel_tells_how_long_bytes_have_waited() {
+        const WAIT: Duration = Duration::from_millis(200);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        let mut byte = [0];
+        for _ in 0..2 {
+            near.write_all(b"x").await.unwrap();
+            far.readable().await.unwrap();
+            let began = tokio::time::Instant::now();
+            while far.since_last_arrival().unwrap() < WAIT {
+                tokio::task::yield_now().await;
+            }
+            // It counts in ticks of up to 10 ms.
+            assert!(began.elapsed() > WAIT / 2, "{:?}", began.elapsed());
+            far.read_exact(&mut byte).await.unwrap();
+            assert!(far.since_last_arrival().unwrap() >= WAIT);
+        }
+    }
+}

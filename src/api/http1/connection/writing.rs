@@ -1,0 +1,175 @@
+//! Answers: put behind each other, and sent once that is worth it.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use actix_web::HttpResponse;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::http::{ConnectionType, Method, Version};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
+
+use super::super::{ANSWER_TIMEOUT, Handler, LINGER, OUTPUT_BYTES, Stream, answer};
+use super::{Connection, End};
+
+impl<S: Stream, H: Handler> Connection<'_, S, H> {
+    /// Puts an answer behind those that are not sent yet, and sends them once that is worth it.
+    pub(super) async fn write(
+        &mut self,
+        mut response: HttpResponse,
+        method: &Method,
+        version: Version,
+        kept: bool,
+    ) -> Result<(), End> {
+        // Heads are used again: this one may have answered an older client, whose version says by
+        // itself that the connection ends.
+        response.head_mut().version = Version::HTTP_11;
+        let kept = kept && response.head().connection_type() != ConnectionType::Close;
+        let (response, body) = response.into_parts();
+        let no_content = *method == Method::HEAD || answer::has_no_content(response.status());
+        self.answered_at = Instant::now();
+        let date = self.shared.dates.at(self.answered_at, &*self.shared.clock);
+        let persistence = answer::Persistence::of(kept, version);
+        match body.try_into_bytes() {
+            Ok(body) => {
+                let output = self.output();
+                let length = answer::Length::Known(body.len() as u64);
+                answer::write_head(&response, length, persistence, &date, output);
+                if body.len() > OUTPUT_BYTES && !no_content {
+                    // Sent from where it is.
+                    self.long_body = body;
+                } else if !no_content {
+                    output.put_slice(&body);
+                }
+                if self.output.len() >= OUTPUT_BYTES || !self.long_body.is_empty() {
+                    self.flush().await?;
+                }
+                if kept { Ok(()) } else { Err(End::AfterAnswers) }
+            }
+            Err(body) => {
+                let length = match body.size() {
+                    BodySize::None => answer::Length::Known(0),
+                    BodySize::Sized(bytes) => answer::Length::Known(bytes),
+                    BodySize::Stream if version == Version::HTTP_11 => answer::Length::Chunked,
+                    BodySize::Stream => answer::Length::UntilTheEnd,
+                };
+                let kept = kept && length != answer::Length::UntilTheEnd;
+                let persistence = answer::Persistence::of(kept, version);
+                answer::write_head(&response, length, persistence, &date, self.output());
+                if !no_content {
+                    self.write_stream(body, length).await?;
+                    self.answered_at = Instant::now();
+                }
+                if kept { Ok(()) } else { Err(End::AfterAnswers) }
+            }
+        }
+    }
+
+    /// Sends a body that comes bit by bit.
+    async fn write_stream(&mut self, mut body: BoxBody, length: answer::Length) -> Result<(), End> {
+        let mut sent = 0;
+        loop {
+            let next = poll_fn(|context| Pin::new(&mut body).poll_next(context));
+            // An answer that broke off must not look like a whole one.
+            let Some(bytes) = self.unless_gone(next).await?.transpose().map_err(|_| End::Now)? else { break };
+            if bytes.is_empty() {
+                continue;
+            }
+            sent += bytes.len() as u64;
+            if matches!(length, answer::Length::Known(announced) if sent > announced) {
+                return Err(End::Now);
+            }
+            if length == answer::Length::Chunked {
+                answer::write_chunk_head(bytes.len(), self.output());
+            }
+            self.output().put_slice(&bytes);
+            if length == answer::Length::Chunked {
+                self.output().put_slice(b"\r\n");
+            }
+            if self.output.len() >= OUTPUT_BYTES {
+                self.flush().await?;
+            }
+        }
+        match length {
+            answer::Length::Chunked => self.output().put_slice(b"0\r\n\r\n"),
+            answer::Length::Known(announced) if sent < announced => return Err(End::Now),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Where answers are written.
+    pub(super) fn output(&mut self) -> &mut BytesMut {
+        if self.output.capacity() == 0 {
+            self.output = self.shared.buffers.take();
+        }
+        &mut self.output
+    }
+
+    /// Ends the connection after its last answer.
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        timeout(LINGER, self.stream.shutdown()).await??;
+        let mut rest = self.shared.buffers.take();
+        let since = Instant::now();
+        let Self { stream, slot, .. } = self;
+        let until_it_ends = async {
+            let mut ended = pin!(async {
+                while stream.read_buf(&mut rest).await? > 0 {
+                    rest.clear();
+                }
+                Ok(())
+            });
+            // It keeps nobody else from a slot.
+            poll_fn(|context| match slot.is_some_and(|slot| slot.poll_leave(since, context).is_ready()) {
+                true => Poll::Ready(Ok(())),
+                false => ended.as_mut().poll(context),
+            })
+            .await
+        };
+        timeout(LINGER, until_it_ends).await?
+    }
+
+    /// Sends as much as the client takes.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, output, long_body, .. } = self;
+        let mut rest = output.chain(long_body);
+        while rest.has_remaining() {
+            let mut slices = [IoSlice::new(&[]); 2];
+            let count = rest.chunks_vectored(&mut slices);
+            let stream = Pin::new(&mut *stream);
+            let written = match slices.get(..count).unwrap_or_default() {
+                // Costs the kernel less than the other.
+                [all] => stream.poll_write(context, all),
+                slices => stream.poll_write_vectored(context, slices),
+            };
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                bytes => rest.advance(bytes),
+            }
+        }
+        Pin::new(stream).poll_flush(context)
+    }
+
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        if !self.output.is_empty() || !self.long_body.is_empty() {
+            match poll_fn(|context| Poll::Ready(self.poll_send(context))).await {
+                Poll::Ready(sent) => sent?,
+                Poll::Pending => {
+                    // Whoever lets even small answers lie when there is no memory for them is given up.
+                    self.share.hold(self.held_with(0)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                    timeout(ANSWER_TIMEOUT, poll_fn(|context| self.poll_send(context))).await??;
+                }
+            }
+        }
+        self.long_body = Bytes::new();
+        self.shared.buffers.give_back(&mut self.output);
+        if self.input.is_empty() {
+            self.shared.buffers.give_back(&mut self.input);
+        }
+        Ok(())
+    }
+}
