@@ -4,13 +4,14 @@ use clap::Args;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::show_all;
+use super::pages::entries;
 use super::parse::ServerOptions;
-use crate::client::{Client, RawPage, Request, Retries, read};
-use crate::domain::{Limit, Timestamp};
+use crate::client::Request;
+use crate::domain::Timestamp;
 use crate::service::OperationId;
 use crate::wire::Audited;
-use crate::wire::parameters::{AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, PAGE_SIZE, PAGE_TOKEN, SINCE, UNTIL};
+use crate::wire::parameters::{AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, PAGE_SIZE, SINCE, UNTIL};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,39 +48,19 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let changes = block_on(fetch(arguments))?;
-    let mut output = Output::open();
-    if arguments.options.output == Format::Table {
-        let rows: Result<Vec<_>, Failure> =
-            changes.iter().map(|change| Ok(row(read(change.get().as_bytes())?))).collect();
-        output.table(&["AT", "BY", "FOR", "ACTION", "TARGET", "VERSION"], &rows?)?;
-    } else {
-        changes.iter().try_for_each(|change| output.json(change))?;
-    }
-    output.flush()
-}
-
-async fn fetch(arguments: &Arguments) -> Result<Vec<Box<serde_json::value::RawValue>>, Failure> {
-    let client = Client::new(arguments.options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
-    let (mut changes, mut page_token) = (Vec::new(), None);
-    while changes.len() < arguments.limit {
-        let page_size = (arguments.limit - changes.len()).min(Limit::PAGE_SIZE_MAX);
-        let request = Request::new(OperationId::ListAudit, &[])
+    let request = |page_size| {
+        Request::new(OperationId::ListAudit, &[])
             .query(&AUDIT_BY, arguments.by.as_ref())
             .query(&AUDIT_TARGET, arguments.target.as_ref())
             .query(&AUDIT_ACTION, arguments.action.as_ref())
             .query(&SINCE, arguments.since)
             .query(&UNTIL, arguments.until)
             .query(&PAGE_SIZE, Some(page_size))
-            .query(&PAGE_TOKEN, page_token.as_ref());
-        let page: RawPage = client.ask(&request).await?;
-        changes.extend(page.entries);
-        page_token = page.next_page_token;
-        if page_token.is_none() {
-            break;
-        }
-    }
-    Ok(changes)
+    };
+    let options = &arguments.options;
+    let changes = block_on(async { Ok(entries(&options.server.client(None)?, arguments.limit, request).await?.all) })?;
+    let header = ["AT", "BY", "FOR", "ACTION", "TARGET", "VERSION"];
+    show_all("changes", &changes, options.output, &header, row)
 }
 
 fn row(change: Audited) -> Vec<String> {

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::{Format, show};
 use crate::client::{Client, Request, Retries, read};
 use crate::service::OperationId;
 use crate::wire::{Backup, BackupInput};
@@ -52,23 +51,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let client = Client::local(&arguments.data_dir, Retries::PATIENT)?;
         Ok(client.send(&request).await?)
     })?;
-    let mut output = Output::open();
-    if arguments.output != Format::Table {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-        return output.flush();
-    }
-    let backup: Backup = read(&response.body)?;
-    let linked = backup.data_files - backup.copied_files.min(backup.data_files);
-    output.line(&format!("backup in {} after {:.2} s", backup.dir, backup.seconds))?;
-    output.line(&format!(
-        "items     {} data files ({linked} hard links, {} copies), {} bytes; log: {} segments, {} bytes",
-        backup.data_files, backup.copied_files, backup.data_bytes, backup.log_segments, backup.log_bytes
-    ))?;
-    output.line(if backup.definitions {
-        "metadata  included"
-    } else {
-        "metadata  NOT included: the definitions are not kept in the data directory; dump their database now"
-    })?;
-    output.line(&format!("liststore check --dir {} verifies it", backup.dir))?;
-    output.flush()
+    show(&response.body, arguments.output, |output| {
+        let backup: Backup = read(&response.body)?;
+        let linked = backup.data_files - backup.copied_files.min(backup.data_files);
+        output.line(&format!("backup in {} after {:.2} s", backup.dir, backup.seconds))?;
+        output.line(&format!(
+            "items     {} data files ({linked} hard links, {} copies), {} bytes; log: {} segments, {} bytes",
+            backup.data_files, backup.copied_files, backup.data_bytes, backup.log_segments, backup.log_bytes
+        ))?;
+        output.line(if backup.definitions {
+            "metadata  included"
+        } else {
+            "metadata  NOT included: the definitions are not kept in the data directory; dump their database now"
+        })?;
+        output.line(&format!("liststore check --dir {} verifies it", backup.dir))
+    })
 }

@@ -9,10 +9,11 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::definitions::Condition;
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::{Format, Output, show};
 use super::parse::ServerOptions;
-use crate::client::{Client, Request, Response, Retries, printable, read};
+use crate::client::{Request, Response, printable, read};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{EntityId, EntityType};
 use crate::service::OperationId;
@@ -77,9 +78,8 @@ pub(super) struct Put {
     entity: Entity,
     #[command(flatten)]
     document: Document,
-    /// Only if the bag still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
+    #[command(flatten)]
+    condition: Condition,
     /// Only if the entity has none
     #[arg(long, conflicts_with = "if_match")]
     only_new: bool,
@@ -119,9 +119,8 @@ pub(super) struct Patch {
     entity: Entity,
     #[command(flatten)]
     document: Document,
-    /// Only if the bag still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
+    #[command(flatten)]
+    condition: Condition,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -136,9 +135,8 @@ liststore entity erase removes the lists, too.")]
 pub(super) struct Delete {
     #[command(flatten)]
     entity: Entity,
-    /// Only if the bag still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
+    #[command(flatten)]
+    condition: Condition,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -147,36 +145,28 @@ fn lists(text: &str) -> Result<String, String> {
     read_joined_lists(text).map(|_| text.to_owned()).map_err(|problem| problem.detail.into_owned())
 }
 
-fn client(options: &ServerOptions) -> Result<Client, Failure> {
-    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?)
-}
-
 pub(super) async fn put(arguments: Put) -> Result<(), Failure> {
-    let Put { entity, document, if_match, only_new, options } = arguments;
-    let request = entity.request(OperationId::PutBag).json(document.text()?).if_match(if_match);
+    let Put { entity, document, condition, only_new, options } = arguments;
+    let request = entity.request(OperationId::PutBag).json(document.text()?).if_match(condition.if_match);
     let request = if only_new { request.if_none() } else { request };
-    let response = client(&options)?.send(&request).await?;
-    let mut output = Output::open();
-    if options.output == Format::Table {
+    let response = options.server.client(None)?.send(&request).await?;
+    show(&response.body, options.output, |output| {
         let stored: BagStored = read(&response.body)?;
         let etag = response.etag.as_deref().unwrap_or_default();
-        head(&mut output, &stored.entity_type, &stored.entity_id, &stored.updated_at, etag)?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+        head(output, &stored.entity_type, &stored.entity_id, &stored.updated_at, etag)
+    })
 }
 
 pub(super) async fn get(Get { entity_type, entity_ids, lists, options }: Get) -> Result<(), Failure> {
     if let [entity_id] = &*entity_ids {
         let entity = Entity { entity_type, entity_id: entity_id.clone() };
         let request = entity.request(OperationId::GetBag).query(&JOINED_LISTS, lists);
-        return show(&client(&options)?.send(&request).await?, options.output);
+        return show_bag(&options.server.client(None)?.send(&request).await?, options.output);
     }
     let request = |entity_id: &EntityId| BagRequest { entity_type: entity_type.clone(), entity_id: entity_id.clone() };
     let input = BatchGetBagsInput { requests: entity_ids.iter().map(request).collect() };
     let request = Request::new(OperationId::BatchGetBags, &[]).query(&JOINED_LISTS, lists).body(&input)?;
-    let response = client(&options)?.send(&request).await?;
+    let response = options.server.client(None)?.send(&request).await?;
     show_each(&entity_ids, &response, options.output)
 }
 
@@ -223,14 +213,14 @@ fn show_each(entity_ids: &[EntityId], response: &Response, format: Format) -> Re
     Ok(())
 }
 
-pub(super) async fn patch(Patch { entity, document, if_match, options }: Patch) -> Result<(), Failure> {
-    let request = entity.request(OperationId::PatchBag).json(document.text()?).if_match(if_match);
-    show(&client(&options)?.send(&request).await?, options.output)
+pub(super) async fn patch(Patch { entity, document, condition, options }: Patch) -> Result<(), Failure> {
+    let request = entity.request(OperationId::PatchBag).json(document.text()?).if_match(condition.if_match);
+    show_bag(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
-pub(super) async fn delete(Delete { entity, if_match, options }: Delete) -> Result<(), Failure> {
-    let request = entity.request(OperationId::DeleteBag).if_match(if_match);
-    client(&options)?.send(&request).await?;
+pub(super) async fn delete(Delete { entity, condition, options }: Delete) -> Result<(), Failure> {
+    let request = entity.request(OperationId::DeleteBag).if_match(condition.if_match);
+    options.server.client(None)?.send(&request).await?;
     let mut output = Output::open();
     if options.output == Format::Table {
         let Entity { entity_type, entity_id } = entity;
@@ -247,14 +237,8 @@ struct Joined {
     problem: Option<ProblemBody>,
 }
 
-fn show(response: &Response, format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format != Format::Table {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-        return output.flush();
-    }
-    table(&mut output, read(&response.body)?)?;
-    output.flush()
+fn show_bag(response: &Response, format: Format) -> Result<(), Failure> {
+    show(&response.body, format, |output| table(output, read(&response.body)?))
 }
 
 /// Prints a bag, and the lists that came along.

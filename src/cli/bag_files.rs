@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::copy::Copying;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::Server;
-use crate::client::ServerUrl;
 use crate::domain::EntityType;
 use crate::transfer::{self, CopyBagsOptions, ExportBagsOptions, ImportBagsOptions};
 
@@ -67,24 +67,8 @@ pub(super) struct Copy {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
-    /// The URL of the server to copy from
-    #[arg(long, value_name = "URL", value_parser = ServerUrl::parse)]
-    from: ServerUrl,
-    /// The URL of the server to copy to
-    #[arg(long, value_name = "URL", value_parser = ServerUrl::parse)]
-    to: ServerUrl,
-    /// A file with the API key to show the one [default: none]
-    #[arg(long, value_name = "FILE")]
-    from_token_file: Option<PathBuf>,
-    /// A file with the API key to show the other [default: none]
-    #[arg(long, value_name = "FILE")]
-    to_token_file: Option<PathBuf>,
-    /// Keep there how far it has come, and go on from there
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
-    /// How to print data
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    #[command(flatten)]
+    copying: Copying,
 }
 
 pub(super) async fn export(Export { entity_type, output, server }: Export) -> Result<(), Failure> {
@@ -111,9 +95,9 @@ pub(super) async fn import(Import { entity_type, files, server }: Import) -> Res
 }
 
 pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
-    let Copy { entity_type, from, to, from_token_file, to_token_file, state, output: format } = arguments;
-    let from = super::copy::with_token(from, from_token_file)?;
-    let to = super::copy::with_token(to, to_token_file)?;
+    let Copy { entity_type, copying } = arguments;
+    let (from, to) = copying.servers()?;
+    let Copying { state, output: format, .. } = copying;
     let copied = transfer::copy_bags(CopyBagsOptions { from, to, entity_type, state }).await?;
     let mut output = Output::open();
     if format == Format::Table {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::ServerOptions;
-use crate::client::{Client, Request, Retries};
+use crate::client::{Client, Request};
 use crate::service::OperationId;
 use crate::wire::{BATCH_LISTS_MAX, ErrorCode, RequestFailed};
 
@@ -51,7 +51,7 @@ struct BatchResults {
 
 pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { file, options } = arguments;
-    let client = Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
+    let client = options.server.client(None)?;
     let name = file.display().to_string();
     let input: Box<dyn BufRead> = if name == "-" {
         Box::new(io::stdin().lock())

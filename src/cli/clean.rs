@@ -5,15 +5,15 @@ use std::num::NonZeroU32;
 use clap::Args;
 
 use super::block_on;
+use super::definitions::ChangeOptions;
 use super::entity_type;
 use super::failure::Failure;
 use super::index;
-use super::jobs::{follow, show};
-use super::parse::{Author, ServerOptions};
-use crate::client::{Client, Request, Retries, read};
+use super::jobs::{Wait, begin};
+use crate::client::Request;
 use crate::domain::{EntityType, VersionLabel};
 use crate::service::OperationId;
-use crate::wire::{CleanInput, Job};
+use crate::wire::CleanInput;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,15 +44,13 @@ pub(super) struct Arguments {
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
-    author: Author,
-    #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { entity_type, index, lists_per_second, no_wait, author, options } = arguments;
+    let Arguments { entity_type, index, lists_per_second, no_wait, options } = arguments;
     block_on(async {
-        let client = Client::new(options.server.url().map_err(Failure::Usage)?, author.user, Retries::PATIENT)?;
+        let client = options.client()?;
         let types = match entity_type {
             Some(entity_type) => vec![entity_type.to_string()],
             None => entity_type::names(&client).await?,
@@ -60,13 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         for entity_type in types {
             let input = CleanInput { index: index.clone(), lists_per_second };
             let request = Request::new(OperationId::CleanIndexes, &[&entity_type]).body(&input)?;
-            let response = client.send(&request).await?;
-            if no_wait {
-                show(&response.body, options.output)?;
-            } else {
-                let job: Job = read(&response.body)?;
-                follow(&client, &job.id, options.output).await?;
-            }
+            begin(&client, &request, &Wait { wait: !no_wait }, options.output()).await?;
         }
         Ok(())
     })

@@ -48,6 +48,29 @@ pub(super) struct Arguments {
     /// To this version of it there [default: the same]
     #[arg(long, value_name = "VERSION", value_parser = VersionLabel::new, requires = "version")]
     to_version: Option<VersionLabel>,
+    #[command(flatten)]
+    copying: Copying,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { entity_type, feature, version, to_version, copying } = arguments;
+    let (from, to) = copying.servers()?;
+    let Copying { state, output, .. } = copying;
+    let version = version.map(|version| (version.clone(), to_version.unwrap_or(version)));
+    let options = CopyOptions { from, to, entity_type, feature, version, state };
+    let copied = block_on(async { transfer::copy(options).await.map_err(Failure::from) })?;
+    print(&copied, output)?;
+    let differ: Vec<_> = copied.iter().filter(|copied| !copied.is_alike()).map(|copied| &*copied.feature).collect();
+    if differ.is_empty() {
+        return Ok(());
+    }
+    let told = "the servers differ in these features: did somebody write meanwhile? copy again";
+    Err(Failure::failed(format!("{told}: {}", differ.join(", "))))
+}
+
+/// From where to where something is copied.
+#[derive(Debug, Args)]
+pub(super) struct Copying {
     /// The URL of the server to copy from
     #[arg(long, value_name = "URL", value_parser = ServerUrl::parse)]
     from: ServerUrl,
@@ -62,34 +85,21 @@ pub(super) struct Arguments {
     to_token_file: Option<PathBuf>,
     /// Keep there how far it has come, and go on from there
     #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
+    pub state: Option<PathBuf>,
     /// How to print data
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    pub output: Format,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { entity_type, feature, version, to_version, from, to, from_token_file, to_token_file, .. } =
-        arguments;
-    let Arguments { state, output, .. } = arguments;
-    let (from, to) = (with_token(from, from_token_file)?, with_token(to, to_token_file)?);
-    let version = version.map(|version| (version.clone(), to_version.unwrap_or(version)));
-    let options = CopyOptions { from, to, entity_type, feature, version, state };
-    let copied = block_on(async { transfer::copy(options).await.map_err(Failure::from) })?;
-    print(&copied, output)?;
-    let differ: Vec<_> = copied.iter().filter(|copied| !copied.is_alike()).map(|copied| &*copied.feature).collect();
-    if differ.is_empty() {
-        return Ok(());
-    }
-    let told = "the servers differ in these features: did somebody write meanwhile? copy again";
-    Err(Failure::failed(format!("{told}: {}", differ.join(", "))))
-}
-
-/// A server with a key of its own. A key of one is no business of the other: none comes from the environment.
-pub(super) fn with_token(url: ServerUrl, token_file: Option<PathBuf>) -> Result<ServerUrl, Failure> {
-    match token_file {
-        Some(file) => Server { url, token_file: Some(file) }.url().map_err(Failure::Usage),
-        None => Ok(url),
+impl Copying {
+    /// The servers, each with a key of its own. A key of one is no business of the other: none comes from the
+    /// environment.
+    pub(super) fn servers(&self) -> Result<(ServerUrl, ServerUrl), Failure> {
+        let server = |url: &ServerUrl, token_file: &Option<PathBuf>| match token_file {
+            Some(_) => Server { url: url.clone(), token_file: token_file.clone() }.url().map_err(Failure::Usage),
+            None => Ok(url.clone()),
+        };
+        Ok((server(&self.from, &self.from_token_file)?, server(&self.to, &self.to_token_file)?))
     }
 }
 

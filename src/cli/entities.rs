@@ -5,7 +5,7 @@ use clap::Args;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::{FeatureArguments, ServerOptions, VersionOption};
-use crate::client::{Client, Request, Retries, printable};
+use crate::client::{Request, printable};
 use crate::domain::Limit;
 use crate::service::OperationId;
 use crate::wire::EntityPage;
@@ -33,8 +33,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let url = arguments.options.server.url().map_err(Failure::Usage)?;
-    let client = Client::new(url, None, Retries::PATIENT)?;
+    let client = arguments.options.server.client(None)?;
     let mut output = Output::open();
     let (mut left, mut page_token, mut all) = (arguments.limit.unwrap_or(u64::MAX), None, Vec::new());
     loop {

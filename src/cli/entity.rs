@@ -1,15 +1,14 @@
 //! `liststore entity`: everything that is kept of one entity, through a server's HTTP API.
 
 use clap::{Args, Subcommand};
-use serde_json::value::RawValue;
 
 use super::confirm::confirm;
 use super::failure::Failure;
 use super::find;
-use super::output::{Format, Output};
+use super::output::show;
 use super::parse::{Author, ServerOptions};
 use super::{bag, bag_files, block_on};
-use crate::client::{Client, Request, Retries, printable, read};
+use crate::client::{Request, printable, read};
 use crate::domain::{EntityId, EntityType};
 use crate::service::OperationId;
 use crate::wire::{EntityErased, ErasedBag, ErasedList, ProblemBody};
@@ -93,18 +92,14 @@ fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Resul
     }
     let request = Request::new(OperationId::EraseEntity, &[entity_type.as_str(), entity_id.as_str()]);
     let response = block_on(async {
-        let client = Client::new(options.server.url().map_err(Failure::Usage)?, author.user, Retries::PATIENT)?;
+        let client = options.server.client(author.user)?;
         Ok(client.send(&request).await?)
     })?;
     let receipt: EntityErased = read(&response.body)?;
-    let mut output = Output::open();
-    if options.output == Format::Table {
+    show(&response.body, options.output, |output| {
         let rows: Vec<_> = receipt.lists.iter().map(row).chain(receipt.bags.iter().map(row_of_bag)).collect();
-        output.table(&["FEATURE", "VERSION", "GENERATION", "DEFINITION", "OUTCOME"], &rows)?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()?;
+        output.table(&["FEATURE", "VERSION", "GENERATION", "DEFINITION", "OUTCOME"], &rows)
+    })?;
     let cleared = receipt.lists.iter().map(|list| list.cleared).chain(receipt.bags.iter().map(|bag| bag.cleared));
     let (all, failed) = (cleared.clone().count(), cleared.filter(|cleared| !cleared).count());
     if failed > 0 {

@@ -1,6 +1,5 @@
 //! `liststore entity-type`: which entities have bags, through a server's HTTP API.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use clap::{Args, Subcommand};
@@ -8,16 +7,18 @@ use serde_json::value::RawValue;
 
 use super::block_on;
 use super::confirm::confirm;
+use super::definitions::{ChangeOptions, Condition, EntityTypeArgument, Retold, Told};
 use super::failure::Failure;
-use super::feature::{client, show_deleted, show_history};
-use super::jobs::{self, Wait, follow};
-use super::output::{Format, Output};
-use super::parse::{self, Author, ServerOptions};
-use crate::client::{Client, RawPage, Request, Response, printable, read};
-use crate::domain::{self, Description, Limit, Owner, Ttl};
+use super::feature::{show_deleted, show_history, shown_labels};
+use super::jobs::{Wait, begin};
+use super::output::{Format, show, show_all};
+use super::pages::entries;
+use super::parse::{self, ServerOptions};
+use crate::client::{Client, Request, Response, read};
+use crate::domain::Ttl;
 use crate::service::OperationId;
-use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, TYPE_TEXT};
-use crate::wire::{EntityType, EntityTypeInput, EntityTypePatch, Job, PurgeBagsInput};
+use crate::wire::parameters::{PAGE_SIZE, TYPE_TEXT};
+use crate::wire::{EntityType, EntityTypeInput, EntityTypePatch, PurgeBagsInput};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,25 +52,15 @@ Examples:
   liststore entity-type create user
   liststore entity-type create session --ttl 30d --label team=web")]
 struct Create {
-    /// The kind of entity, such as user
-    #[arg(value_parser = domain::EntityType::new)]
-    entity_type: domain::EntityType,
+    #[command(flatten)]
+    which: EntityTypeArgument,
     /// How long a bag lives after it was changed last [default: 7300d, the longest]
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
-    /// What entities of this type are
-    #[arg(long, value_parser = parse::description)]
-    description: Option<Description>,
-    /// Who answers for it
-    #[arg(long, value_parser = parse::owner)]
-    owner: Option<Owner>,
-    /// A label; may be given several times
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
-    labels: Vec<(String, String)>,
     #[command(flatten)]
-    author: Author,
+    told: Told,
     #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 /// Show one entity type
@@ -78,9 +69,8 @@ struct Create {
 Example:
   liststore entity-type get user --output json")]
 struct Get {
-    /// The kind of entity, such as user
-    #[arg(value_parser = domain::EntityType::new)]
-    entity_type: domain::EntityType,
+    #[command(flatten)]
+    which: EntityTypeArgument,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -108,31 +98,17 @@ Example:
 A shorter ttl hides bags at once. Labels are replaced as a whole; --no-labels
 removes them.")]
 struct Update {
-    /// The kind of entity, such as user
-    #[arg(value_parser = domain::EntityType::new)]
-    entity_type: domain::EntityType,
+    #[command(flatten)]
+    which: EntityTypeArgument,
     /// How long a bag lives after it was changed last
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
-    /// What entities of this type are
-    #[arg(long, value_parser = parse::description)]
-    description: Option<Description>,
-    /// Who answers for it
-    #[arg(long, value_parser = parse::owner)]
-    owner: Option<Owner>,
-    /// A label; may be given several times
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
-    labels: Vec<(String, String)>,
-    /// Remove all labels
-    #[arg(long, conflicts_with = "labels")]
-    no_labels: bool,
-    /// Only if the entity type still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     #[command(flatten)]
-    author: Author,
+    retold: Retold,
     #[command(flatten)]
-    options: ServerOptions,
+    condition: Condition,
+    #[command(flatten)]
+    options: ChangeOptions,
 }
 
 /// Delete an entity type: its bags are out of reach at once, lists stay
@@ -143,16 +119,12 @@ Example:
 
 One that is created again under the same name starts without bags.")]
 struct Delete {
-    /// The kind of entity, such as user
-    #[arg(value_parser = domain::EntityType::new)]
-    entity_type: domain::EntityType,
-    /// Only if the entity type still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     #[command(flatten)]
-    author: Author,
+    which: EntityTypeArgument,
     #[command(flatten)]
-    options: ServerOptions,
+    condition: Condition,
+    #[command(flatten)]
+    options: ChangeOptions,
 }
 
 /// Clear all bags of an entity type now, rather than at the end of their TTL
@@ -166,9 +138,8 @@ A job of the server does it, which goes on by itself and over restarts:
 liststore jobs shows, pauses and cancels it. The entity type and the lists of
 its entities stay. What is written meanwhile may stay. It needs lists:write.")]
 struct Purge {
-    /// The kind of entity, such as user
-    #[arg(value_parser = domain::EntityType::new)]
-    entity_type: domain::EntityType,
+    #[command(flatten)]
+    which: EntityTypeArgument,
     /// Only bags of what was deleted since, and may be there again
     #[arg(long)]
     deleted_only: bool,
@@ -181,9 +152,7 @@ struct Purge {
     #[command(flatten)]
     wait: Wait,
     #[command(flatten)]
-    author: Author,
-    #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 /// Show who changed an entity type, when and how, newest first
@@ -192,9 +161,8 @@ struct Purge {
 Example:
   liststore entity-type history user --limit 10")]
 struct History {
-    /// The kind of entity, such as user
-    #[arg(value_parser = domain::EntityType::new)]
-    entity_type: domain::EntityType,
+    #[command(flatten)]
+    which: EntityTypeArgument,
     /// How many changes to show
     #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -216,23 +184,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-async fn create(arguments: Create) -> Result<(), Failure> {
-    let client = client(&arguments.options, arguments.author)?;
-    let input = EntityTypeInput {
-        entity_type: arguments.entity_type,
-        ttl: arguments.ttl,
-        description: arguments.description,
-        owner: arguments.owner,
-        labels: Some(parse::labels(arguments.labels)?),
-    };
+async fn create(Create { which, ttl, told, options }: Create) -> Result<(), Failure> {
+    let labels = Some(told.labels()?);
+    let Told { description, owner, .. } = told;
+    let input = EntityTypeInput { entity_type: which.entity_type, ttl, description, owner, labels };
     let request = Request::new(OperationId::CreateEntityType, &[]).body(&input)?;
-    show(&client.send(&request).await?, arguments.options.output)
+    show_type(&options.client()?.send(&request).await?, options.output())
 }
 
-async fn get(Get { entity_type, options }: Get) -> Result<(), Failure> {
-    let client = client(&options, Author { user: None })?;
-    let request = Request::new(OperationId::GetEntityType, &[entity_type.as_str()]);
-    show(&client.send(&request).await?, options.output)
+async fn get(Get { which, options }: Get) -> Result<(), Failure> {
+    let request = which.request(OperationId::GetEntityType);
+    show_type(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
 /// The names of all entity types.
@@ -241,110 +203,68 @@ pub(super) async fn names(client: &Client) -> Result<Vec<String>, Failure> {
     all(client, None).await?.iter().map(|raw| name(raw)).collect()
 }
 
-/// All entity types that a text stands in, as the server wrote them.
+/// All entity types that a text stands in.
 async fn all(client: &Client, query: Option<&String>) -> Result<Vec<Box<RawValue>>, Failure> {
-    let mut types: Vec<Box<RawValue>> = Vec::new();
-    let mut page_token = None;
-    loop {
-        let request = Request::new(OperationId::ListEntityTypes, &[])
-            .query(&TYPE_TEXT, query)
-            .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
-            .query(&PAGE_TOKEN, page_token);
-        let page: RawPage = client.ask(&request).await?;
-        types.extend(page.entries);
-        page_token = page.next_page_token;
-        if page_token.is_none() {
-            return Ok(types);
-        }
-    }
+    let request = |page_size| {
+        let request = Request::new(OperationId::ListEntityTypes, &[]);
+        request.query(&TYPE_TEXT, query).query(&PAGE_SIZE, Some(page_size))
+    };
+    Ok(entries(client, usize::MAX, request).await?.all)
 }
 
 async fn list(List { query, options }: List) -> Result<(), Failure> {
-    let types = all(&client(&options, Author { user: None })?, query.as_ref()).await?;
-    let mut output = Output::open();
-    match options.output {
-        Format::Json => output.json(&BTreeMap::from([("entity_types", &types)]))?,
-        Format::Ndjson => types.iter().try_for_each(|entity_type| output.json(entity_type))?,
-        Format::Table => {
-            let row = |raw: &RawValue| {
-                let EntityType { entity_type, ttl, owner, description, .. } = read(raw.get().as_bytes())?;
-                Ok(vec![entity_type, ttl, owner, description])
-            };
-            let rows = types.iter().map(|raw| row(raw)).collect::<Result<Vec<_>, Failure>>()?;
-            output.table(&["ENTITY TYPE", "TTL", "OWNER", "DESCRIPTION"], &rows)?;
-        }
-    }
-    output.flush()
+    let types = all(&options.server.client(None)?, query.as_ref()).await?;
+    let header = ["ENTITY TYPE", "TTL", "OWNER", "DESCRIPTION"];
+    show_all("entity_types", &types, options.output, &header, |shown: EntityType| {
+        vec![shown.entity_type, shown.ttl, shown.owner, shown.description]
+    })
 }
 
-async fn update(arguments: Update) -> Result<(), Failure> {
-    let has_labels = arguments.no_labels || !arguments.labels.is_empty();
-    let patch = EntityTypePatch {
-        ttl: arguments.ttl,
-        description: arguments.description,
-        owner: arguments.owner,
-        labels: if has_labels { Some(parse::labels(arguments.labels)?) } else { None },
-    };
+async fn update(Update { which, ttl, retold, condition, options }: Update) -> Result<(), Failure> {
+    let labels = retold.labels()?;
+    let Told { description, owner, .. } = retold.told;
+    let patch = EntityTypePatch { ttl, description, owner, labels };
     if patch.is_empty() {
         let what = "name what to change: --ttl, --description, --owner, --label or --no-labels";
         return Err(Failure::Usage(what.into()));
     }
-    let client = client(&arguments.options, arguments.author)?;
-    let request = Request::new(OperationId::UpdateEntityType, &[arguments.entity_type.as_str()])
-        .body(&patch)?
-        .if_match(arguments.if_match);
-    show(&client.send(&request).await?, arguments.options.output)
+    let request = which.request(OperationId::UpdateEntityType).body(&patch)?.if_match(condition.if_match);
+    show_type(&options.client()?.send(&request).await?, options.output())
 }
 
-async fn delete(Delete { entity_type, if_match, author, options }: Delete) -> Result<(), Failure> {
-    let client = client(&options, author)?;
-    let request = Request::new(OperationId::DeleteEntityType, &[entity_type.as_str()]).if_match(if_match);
-    show_deleted(&client.send(&request).await?, entity_type.as_str(), options.output)
+async fn delete(Delete { which, condition, options }: Delete) -> Result<(), Failure> {
+    let request = which.request(OperationId::DeleteEntityType).if_match(condition.if_match);
+    show_deleted(&options.client()?.send(&request).await?, which.entity_type.as_str(), options.output())
 }
 
 async fn purge(arguments: Purge) -> Result<(), Failure> {
-    let Purge { entity_type, deleted_only, lists_per_second, yes, wait, author, options } = arguments;
+    let Purge { which, deleted_only, lists_per_second, yes, wait, options } = arguments;
     if !yes {
-        let which = if deleted_only { "all bags of deleted generations" } else { "all bags" };
-        confirm(&format!("Clear {which} of {entity_type}? This cannot be undone."))?;
+        let bags = if deleted_only { "all bags of deleted generations" } else { "all bags" };
+        confirm(&format!("Clear {bags} of {}? This cannot be undone.", which.entity_type))?;
     }
-    let client = client(&options, author)?;
     let input = PurgeBagsInput { deleted_only, lists_per_second };
-    let request = Request::new(OperationId::PurgeEntityType, &[entity_type.as_str()]).body(&input)?;
-    let response = client.send(&request).await?;
-    if wait.wait {
-        let job: Job = read(&response.body)?;
-        return follow(&client, &job.id, options.output).await;
-    }
-    jobs::show(&response.body, options.output)
+    let request = which.request(OperationId::PurgeEntityType).body(&input)?;
+    begin(&options.client()?, &request, &wait, options.output()).await
 }
 
-async fn history(History { entity_type, limit, options }: History) -> Result<(), Failure> {
-    let client = client(&options, Author { user: None })?;
-    let request = || Request::new(OperationId::GetEntityTypeHistory, &[entity_type.as_str()]);
-    show_history(&client, request, limit as usize, options.output).await
+async fn history(History { which, limit, options }: History) -> Result<(), Failure> {
+    show_history(&options, || which.request(OperationId::GetEntityTypeHistory), limit).await
 }
 
 /// Prints one entity type.
-fn show(response: &Response, format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format != Format::Table {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-        return output.flush();
-    }
-    let shown: EntityType = read(&response.body)?;
-    let labels: Vec<String> = shown.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    for (name, value) in [
-        ("entity type", shown.entity_type),
-        ("ttl", shown.ttl),
-        ("description", shown.description),
-        ("owner", shown.owner),
-        ("labels", labels.join(", ")),
-        ("created at", shown.created_at),
-        ("updated at", shown.updated_at),
-        ("etag", response.etag.clone().unwrap_or_default()),
-    ] {
-        output.line(format!("{name:13}{}", printable(&value)).trim_end())?;
-    }
-    output.flush()
+fn show_type(response: &Response, format: Format) -> Result<(), Failure> {
+    show(&response.body, format, |output| {
+        let shown: EntityType = read(&response.body)?;
+        output.fields([
+            ("entity type", shown.entity_type),
+            ("ttl", shown.ttl),
+            ("description", shown.description),
+            ("owner", shown.owner),
+            ("labels", shown_labels(&shown.labels)),
+            ("created at", shown.created_at),
+            ("updated at", shown.updated_at),
+            ("etag", response.etag.clone().unwrap_or_default()),
+        ])
+    })
 }

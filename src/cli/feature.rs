@@ -3,21 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
+use super::definitions::{ChangeOptions, Condition, Retold, Told};
 use super::failure::Failure;
-use super::output::{Format, Output};
-use super::parse::{self, Author, FeatureArguments, ServerOptions};
+use super::output::{Format, show, show_all};
+use super::pages::entries;
+use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, entities, feature_files};
-use crate::client::printable;
-use crate::client::{Client, RawPage, Request, Response, Retries, read};
-use crate::domain::{
-    Bucket, BucketInput, Description, EntityType, IdentityKind, Keep, Limit, MaxItems, MaxItemsInput, Owner, Ttl,
-    ValueType,
-};
+use crate::client::{Request, Response, read};
+use crate::domain::{Bucket, BucketInput, EntityType, IdentityKind, Keep, MaxItems, MaxItemsInput, Ttl, ValueType};
 use crate::service::OperationId;
-use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN, TEXT};
+use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, TEXT};
 use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
 
 const HISTORY_DEFAULT: &str = "100";
@@ -84,19 +80,10 @@ struct Create {
     /// month or year [default: none]
     #[arg(long, value_name = "PERIOD", value_parser = parse::bucket)]
     bucket: Option<BucketInput>,
-    /// What the feature means
-    #[arg(long, value_parser = parse::description)]
-    description: Option<Description>,
-    /// Who answers for it
-    #[arg(long, value_parser = parse::owner)]
-    owner: Option<Owner>,
-    /// A label; may be given several times
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
-    labels: Vec<(String, String)>,
     #[command(flatten)]
-    author: Author,
+    told: Told,
     #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 /// Show one feature with its versions
@@ -145,25 +132,12 @@ struct Update {
     ttl: Option<Ttl>,
     #[command(flatten)]
     max_items: parse::MaxItemsArguments,
-    /// What the feature means
-    #[arg(long, value_parser = parse::description)]
-    description: Option<Description>,
-    /// Who answers for it
-    #[arg(long, value_parser = parse::owner)]
-    owner: Option<Owner>,
-    /// A label; may be given several times
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse::label)]
-    labels: Vec<(String, String)>,
-    /// Remove all labels
-    #[arg(long, conflicts_with = "labels")]
-    no_labels: bool,
-    /// Only if the feature still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     #[command(flatten)]
-    author: Author,
+    retold: Retold,
     #[command(flatten)]
-    options: ServerOptions,
+    condition: Condition,
+    #[command(flatten)]
+    options: ChangeOptions,
 }
 
 /// Delete a feature with all its versions; its items are left to expire
@@ -176,13 +150,10 @@ A feature that is created again under the same name starts empty.")]
 struct Delete {
     #[command(flatten)]
     feature: FeatureArguments,
-    /// Only if the feature still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     #[command(flatten)]
-    author: Author,
+    condition: Condition,
     #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 /// Show who changed a feature, when and how, newest first; also after its deletion
@@ -216,12 +187,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn client(options: &ServerOptions, author: Author) -> Result<Client, Failure> {
-    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, author.user, Retries::PATIENT)?)
-}
-
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let client = client(&arguments.options, arguments.author)?;
+    let labels = arguments.told.labels()?;
     let input = FeatureInput {
         entity_type: arguments.feature.entity_type,
         name: arguments.feature.feature,
@@ -231,134 +198,83 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         identity: arguments.identity,
         keep: arguments.keep,
         bucket: arguments.bucket.unwrap_or_default(),
-        description: arguments.description,
-        owner: arguments.owner,
-        labels: Some(parse::labels(arguments.labels)?),
+        description: arguments.told.description,
+        owner: arguments.told.owner,
+        labels: Some(labels),
     };
     let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
-    show(&client.send(&request).await?, arguments.options.output)
+    show_feature(&arguments.options.client()?.send(&request).await?, arguments.options.output())
 }
 
 async fn get(arguments: Get) -> Result<(), Failure> {
-    let client = client(&arguments.options, Author { user: None })?;
     let request = Request::of_feature(OperationId::GetFeature, &arguments.feature.id());
-    show(&client.send(&request).await?, arguments.options.output)
+    show_feature(&arguments.options.server.client(None)?.send(&request).await?, arguments.options.output)
 }
 
-async fn list(arguments: List) -> Result<(), Failure> {
-    let client = client(&arguments.options, Author { user: None })?;
-    let mut features: Vec<Box<RawValue>> = Vec::new();
-    let mut page_token = None;
-    loop {
-        let request = Request::new(OperationId::ListFeatures, &[])
-            .query(&ENTITY_TYPE, arguments.entity_type.as_ref())
-            .query(&TEXT, arguments.query.as_ref())
-            .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
-            .query(&PAGE_TOKEN, page_token);
-        let page: RawPage = client.ask(&request).await?;
-        features.extend(page.entries);
-        page_token = page.next_page_token;
-        if page_token.is_none() {
-            break;
-        }
-    }
-    let mut output = Output::open();
-    match arguments.options.output {
-        Format::Json => output.json(&BTreeMap::from([("features", &features)]))?,
-        Format::Ndjson => features.iter().try_for_each(|feature| output.json(feature))?,
-        Format::Table => {
-            let row = |feature: Feature| {
-                vec![
-                    feature.entity_type,
-                    feature.name,
-                    feature.value_type.to_string(),
-                    feature.ttl,
-                    feature.versions.len().to_string(),
-                    feature.owner,
-                    feature.description,
-                ]
-            };
-            let rows = features.iter().map(|raw| read_raw(raw).map(row)).collect::<Result<Vec<_>, Failure>>()?;
-            output.table(&["ENTITY TYPE", "NAME", "VALUE TYPE", "TTL", "VERSIONS", "OWNER", "DESCRIPTION"], &rows)?;
-        }
-    }
-    output.flush()
+async fn list(List { entity_type, query, options }: List) -> Result<(), Failure> {
+    let request = |page_size| {
+        Request::new(OperationId::ListFeatures, &[])
+            .query(&ENTITY_TYPE, entity_type.as_ref())
+            .query(&TEXT, query.as_ref())
+            .query(&PAGE_SIZE, Some(page_size))
+    };
+    let features = entries(&options.server.client(None)?, usize::MAX, request).await?.all;
+    let header = ["ENTITY TYPE", "NAME", "VALUE TYPE", "TTL", "VERSIONS", "OWNER", "DESCRIPTION"];
+    show_all("features", &features, options.output, &header, |feature: Feature| {
+        vec![
+            feature.entity_type,
+            feature.name,
+            feature.value_type.to_string(),
+            feature.ttl,
+            feature.versions.len().to_string(),
+            feature.owner,
+            feature.description,
+        ]
+    })
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let has_labels = arguments.no_labels || !arguments.labels.is_empty();
-    let patch = FeaturePatch {
-        ttl: arguments.ttl,
-        max_items: arguments.max_items.input(),
-        description: arguments.description,
-        owner: arguments.owner,
-        labels: if has_labels { Some(parse::labels(arguments.labels)?) } else { None },
-    };
+    let Update { feature, ttl, max_items, retold, condition, options } = arguments;
+    let (labels, told) = (retold.labels()?, retold.told);
+    let (description, owner) = (told.description, told.owner);
+    let patch = FeaturePatch { ttl, max_items: max_items.input(), description, owner, labels };
     if patch.is_empty() {
         return Err(Failure::Usage(
             "name what to change: --ttl, --max-items, --no-max-items, --description, --owner, --label or --no-labels"
                 .into(),
         ));
     }
-    let client = client(&arguments.options, arguments.author)?;
-    let request = Request::of_feature(OperationId::UpdateFeature, &arguments.feature.id())
-        .body(&patch)?
-        .if_match(arguments.if_match);
-    show(&client.send(&request).await?, arguments.options.output)
+    let request = Request::of_feature(OperationId::UpdateFeature, &feature.id());
+    let request = request.body(&patch)?.if_match(condition.if_match);
+    show_feature(&options.client()?.send(&request).await?, options.output())
 }
 
-async fn delete(arguments: Delete) -> Result<(), Failure> {
-    let client = client(&arguments.options, arguments.author)?;
-    let id = arguments.feature.id();
-    let request = Request::of_feature(OperationId::DeleteFeature, &id).if_match(arguments.if_match);
-    show_deleted(&client.send(&request).await?, &id.to_string(), arguments.options.output)
+async fn delete(Delete { feature, condition, options }: Delete) -> Result<(), Failure> {
+    let id = feature.id();
+    let request = Request::of_feature(OperationId::DeleteFeature, &id).if_match(condition.if_match);
+    show_deleted(&options.client()?.send(&request).await?, &id.to_string(), options.output())
 }
 
-async fn history(arguments: History) -> Result<(), Failure> {
-    let client = client(&arguments.options, Author { user: None })?;
-    let request = || Request::of_feature(OperationId::GetHistory, &arguments.feature.id());
-    show_history(&client, request, arguments.limit as usize, arguments.options.output).await
+async fn history(History { feature, limit, options }: History) -> Result<(), Failure> {
+    let request = || Request::of_feature(OperationId::GetHistory, &feature.id());
+    show_history(&options, request, limit).await
 }
 
-/// Prints the newest entries of an audit trail, which is asked for page by page.
+/// Prints the newest entries of an audit trail.
 pub(super) async fn show_history(
-    client: &Client,
+    options: &ServerOptions,
     request: impl Fn() -> Request,
-    limit: usize,
-    format: Format,
+    limit: u32,
 ) -> Result<(), Failure> {
-    let mut entries: Vec<Box<RawValue>> = Vec::new();
-    let mut page_token = None;
-    loop {
-        let page: RawPage = client.ask(&request().query(&PAGE_TOKEN, page_token)).await?;
-        entries.extend(page.entries);
-        page_token = page.next_page_token;
-        if page_token.is_none() || entries.len() >= limit {
-            break;
-        }
-    }
-    entries.truncate(limit);
-    let mut output = Output::open();
-    match format {
-        Format::Json => output.json(&BTreeMap::from([("history", &entries)]))?,
-        Format::Ndjson => entries.iter().try_for_each(|entry| output.json(entry))?,
-        Format::Table => {
-            let row = |entry: Change| {
-                let change = match (&entry.before, &entry.after) {
-                    (Some(before), Some(after)) => differences(before, after),
-                    _ => String::new(),
-                };
-                vec![entry.at, entry.by, entry.action, entry.version.unwrap_or_default(), change]
-            };
-            let rows = entries.iter().map(|raw| read_raw(raw).map(row)).collect::<Result<Vec<_>, Failure>>()?;
-            output.table(&["AT", "BY", "ACTION", "VERSION", "CHANGE"], &rows)?;
-        }
-    }
-    output.flush()
-}
-
-fn read_raw<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Failure> {
-    Ok(read(raw.get().as_bytes())?)
+    let request = |page_size| request().query(&PAGE_SIZE, Some(page_size));
+    let changes = entries(&options.server.client(None)?, limit as usize, request).await?.all;
+    show_all("history", &changes, options.output, &["AT", "BY", "ACTION", "VERSION", "CHANGE"], |entry: Change| {
+        let change = match (&entry.before, &entry.after) {
+            (Some(before), Some(after)) => differences(before, after),
+            _ => String::new(),
+        };
+        vec![entry.at, entry.by, entry.action, entry.version.unwrap_or_default(), change]
+    })
 }
 
 /// The fields that a change has changed: `ttl 30d -> 14d`.
@@ -381,37 +297,32 @@ fn differences(before: &serde_json::Value, after: &serde_json::Value) -> String 
 }
 
 /// Prints one feature.
-fn show(response: &Response, format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format == Format::Table {
-        table(&mut output, &read(&response.body)?, response.etag.as_deref())?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+fn show_feature(response: &Response, format: Format) -> Result<(), Failure> {
+    show(&response.body, format, |output| {
+        let feature: Feature = read(&response.body)?;
+        output.fields([
+            ("feature", format!("{} {}", feature.entity_type, feature.name)),
+            ("value type", feature.value_type.to_string()),
+            ("ttl", feature.ttl),
+            ("max items", shown_max_items(feature.max_items)),
+            ("identity", identity_text(feature.identity, feature.keep)),
+            ("bucket", bucket_text(feature.bucket)),
+            ("description", feature.description),
+            ("owner", feature.owner),
+            ("labels", shown_labels(&feature.labels)),
+            ("created at", feature.created_at),
+            ("updated at", feature.updated_at),
+            ("etag", response.etag.clone().unwrap_or_default()),
+        ])?;
+        output.line("")?;
+        let rows: Vec<Vec<String>> = feature.versions.iter().map(version_row).collect();
+        output.table(&VERSION_HEADER, &rows)
+    })
 }
 
-fn table(output: &mut Output, feature: &Feature, etag: Option<&str>) -> Result<(), Failure> {
-    let labels: Vec<String> = feature.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    for (name, value) in [
-        ("feature", format!("{} {}", feature.entity_type, feature.name)),
-        ("value type", feature.value_type.to_string()),
-        ("ttl", feature.ttl.clone()),
-        ("max items", shown_max_items(feature.max_items)),
-        ("identity", identity_text(feature.identity, feature.keep)),
-        ("bucket", bucket_text(feature.bucket)),
-        ("description", feature.description.clone()),
-        ("owner", feature.owner.clone()),
-        ("labels", labels.join(", ")),
-        ("created at", feature.created_at.clone()),
-        ("updated at", feature.updated_at.clone()),
-        ("etag", etag.unwrap_or_default().to_owned()),
-    ] {
-        output.line(format!("{name:13}{}", printable(&value)).trim_end())?;
-    }
-    output.line("")?;
-    let rows: Vec<Vec<String>> = feature.versions.iter().map(version_row).collect();
-    output.table(&VERSION_HEADER, &rows)
+pub(super) fn shown_labels(labels: &BTreeMap<String, String>) -> String {
+    let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    labels.join(", ")
 }
 
 fn identity_text(identity: IdentityKind, keep: Option<Keep>) -> String {
@@ -447,14 +358,10 @@ pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
 
 /// Prints what a deletion leaves behind.
 pub(super) fn show_deleted(response: &Response, what: &str, format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format == Format::Table {
+    show(&response.body, format, |output| {
         let deleted: Deleted = read(&response.body)?;
-        output.line(&format!("deleted {what}; its items have expired by about {}", deleted.items_expire_by))?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+        output.line(&format!("deleted {what}; its items have expired by about {}", deleted.items_expire_by))
+    })
 }
 
 #[cfg(test)]

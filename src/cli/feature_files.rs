@@ -8,7 +8,7 @@ use clap::Args;
 use super::failure::Failure;
 use super::output::Output;
 use super::parse::{Author, Server};
-use crate::client::{Client, Retries, printable};
+use crate::client::printable;
 use crate::transfer::{Plan, export_definitions};
 
 /// Bytes of a file: far more than any server has definitions.
@@ -50,7 +50,7 @@ pub(super) struct Import {
 }
 
 pub(super) async fn export(arguments: Export) -> Result<(), Failure> {
-    let client = Client::new(arguments.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
+    let client = arguments.server.client(None)?;
     let mut output = Output::open();
     output.text(&export_definitions(&client).await?)?;
     output.flush()
@@ -58,7 +58,7 @@ pub(super) async fn export(arguments: Export) -> Result<(), Failure> {
 
 pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
     let Import { file, dry_run, prune, author, server } = arguments;
-    let client = Client::new(server.url().map_err(Failure::Usage)?, author.user, Retries::PATIENT)?;
+    let client = server.client(author.user)?;
     let plan = Plan::make(&client, &read(&file)?, prune).await?;
     let mut output = Output::open();
     for step in &plan.steps {

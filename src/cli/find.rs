@@ -7,12 +7,13 @@ use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::output::{Format, Output};
+use super::pages::{Entries, entries};
 use super::parse::ServerOptions;
-use crate::client::{Client, Request, Retries, printable, read};
+use crate::client::{Request, printable, read};
 use crate::domain::index::Scalar;
-use crate::domain::{EntityType, Limit, Order, VersionLabel};
+use crate::domain::{EntityType, Order, VersionLabel};
 use crate::service::OperationId;
-use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, PAGE_TOKEN, VALUE};
+use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, VALUE};
 
 /// Find bags by an index
 #[derive(Debug, Args)]
@@ -57,13 +58,6 @@ fn value(text: &str) -> Result<String, String> {
     serde_json::to_string(text).map_err(|error| error.to_string())
 }
 
-/// As the server wrote them: members that this release does not know are printed too.
-#[derive(Deserialize)]
-struct Page {
-    entities: Vec<Box<RawValue>>,
-    next_page_token: Option<String>,
-}
-
 /// What a table shows of a bag.
 #[derive(Deserialize)]
 struct Row {
@@ -74,30 +68,17 @@ struct Row {
 
 pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { entity_type, index, values, min, max, order, limit, options } = arguments;
-    let client = Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
-    let (mut found, mut page_token) = (Vec::new(), None);
-    loop {
-        let left = usize::try_from(limit).unwrap_or(usize::MAX) - found.len();
-        let mut request = Request::new(OperationId::FindBags, &[entity_type.as_str(), index.as_str()]);
-        for value in &values {
-            request = request.query(&VALUE, Some(value));
-        }
-        let request = request
-            .query(&MIN, min.as_ref())
-            .query(&MAX, max.as_ref())
-            .query(&ORDER, Some(order.as_str()))
-            .query(&BAGS_LIMIT, Some(left.min(Limit::PAGE_SIZE_MAX)))
-            .query(&PAGE_TOKEN, page_token);
-        let Page { entities, next_page_token } = client.ask(&request).await?;
-        found.extend(entities);
-        page_token = next_page_token;
-        if page_token.is_none() || found.len() as u64 >= limit {
-            break;
-        }
-    }
+    let request = |limit| {
+        let request = Request::new(OperationId::FindBags, &[entity_type.as_str(), index.as_str()]);
+        let request = values.iter().fold(request, |request, value| request.query(&VALUE, Some(value)));
+        let request = request.query(&MIN, min.as_ref()).query(&MAX, max.as_ref());
+        request.query(&ORDER, Some(order.as_str())).query(&BAGS_LIMIT, Some(limit))
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let Entries { all: found, next_page_token } = entries(&options.server.client(None)?, limit, request).await?;
     let mut output = Output::open();
     match options.output {
-        Format::Json => output.json(&json!({ "entities": found, "next_page_token": page_token }))?,
+        Format::Json => output.json(&json!({ "entities": found, "next_page_token": next_page_token }))?,
         Format::Ndjson => found.iter().try_for_each(|bag| output.json(bag))?,
         Format::Table => {
             let rows = found.iter().map(|bag| {

@@ -9,12 +9,13 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
+use super::definitions::{ChangeOptions, Condition, EntityTypeArgument};
 use super::failure::Failure;
-use super::output::{Format, Output};
-use super::parse::{Author, ServerOptions};
-use crate::client::{Client, Request, Response, Retries, printable, read};
+use super::output::{Format, Output, show, show_all};
+use super::parse::ServerOptions;
+use crate::client::{Client, Request, Response, printable, read};
+use crate::domain::VersionLabel;
 use crate::domain::index::Pointer;
-use crate::domain::{EntityType, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{Index, IndexInput, IndexState};
 
@@ -47,9 +48,8 @@ enum Command {
 /// Which index.
 #[derive(Debug, Args)]
 struct Named {
-    /// The kind of entity, such as user
-    #[arg(value_parser = EntityType::new)]
-    entity_type: EntityType,
+    #[command(flatten)]
+    of: EntityTypeArgument,
     /// The index's name
     #[arg(value_name = "INDEX", value_parser = name)]
     name: VersionLabel,
@@ -57,7 +57,7 @@ struct Named {
 
 impl Named {
     fn request(&self, operation: OperationId) -> Request {
-        Request::new(operation, &[self.entity_type.as_str(), self.name.as_str()])
+        Request::new(operation, &[self.of.entity_type.as_str(), self.name.as_str()])
     }
 }
 
@@ -89,9 +89,7 @@ struct Create {
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
-    author: Author,
-    #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 /// Show all indexes of an entity type
@@ -100,9 +98,8 @@ struct Create {
 Example:
   liststore index list user")]
 struct List {
-    /// The kind of entity, such as user
-    #[arg(value_parser = EntityType::new)]
-    entity_type: EntityType,
+    #[command(flatten)]
+    of: EntityTypeArgument,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -130,13 +127,10 @@ Example:
 struct Drop {
     #[command(flatten)]
     index: Named,
-    /// Only if the index still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     #[command(flatten)]
-    author: Author,
+    condition: Condition,
     #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -150,70 +144,47 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-fn client(options: &ServerOptions, author: Option<crate::domain::Author>) -> Result<Client, Failure> {
-    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?)
-}
-
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let Create { index, properties, order_by, wait, author, options } = arguments;
-    let client = client(&options, author.user)?;
-    let request = Request::new(OperationId::CreateIndex, &[index.entity_type.as_str()]);
+    let Create { index, properties, order_by, wait, options } = arguments;
+    let client = options.client()?;
     let input = IndexInput { name: index.name.clone(), properties, order_by };
-    let response = client.send(&request.body(&input)?).await?;
-    if wait { follow(&client, &index, options.output).await } else { show(&response, options.output) }
+    let response = client.send(&index.of.request(OperationId::CreateIndex).body(&input)?).await?;
+    if wait { follow(&client, &index, options.output()).await } else { show_index(&response, options.output()) }
 }
 
-async fn get(arguments: Get) -> Result<(), Failure> {
-    let Get { index, wait, options } = arguments;
-    let client = client(&options, None)?;
+async fn get(Get { index, wait, options }: Get) -> Result<(), Failure> {
+    let client = options.server.client(None)?;
     if wait {
         return follow(&client, &index, options.output).await;
     }
-    show(&client.send(&index.request(OperationId::GetIndex)).await?, options.output)
+    show_index(&client.send(&index.request(OperationId::GetIndex)).await?, options.output)
 }
 
-async fn list(arguments: List) -> Result<(), Failure> {
+async fn list(List { of, options }: List) -> Result<(), Failure> {
     /// As the server wrote them: members that this release does not know are printed too.
     #[derive(Deserialize)]
     struct Indexes {
         indexes: Vec<Box<RawValue>>,
     }
-    let List { entity_type, options } = arguments;
-    let request = Request::new(OperationId::ListIndexes, &[entity_type.as_str()]);
-    let Indexes { indexes } = client(&options, None)?.ask(&request).await?;
-    let mut output = Output::open();
-    match options.output {
-        Format::Table => {
-            let rows = indexes.iter().map(|index| Ok(row(read(index.get().as_bytes())?)));
-            output.table(&HEADER, &rows.collect::<Result<Vec<_>, Failure>>()?)?;
-        }
-        Format::Json => output.json(&json!({ "indexes": indexes }))?,
-        Format::Ndjson => indexes.iter().try_for_each(|index| output.json(index))?,
-    }
-    output.flush()
+    let request = of.request(OperationId::ListIndexes);
+    let Indexes { indexes } = options.server.client(None)?.ask(&request).await?;
+    show_all("indexes", &indexes, options.output, &HEADER, row)
 }
 
-async fn drop_index(arguments: Drop) -> Result<(), Failure> {
-    let Drop { index, if_match, author, options } = arguments;
-    let request = index.request(OperationId::DeleteIndex).if_match(if_match);
-    client(&options, author.user)?.send(&request).await?;
+async fn drop_index(Drop { index, condition, options }: Drop) -> Result<(), Failure> {
+    let request = index.request(OperationId::DeleteIndex).if_match(condition.if_match);
+    options.client()?.send(&request).await?;
     let mut output = Output::open();
-    match options.output {
-        Format::Table => output.line(&format!("dropped {} of {}", index.name, index.entity_type))?,
+    match options.output() {
+        Format::Table => output.line(&format!("dropped {} of {}", index.name, index.of.entity_type))?,
         Format::Json | Format::Ndjson => output.json(&json!({ "dropped": index.name.as_str() }))?,
     }
     output.flush()
 }
 
 /// Prints one index.
-fn show(response: &Response, format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format == Format::Table {
-        output.table(&HEADER, &[row(read(&response.body)?)])?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+fn show_index(response: &Response, format: Format) -> Result<(), Failure> {
+    show(&response.body, format, |output| output.table(&HEADER, &[row(read(&response.body)?)]))
 }
 
 fn row(index: Index) -> Vec<String> {
@@ -242,7 +213,7 @@ async fn follow(client: &Client, index: &Named, format: Format) -> Result<(), Fa
         bar.set_message(format!("{}{problem}", found.state));
         if found.state != IndexState::Building.as_str() {
             bar.finish_and_clear();
-            return show(&response, format);
+            return show_index(&response, format);
         }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::{Format, show, show_all};
 use super::parse::ServerOptions;
-use crate::client::{Client, RawPage, Request, Retries, printable, read};
+use crate::client::{Client, RawPage, Request, printable, read};
 use crate::domain::JobId;
 use crate::service::OperationId;
 use crate::wire::{Job, JobPatch};
@@ -139,7 +138,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::List(List { options }) => return block_on(list(options)),
         Command::Get(Get { named, wait }) if wait.wait => {
             return block_on(async {
-                follow(&client(&named.options)?, &named.id.to_string(), named.options.output).await
+                follow(&named.options.server.client(None)?, &named.id.to_string(), named.options.output).await
             });
         }
         Command::Get(Get { named, .. }) => (OperationId::GetJob, named),
@@ -147,7 +146,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             return block_on(async {
                 let patch = JobPatch { lists_per_second };
                 let request = Request::new(OperationId::UpdateJob, &[&named.id.to_string()]).body(&patch)?;
-                show(&client(&named.options)?.send(&request).await?.body, named.options.output)
+                show_job(&named.options.server.client(None)?.send(&request).await?.body, named.options.output)
             });
         }
         Command::Pause(Pause { named }) => (OperationId::PauseJob, named),
@@ -156,31 +155,24 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     block_on(async {
         let request = Request::new(operation, &[&named.id.to_string()]);
-        show(&client(&named.options)?.send(&request).await?.body, named.options.output)
+        show_job(&named.options.server.client(None)?.send(&request).await?.body, named.options.output)
     })
 }
 
-fn client(options: &ServerOptions) -> Result<Client, Failure> {
-    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?)
+async fn list(options: ServerOptions) -> Result<(), Failure> {
+    let page: RawPage = options.server.client(None)?.ask(&Request::new(OperationId::ListJobs, &[])).await?;
+    let header = ["ID", "KIND", "STATE", "FEATURE", "DONE", "CREATED", "BY"];
+    show_all("jobs", &page.entries, options.output, &header, row)
 }
 
-async fn list(options: ServerOptions) -> Result<(), Failure> {
-    let response = client(&options)?.send(&Request::new(OperationId::ListJobs, &[])).await?;
-    let mut output = Output::open();
-    match options.output {
-        Format::Json => output.json(&read::<Box<RawValue>>(&response.body)?)?,
-        Format::Ndjson => {
-            let page: RawPage = read(&response.body)?;
-            page.entries.iter().try_for_each(|job| output.json(job))?;
-        }
-        Format::Table => {
-            let page: RawPage = read(&response.body)?;
-            let rows: Result<Vec<_>, Failure> =
-                page.entries.iter().map(|raw| Ok(row(&read::<Job>(raw.get().as_bytes())?))).collect();
-            output.table(&["ID", "KIND", "STATE", "FEATURE", "DONE", "CREATED", "BY"], &rows?)?;
-        }
+/// Has a job made, and prints it as it begins, or ends if that is waited for.
+pub(super) async fn begin(client: &Client, request: &Request, wait: &Wait, format: Format) -> Result<(), Failure> {
+    let response = client.send(request).await?;
+    if !wait.wait {
+        return show_job(&response.body, format);
     }
-    output.flush()
+    let job: Job = read(&response.body)?;
+    follow(client, &job.id, format).await
 }
 
 /// The feature that a job is about, or the entity type whose bags it is about.
@@ -191,17 +183,14 @@ fn target(job: &Job) -> String {
     }
 }
 
-fn row(job: &Job) -> Vec<String> {
-    let feature = target(job);
-    let cleared = job.lists_cleared.to_string();
-    let (kind, created_at) = (job.kind.clone(), job.created_at.clone());
-    vec![job.id.clone(), kind, job.state.clone(), feature, cleared, created_at, job.created_by.clone()]
+fn row(job: Job) -> Vec<String> {
+    let (feature, cleared) = (target(&job), job.lists_cleared.to_string());
+    vec![job.id, job.kind, job.state, feature, cleared, job.created_at, job.created_by]
 }
 
 /// Prints a job as the server told it.
-pub(super) fn show(body: &[u8], format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format == Format::Table {
+fn show_job(body: &[u8], format: Format) -> Result<(), Failure> {
+    show(body, format, |output| {
         let job: Job = read(body)?;
         let target = target(&job);
         let is_clearing = matches!(&*job.kind, "purge" | "drop_index");
@@ -225,16 +214,13 @@ pub(super) fn show(body: &[u8], format: Format) -> Result<(), Failure> {
             ("created", format!("{} by {}", job.created_at, job.created_by)),
             ("updated", job.updated_at),
         ];
-        let rows = rows.into_iter().filter(|(_, text)| !text.is_empty());
-        rows.into_iter().try_for_each(|(name, text)| output.line(&format!("{name:16}  {}", printable(&text))))?;
-    } else {
-        output.json(&read::<Box<RawValue>>(body)?)?;
-    }
-    output.flush()
+        let mut rows = rows.into_iter().filter(|(_, text)| !text.is_empty());
+        rows.try_for_each(|(name, text)| output.line(&format!("{name:16}  {}", printable(&text))))
+    })
 }
 
 /// Waits for the end of a job, with a bar on a terminal, and prints it then.
-pub(super) async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure> {
+async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     // A template that does not parse would be drawn in the default style.
     if let Ok(style) = ProgressStyle::with_template(BAR) {
@@ -252,11 +238,11 @@ pub(super) async fn follow(client: &Client, id: &str, format: Format) -> Result<
         match &*job.state {
             "done" => {
                 bar.finish_and_clear();
-                return show(&response.body, format);
+                return show_job(&response.body, format);
             }
             "cancelled" => {
                 bar.finish_and_clear();
-                show(&response.body, format)?;
+                show_job(&response.body, format)?;
                 return Err(Failure::failed(format!("the job {id} was cancelled")));
             }
             _ => tokio::time::sleep(LOOK_INTERVAL).await,

@@ -1,16 +1,16 @@
 //! `liststore key`: API keys, through a server's HTTP API or the socket in its data directory.
 
 use clap::{Args, Subcommand};
-use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::{Format, show, show_all};
+use super::pages::entries;
 use super::parse::{self, Author, Way};
-use crate::client::{RawPage, Request, Response, read};
-use crate::domain::{EntityType, KeyId, KeyName, Limit, Role, Scope, Ttl};
+use crate::client::{Request, Response, read};
+use crate::domain::{EntityType, KeyId, KeyName, Role, Scope, Ttl};
 use crate::service::OperationId;
-use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN};
+use crate::wire::parameters::PAGE_SIZE;
 use crate::wire::{Key, KeyInput, KeyMade, KeyRotation};
 
 const EXAMPLES: &str = "\
@@ -165,27 +165,10 @@ async fn create(arguments: Create) -> Result<(), Failure> {
 }
 
 async fn list(List { author, way }: List) -> Result<(), Failure> {
-    let client = way.client(author.user)?;
-    let (mut page_token, mut keys) = (None, Vec::new());
-    loop {
-        let request = Request::new(OperationId::ListKeys, &[])
-            .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
-            .query(&PAGE_TOKEN, page_token);
-        let page: RawPage = client.ask(&request).await?;
-        keys.extend(page.entries);
-        page_token = page.next_page_token;
-        if page_token.is_none() {
-            break;
-        }
-    }
-    let mut output = Output::open();
-    if way.options.output == Format::Table {
-        let rows: Result<Vec<_>, Failure> = keys.iter().map(|key| Ok(row(read(key.get().as_bytes())?))).collect();
-        output.table(&["ID", "NAME", "STATE", "ROLES", "SCOPES", "EXPIRES", "LAST USED"], &rows?)?;
-    } else {
-        keys.iter().try_for_each(|key| output.json(key))?;
-    }
-    output.flush()
+    let request = |page_size| Request::new(OperationId::ListKeys, &[]).query(&PAGE_SIZE, Some(page_size));
+    let keys = entries(&way.client(author.user)?, usize::MAX, request).await?.all;
+    let header = ["ID", "NAME", "STATE", "ROLES", "SCOPES", "EXPIRES", "LAST USED"];
+    show_all("keys", &keys, way.options.output, &header, row)
 }
 
 fn row(key: Key) -> Vec<String> {
@@ -201,26 +184,19 @@ async fn rotate(Rotate { id, overlap, expires, author, way }: Rotate) -> Result<
 
 async fn revoke(Revoke { id, author, way }: Revoke) -> Result<(), Failure> {
     let response = way.client(author.user)?.send(&Request::new(OperationId::RevokeKey, &[id.as_str()])).await?;
-    let mut output = Output::open();
-    if way.options.output == Format::Table {
+    show(&response.body, way.options.output, |output| {
         let key: Key = read(&response.body)?;
-        output.line(&format!("revoked key {} ({})", key.id, key.name))?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+        output.line(&format!("revoked key {} ({})", key.id, key.name))
+    })
 }
 
 /// The token alone goes to standard output, so that it can go into a file.
 fn show_made(response: &Response, format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format == Format::Table {
+    show(&response.body, format, |output| {
         let made: KeyMade = read(&response.body)?;
         output.line(&made.token)?;
         let (id, name) = (made.key.id, made.key.name);
         eprintln!("key {id} ({name}): this is the only time that its token is shown");
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+        Ok(())
+    })
 }

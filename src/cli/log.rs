@@ -1,11 +1,10 @@
 //! `liststore log`: what a running server's log has.
 
 use clap::{Args, Subcommand};
-use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::show;
 use super::parse::Way;
 use crate::client::{Request, read};
 use crate::domain::AccessLog;
@@ -64,25 +63,19 @@ struct Set {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { way }) => show(&way, &Request::new(OperationId::GetLog, &[])),
+        Command::Get(Get { way }) => tell(&way, &Request::new(OperationId::GetLog, &[])),
         Command::Set(Set { filter, access, way }) => {
-            show(&way, &Request::new(OperationId::ChangeLog, &[]).body(&LogInput { filter, access })?)
+            tell(&way, &Request::new(OperationId::ChangeLog, &[]).body(&LogInput { filter, access })?)
         }
     }
 }
 
-fn show(way: &Way, request: &Request) -> Result<(), Failure> {
-    let response = block_on(async {
-        let client = way.client(None)?;
-        Ok(client.send(request).await?)
-    })?;
-    let mut output = Output::open();
-    if way.options.output == Format::Table {
+/// Prints what a server says of its log.
+fn tell(way: &Way, request: &Request) -> Result<(), Failure> {
+    let response = block_on(async { Ok(way.client(None)?.send(request).await?) })?;
+    show(&response.body, way.options.output, |output| {
         let LogState { filter, access } = read(&response.body)?;
         output.line(&format!("filter    {filter}"))?;
-        output.line(&format!("requests  {access}"))?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+        output.line(&format!("requests  {access}"))
+    })
 }

@@ -1,12 +1,15 @@
 //! Standard output: tables for people, JSON and NDJSON for pipes.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use super::failure::Failure;
-use crate::client::printable;
+use crate::client::{printable, read};
 
 /// How a command prints data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -61,7 +64,46 @@ impl Output {
         self.line(padded.join("  ").trim_end())
     }
 
+    /// What is told of one thing: a name and a value in each line.
+    pub(super) fn fields<const N: usize>(&mut self, fields: [(&str, String); N]) -> Result<(), Failure> {
+        fields.iter().try_for_each(|(name, value)| self.line(format!("{name:13}{}", printable(value)).trim_end()))
+    }
+
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::from)
     }
+}
+
+/// Prints what a server told, as it stands; `for_people` prints it otherwise.
+pub(super) fn show(
+    body: &[u8],
+    format: Format,
+    for_people: impl FnOnce(&mut Output) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut output = Output::open();
+    match format {
+        Format::Table => for_people(&mut output)?,
+        Format::Json | Format::Ndjson => output.json(&read::<Box<RawValue>>(body)?)?,
+    }
+    output.flush()
+}
+
+/// Prints the entries of a listing, which has this name in JSON, as they stand; for people a row each.
+pub(super) fn show_all<T: DeserializeOwned>(
+    name: &str,
+    entries: &[Box<RawValue>],
+    format: Format,
+    header: &[&str],
+    row: impl Fn(T) -> Vec<String>,
+) -> Result<(), Failure> {
+    let mut output = Output::open();
+    match format {
+        Format::Json => output.json(&BTreeMap::from([(name, entries)]))?,
+        Format::Ndjson => entries.iter().try_for_each(|entry| output.json(entry))?,
+        Format::Table => {
+            let rows = entries.iter().map(|entry| Ok(row(read(entry.get().as_bytes())?)));
+            output.table(header, &rows.collect::<Result<Vec<_>, Failure>>()?)?;
+        }
+    }
+    output.flush()
 }

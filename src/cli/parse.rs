@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::output::Format;
 use crate::client::{Client, Retries, ServerUrl, Token};
 use crate::domain::{
-    Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, Labels, MaxItems, MaxItemsInput, Owner, Ttl,
+    Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, MaxItems, MaxItemsInput, Owner, Ttl,
     VersionLabel,
 };
 
@@ -34,6 +34,11 @@ impl Server {
     /// The server's URL, with the API key to show there, if there is one.
     pub(super) fn url(&self) -> Result<ServerUrl, String> {
         Ok(self.url.clone().with_token(self.token()?))
+    }
+
+    /// A client of the server. `author` is who asks for a change.
+    pub(super) fn client(&self, author: Option<crate::domain::Author>) -> Result<Client, Failure> {
+        Ok(Client::new(self.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?)
     }
 
     /// Never an argument, which others on the machine could read.
@@ -146,23 +151,12 @@ impl MaxItemsArguments {
     }
 }
 
-/// One `KEY=VALUE`.
-pub(super) fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
-}
-
 pub(super) fn description(text: &str) -> Result<Description, String> {
     Description::new(text).map_err(|e| e.to_string())
 }
 
 pub(super) fn owner(text: &str) -> Result<Owner, String> {
     Owner::new(text).map_err(|e| e.to_string())
-}
-
-/// All labels that were given. Of a key that was given twice, the last value counts.
-pub(super) fn labels(labels: Vec<(String, String)>) -> Result<Labels, Failure> {
-    Labels::new(labels.into_iter().collect()).map_err(|e| Failure::Usage(e.to_string()))
 }
 
 /// How the server is reached, also where nobody has a key.
@@ -183,6 +177,6 @@ impl Way {
         if self.local {
             return Ok(Client::local(&self.data_dir, Retries::PATIENT)?.with_author(author));
         }
-        Ok(Client::new(self.options.server.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?)
+        self.options.server.client(author)
     }
 }

@@ -3,13 +3,12 @@
 use std::num::NonZeroUsize;
 
 use clap::{Args, Subcommand};
-use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::show;
 use super::parse::ServerOptions;
-use crate::client::{Client, Request, Retries, read};
+use crate::client::{Request, read};
 use crate::service::OperationId;
 use crate::wire::{Pool, PoolInput};
 
@@ -67,36 +66,28 @@ struct Resize {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { options }) => show(&options, &Request::new(OperationId::GetPool, &[])),
+        Command::Get(Get { options }) => tell(&options, &Request::new(OperationId::GetPool, &[])),
         Command::Resize(Resize { actors, permits, options }) => {
             let size =
                 PoolInput { actors: actors.map(NonZeroUsize::get), permits_per_actor: permits.map(NonZeroUsize::get) };
-            show(&options, &Request::new(OperationId::ResizePool, &[]).body(&size)?)
+            tell(&options, &Request::new(OperationId::ResizePool, &[]).body(&size)?)
         }
     }
 }
 
-fn show(options: &ServerOptions, request: &Request) -> Result<(), Failure> {
-    let response = block_on(async {
-        let client = Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?;
-        Ok(client.send(request).await?)
-    })?;
-    let mut output = Output::open();
-    if options.output != Format::Table {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-        return output.flush();
-    }
-    let Pool { actors, permits_per_actor, permits, states, resizing_to } = read(&response.body)?;
-    output.line(&format!("actors             {actors}"))?;
-    if let Some(resizing_to) = resizing_to {
-        output.line(&format!("being changed to   {resizing_to}"))?;
-    }
-    output.line(&format!("states             {}", states.join(" ")))?;
-    output.line(&format!("permits per actor  {permits_per_actor}"))?;
-    output.line(&format!(
-        "permits            {} in use, {} of at most {}",
-        permits.in_use, permits.limit, permits.bound
-    ))?;
-    output.line(&format!("waiting            {}", permits.waiting))?;
-    output.flush()
+/// Prints what a server says of its pool.
+fn tell(options: &ServerOptions, request: &Request) -> Result<(), Failure> {
+    let response = block_on(async { Ok(options.server.client(None)?.send(request).await?) })?;
+    show(&response.body, options.output, |output| {
+        let Pool { actors, permits_per_actor, permits, states, resizing_to } = read(&response.body)?;
+        output.line(&format!("actors             {actors}"))?;
+        if let Some(resizing_to) = resizing_to {
+            output.line(&format!("being changed to   {resizing_to}"))?;
+        }
+        output.line(&format!("states             {}", states.join(" ")))?;
+        output.line(&format!("permits per actor  {permits_per_actor}"))?;
+        let (in_use, limit, bound) = (permits.in_use, permits.limit, permits.bound);
+        output.line(&format!("permits            {in_use} in use, {limit} of at most {bound}"))?;
+        output.line(&format!("waiting            {}", permits.waiting))
+    })
 }

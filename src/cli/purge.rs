@@ -6,13 +6,14 @@ use clap::Args;
 
 use super::block_on;
 use super::confirm::confirm;
+use super::definitions::ChangeOptions;
 use super::failure::Failure;
-use super::jobs::{Wait, follow, show};
-use super::parse::{Author, FeatureArguments, ServerOptions};
-use crate::client::{Client, Request, Retries, read};
+use super::jobs::{Wait, begin};
+use super::parse::FeatureArguments;
+use crate::client::Request;
 use crate::domain::VersionLabel;
 use crate::service::OperationId;
-use crate::wire::{Job, PurgeInput};
+use crate::wire::PurgeInput;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,13 +46,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     wait: Wait,
     #[command(flatten)]
-    author: Author,
-    #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { feature, version, deleted_only, lists_per_second, yes, wait, author, options } = arguments;
+    let Arguments { feature, version, deleted_only, lists_per_second, yes, wait, options } = arguments;
     let id = feature.id();
     if !yes {
         let of = version.as_ref().map(|version| format!(", version {:?}", version.as_str())).unwrap_or_default();
@@ -60,13 +59,5 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let input = PurgeInput { version, deleted_only, lists_per_second };
     let request = Request::of_feature(OperationId::PurgeFeature, &id).body(&input)?;
-    block_on(async {
-        let client = Client::new(options.server.url().map_err(Failure::Usage)?, author.user, Retries::PATIENT)?;
-        let response = client.send(&request).await?;
-        if wait.wait {
-            let job: Job = read(&response.body)?;
-            return follow(&client, &job.id, options.output).await;
-        }
-        show(&response.body, options.output)
-    })
+    block_on(async { begin(&options.client()?, &request, &wait, options.output()).await })
 }

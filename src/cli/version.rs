@@ -2,18 +2,18 @@
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::block_on;
+use super::definitions::{ChangeOptions, Condition};
 use super::failure::Failure;
-use super::feature::{VERSION_HEADER, client, show_deleted, version_row};
-use super::output::{Format, Output};
-use super::parse::{self, Author, FeatureArguments, ServerOptions};
+use super::feature::{VERSION_HEADER, show_deleted, version_row};
+use super::output::{Format, show, show_all};
+use super::parse::{self, FeatureArguments, ServerOptions};
 use crate::client::{Request, Response, read};
 use crate::domain::{BucketInput, Description, IdentityKind, Keep, Ttl, VersionLabel};
 use crate::service::OperationId;
-use crate::wire::{VersionInput, VersionPatch};
+use crate::wire::{FeatureVersion, VersionInput, VersionPatch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,6 +49,12 @@ struct VersionArguments {
     version: VersionLabel,
 }
 
+impl VersionArguments {
+    fn request(&self, operation: OperationId) -> Request {
+        Request::of_version(operation, &self.feature.id(), &self.version)
+    }
+}
+
 /// Create a version, with empty lists of its own
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -80,9 +86,7 @@ struct Create {
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
     #[command(flatten)]
-    author: Author,
-    #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 /// Show one version
@@ -125,13 +129,10 @@ struct Update {
     /// What is different about it
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
-    /// Only if the version still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     #[command(flatten)]
-    author: Author,
+    condition: Condition,
     #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 /// Delete a version; its items are left to expire
@@ -142,13 +143,10 @@ Example:
 struct Delete {
     #[command(flatten)]
     version: VersionArguments,
-    /// Only if the version still has this ETag
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     #[command(flatten)]
-    author: Author,
+    condition: Condition,
     #[command(flatten)]
-    options: ServerOptions,
+    options: ChangeOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -164,73 +162,48 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let client = client(&arguments.options, arguments.author)?;
-    let VersionArguments { feature, version } = arguments.version;
-    let Create { ttl, max_items, identity, keep, bucket, description, .. } = arguments;
-    let (max_items, bucket) = (max_items.input(), bucket.unwrap_or_default());
+    let Create { version: VersionArguments { feature, version }, ttl, identity, keep, description, .. } = arguments;
+    let (max_items, bucket) = (arguments.max_items.input(), arguments.bucket.unwrap_or_default());
     let input = VersionInput { version, ttl, max_items, identity, keep, bucket, description };
     let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
-    show(&client.send(&request).await?, arguments.options.output)
+    show_version(&arguments.options.client()?.send(&request).await?, arguments.options.output())
 }
 
-async fn get(arguments: Get) -> Result<(), Failure> {
-    let client = client(&arguments.options, Author { user: None })?;
-    let VersionArguments { feature, version } = arguments.version;
-    let request = Request::of_version(OperationId::GetVersion, &feature.id(), &version);
-    show(&client.send(&request).await?, arguments.options.output)
+async fn get(Get { version, options }: Get) -> Result<(), Failure> {
+    let request = version.request(OperationId::GetVersion);
+    show_version(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
-async fn list(arguments: List) -> Result<(), Failure> {
+async fn list(List { feature, options }: List) -> Result<(), Failure> {
     /// As the server wrote them: members that this release does not know are printed too.
     #[derive(Deserialize)]
     struct Versions {
         versions: Vec<Box<RawValue>>,
     }
-    let client = client(&arguments.options, Author { user: None })?;
-    let request = Request::of_feature(OperationId::GetFeature, &arguments.feature.id());
-    let Versions { versions } = client.ask(&request).await?;
-    let mut output = Output::open();
-    match arguments.options.output {
-        Format::Table => {
-            let rows = versions.iter().map(|version| Ok(version_row(&read(version.get().as_bytes())?)));
-            output.table(&VERSION_HEADER, &rows.collect::<Result<Vec<_>, Failure>>()?)?;
-        }
-        Format::Json => output.json(&json!({ "versions": versions }))?,
-        Format::Ndjson => versions.iter().try_for_each(|version| output.json(version))?,
-    }
-    output.flush()
+    let request = Request::of_feature(OperationId::GetFeature, &feature.id());
+    let Versions { versions } = options.server.client(None)?.ask(&request).await?;
+    let row = |version: FeatureVersion| version_row(&version);
+    show_all("versions", &versions, options.output, &VERSION_HEADER, row)
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let patch =
-        VersionPatch { ttl: arguments.ttl, max_items: arguments.max_items.input(), description: arguments.description };
+    let Update { version, ttl, max_items, description, condition, options } = arguments;
+    let patch = VersionPatch { ttl, max_items: max_items.input(), description };
     if patch.is_empty() {
         return Err(Failure::Usage("name what to change: --ttl, --max-items, --no-max-items or --description".into()));
     }
-    let client = client(&arguments.options, arguments.author)?;
-    let VersionArguments { feature, version } = arguments.version;
-    let request = Request::of_version(OperationId::UpdateVersion, &feature.id(), &version)
-        .body(&patch)?
-        .if_match(arguments.if_match);
-    show(&client.send(&request).await?, arguments.options.output)
+    let request = version.request(OperationId::UpdateVersion).body(&patch)?.if_match(condition.if_match);
+    show_version(&options.client()?.send(&request).await?, options.output())
 }
 
-async fn delete(arguments: Delete) -> Result<(), Failure> {
-    let client = client(&arguments.options, arguments.author)?;
-    let VersionArguments { feature, version } = arguments.version;
-    let id = feature.id();
-    let request = Request::of_version(OperationId::DeleteVersion, &id, &version).if_match(arguments.if_match);
-    let response = client.send(&request).await?;
-    show_deleted(&response, &format!("{id} version {:?}", version.as_str()), arguments.options.output)
+async fn delete(Delete { version, condition, options }: Delete) -> Result<(), Failure> {
+    let request = version.request(OperationId::DeleteVersion).if_match(condition.if_match);
+    let what = format!("{} version {:?}", version.feature.id(), version.version.as_str());
+    show_deleted(&options.client()?.send(&request).await?, &what, options.output())
 }
 
 /// Prints one version.
-fn show(response: &Response, format: Format) -> Result<(), Failure> {
-    let mut output = Output::open();
-    if format == Format::Table {
-        output.table(&VERSION_HEADER, &[version_row(&read(&response.body)?)])?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&response.body)?)?;
-    }
-    output.flush()
+fn show_version(response: &Response, format: Format) -> Result<(), Failure> {
+    let row = || Ok::<_, Failure>(version_row(&read(&response.body)?));
+    show(&response.body, format, |output| output.table(&VERSION_HEADER, &[row()?]))
 }

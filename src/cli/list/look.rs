@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{BoundsArguments, ListArguments, ServerOptions, Values, client, row, typed, typed_value};
+use super::{BoundsArguments, ListArguments, ServerOptions, Values, row, typed, typed_value};
 use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 use crate::client::{Request, printable};
@@ -77,7 +77,7 @@ fn max(text: &str) -> Result<usize, String> {
 }
 
 pub(super) async fn contains(arguments: Contains) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
+    let client = arguments.options.server.client(None)?;
     let values = typed(&client, &arguments.list, &arguments.values).await?;
     let mut results = Vec::with_capacity(values.len());
     for values in values.chunks(ContainsInput::VALUES_MAX) {
@@ -101,7 +101,7 @@ pub(super) async fn contains(arguments: Contains) -> Result<(), Failure> {
 }
 
 pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
+    let client = arguments.options.server.client(None)?;
     let Lookup { list, members, options } = arguments;
     let request = Request::of_feature(OperationId::GetFeature, &list.feature.id());
     let feature: Feature = client.ask(&request).await?;
@@ -148,7 +148,7 @@ struct Results {
 }
 
 pub(super) async fn count(arguments: Count) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
+    let client = arguments.options.server.client(None)?;
     let request = arguments.bounds.of(arguments.list.request(OperationId::CountItems));
     let counted: Counted = client.ask(&request.query(&COUNT_MAX, arguments.max)).await?;
     let mut output = Output::open();

@@ -11,8 +11,7 @@ use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::{FeatureArguments, ServerOptions, VersionOption};
 use super::{batch_get, block_on};
-use crate::client::printable;
-use crate::client::{Client, RawPage, Request, Retries, read, write_json};
+use crate::client::{Client, RawPage, Request, printable, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, Order, SystemClock, Timestamp, ValueType};
 use crate::service::OperationId;
 use crate::wire::parameters::{AS_OF, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
@@ -198,12 +197,8 @@ impl ListArguments {
     }
 }
 
-fn client(options: &ServerOptions) -> Result<Client, Failure> {
-    Ok(Client::new(options.server.url().map_err(Failure::Usage)?, None, Retries::PATIENT)?)
-}
-
 async fn get(arguments: Get) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
+    let client = arguments.options.server.client(None)?;
     let mut shown = Shown::begin(arguments.options.output)?;
     let mut page_token = arguments.page_token.clone();
     loop {
@@ -294,7 +289,7 @@ fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failu
 }
 
 async fn add(arguments: Add) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
+    let client = arguments.options.server.client(None)?;
     let values = typed(&client, &arguments.list, &arguments.values).await?;
     let timestamp = arguments.timestamp.unwrap_or_else(|| SystemClock.now());
     let keys: Vec<_> = arguments.keys.iter().map(|key| json!(key).to_string()).collect();
@@ -324,7 +319,7 @@ async fn add(arguments: Add) -> Result<(), Failure> {
 }
 
 async fn clear(arguments: Clear) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
+    let client = arguments.options.server.client(None)?;
     client.send(&arguments.list.request(OperationId::RemoveAllItems)).await?;
     let mut output = Output::open();
     match arguments.options.output {

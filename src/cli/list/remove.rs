@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{ListArguments, ServerOptions, Values, client, typed};
+use super::{ListArguments, ServerOptions, Values, typed};
 use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
@@ -64,7 +64,7 @@ pub(super) struct Remove {
 }
 
 pub(super) async fn remove(arguments: Remove) -> Result<(), Failure> {
-    let client = client(&arguments.options)?;
+    let client = arguments.options.server.client(None)?;
     let Remove { list, values_given, values, keys, timestamp, min_timestamp, max_timestamp, options } = arguments;
     check_bounds(min_timestamp, max_timestamp).map_err(|problem| Failure::Usage(problem.detail.into_owned()))?;
     let values = Values { values_given, values };

@@ -1,0 +1,36 @@
+//! Listings, which a server tells page by page.
+
+use serde_json::value::RawValue;
+
+use super::failure::Failure;
+use crate::client::{Client, RawPage, Request};
+use crate::domain::Limit;
+use crate::wire::parameters::PAGE_TOKEN;
+
+/// Entries as the server wrote them: members that this release does not know are printed too.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub all: Vec<Box<RawValue>>,
+    /// Where those begin that were not asked for.
+    pub next_page_token: Option<String>,
+}
+
+/// Asks for at most so many entries. `request` asks for a page of at most as many as it is told.
+pub(super) async fn entries(
+    client: &Client,
+    limit: usize,
+    request: impl Fn(usize) -> Request,
+) -> Result<Entries, Failure> {
+    let mut entries = Entries::default();
+    while entries.all.len() < limit {
+        let page_size = (limit - entries.all.len()).min(Limit::PAGE_SIZE_MAX);
+        let request = request(page_size).query(&PAGE_TOKEN, entries.next_page_token.take());
+        let page: RawPage = client.ask(&request).await?;
+        entries.all.extend(page.entries);
+        entries.next_page_token = page.next_page_token;
+        if entries.next_page_token.is_none() {
+            break;
+        }
+    }
+    Ok(entries)
+}
