@@ -1,10 +1,11 @@
 //! Sets as they stand in the table, and what is done where rows and reverse entries do not agree.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use liststore::domain::{Identity, Item, ItemKey, Keep, ListKey, MaxItems, MemberKey, Order, Timestamp, ValueDigest};
-use liststore::items::{Bounds, Operation, Range, Removal};
+use liststore::items::{Bounds, ItemStore, Operation, Range, Removal};
 use scylla::client::session::Session;
 use serde_json::Value;
 
@@ -214,6 +215,31 @@ async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
         assert_eq!(server.session.remove(&op, &list, &Removal::Members(members)).await.unwrap(), shown);
         assert!(shown != 2 || requests() - before <= 3.0, "{}", requests() - before);
     }
+}
+
+/// What two have written of one item, as one does that dies and comes back, goes as a whole where it is not shown.
+#[tokio::test]
+async fn an_item_that_two_have_written_is_cut_off_with_both() {
+    let options = shared_options();
+    let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
+    let list = fresh_set(Identity::Value(Keep::Newest));
+    let op = Operation { max_items: MaxItems::new(2).ok(), ..server.op() };
+    server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
+    let older = ago(60);
+    for (writer, written) in [(1, now_micros() - 2), (2, now_micros() - 1)] {
+        write_item(&bare, &list, writer, (older, "v"), written).await;
+    }
+    server.add(&list, &[(ago(30), b"a"), (ago(20), b"b"), (ago(10), b"c")]).await;
+    let until = tokio::time::Instant::now() + Duration::from_secs(30);
+    while StoredSet::read(&bare, &list).await.rows.len() > 2 {
+        assert!(tokio::time::Instant::now() < until);
+        // This meets more than is shown, and not the one that is to go.
+        server.session.lookup(&op, &list, &["a".into()]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stored = StoredSet::read(&bare, &list).await;
+    assert_eq!(stored.entries.keys().collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(lookup(&server, &list, "v").await, None);
 }
 
 /// What the removal of the one that stands leaves would come up from behind.

@@ -59,7 +59,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     /// Takes an item. A member that is on the page already has moved meanwhile.
-    fn push(&mut self, Standing { member, held }: Standing) {
+    fn push(&mut self, Standing { member, held, .. }: Standing) {
         if let Some(before) = self.places.insert(member, held.key)
             && let Some(before) = self.items.remove(&before)
         {

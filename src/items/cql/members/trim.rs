@@ -47,10 +47,16 @@ pub async fn trim(
                 return Ok(begun);
             }
             let gone = std::mem::take(&mut surplus);
-            let changes = gone.iter().flat_map(|Standing { member, held }| write::drop(member, held)).collect();
+            let changes = gone.iter().flat_map(drop_all).collect();
             permit = write::write(core, op, list, Statement::Delete, changes, permit).await?;
             begun = true;
         }
     }
     Ok(begun)
+}
+
+/// With the item that stands goes all that its entry holds, so that none comes up behind it: it may be that very item,
+/// which two have written, and has no row any more.
+fn drop_all(Standing { member, held, others }: &Standing) -> Vec<write::Change> {
+    std::iter::once(held).chain(others).flat_map(|held| write::drop(member, held)).collect()
 }

@@ -18,6 +18,8 @@ use crate::items::{Operation, StoreError};
 pub struct Standing {
     pub member: String,
     pub held: Held,
+    /// What the entry holds besides.
+    pub others: Vec<Held>,
 }
 
 /// Such a walk. A member that moves while it goes on is met where it was, where it is, or not at all; one that does
@@ -63,7 +65,8 @@ impl<'a> Walk<'a> {
                 self.core.mends.met(mend(op, list, &entry.member, None));
             }
             if let Some(held) = stands {
-                standing.insert(held.key, Standing { member: entry.member.clone(), held: held.clone() });
+                let others = entry.held.iter().filter(|other| *other != held).cloned().collect();
+                standing.insert(held.key, Standing { member: entry.member.clone(), held: held.clone(), others });
             }
         }
         for row in rows.iter().filter(|row| !points_to(entries.get(&row.member), row)) {
