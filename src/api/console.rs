@@ -10,7 +10,7 @@ use actix_web::{HttpResponse, HttpResponseBuilder};
 
 use super::call::HandlerResult;
 use super::headers::has_already;
-use super::negotiation::prefers_gzip;
+use super::negotiation::{Coding, preferred_coding};
 use super::problem::Problem;
 use crate::console::{self, CONSOLE, Found};
 
@@ -57,7 +57,7 @@ fn to_the_console() -> HandlerResult {
 
 fn file(found: &Found, headers: &HeaderMap, content_policy: &str) -> HandlerResult {
     let Found { file, is_immutable } = *found;
-    let is_packed = prefers_gzip(headers);
+    let is_packed = preferred_coding(headers, &[Coding::Gzip]).is_some();
     let etag = if is_packed { &file.etag_packed } else { &file.etag };
     if has_already(headers, etag.as_bytes())? {
         return Ok(about(HttpResponse::NotModified(), etag, is_immutable, content_policy).finish());

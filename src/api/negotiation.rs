@@ -20,15 +20,42 @@ pub(super) fn prefers_lines(headers: &HeaderMap) -> bool {
     lines > 0 && lines >= weight(&["application/json", "application/*", "*/*"])
 }
 
-/// Whether a caller prefers an answer in gzip to one as it is.
-pub(super) fn prefers_gzip(headers: &HeaderMap) -> bool {
+/// How an answer can be compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Zstd,
+    Gzip,
+}
+
+impl Coding {
+    /// As it stands in `Content-Encoding`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// What callers call it, the best first. Who takes anything, without a name, takes what all can read.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Zstd => &["zstd"],
+            Self::Gzip => &["gzip", "x-gzip", "*"],
+        }
+    }
+}
+
+/// In which of these codings a caller prefers an answer, of those that they like as much the first; none if they
+/// prefer it as it is.
+pub(super) fn preferred_coding(headers: &HeaderMap, offered: &[Coding]) -> Option<Coding> {
     if !headers.contains_key(ACCEPT_ENCODING) {
-        return false;
+        return None;
     }
     let weight = |names: &[&str]| of_first(headers, &ACCEPT_ENCODING, names).unwrap_or(0);
-    let gzip = weight(&["gzip", "x-gzip", "*"]);
     // What is not named can be taken, and is wanted less than anything that is.
-    gzip > 0 && gzip >= weight(&["identity"])
+    let least = weight(&["identity"]).max(1);
+    let weighed = offered.iter().rev().map(|coding| (weight(coding.names()), *coding));
+    weighed.filter(|(weight, _)| *weight >= least).max_by_key(|(weight, _)| *weight).map(|(_, coding)| coding)
 }
 
 /// The weight of the first of these names that is given.
@@ -88,25 +115,40 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_for_those_who_take_it_and_do_not_prefer_none() {
-        for (accepted, expected) in [
-            (&[][..], false),
-            (&[""], false),
-            (&["gzip"], true),
-            (&["deflate, gzip;q=0.1, br"], true),
-            (&["br", "GZIP"], true),
-            (&["x-gzip"], true),
-            (&["*"], true),
-            (&["*;q=0.5, gzip;q=0"], false),
-            (&["gzip;q=0"], false),
-            (&["gzip; q=0.5, identity"], false),
-            (&["gzip, identity;q=0.5"], true),
-            (&["identity"], false),
-            (&["gzip;q=2"], false),
-            (&["gzip;q=1.000"], true),
-            (&["gzip;q=1.001"], false),
+    fn codings_are_for_those_who_take_them_and_do_not_prefer_none() {
+        const NONE: Option<Coding> = None;
+        let (zstd, gzip) = (Some(Coding::Zstd), Some(Coding::Gzip));
+        // With both to choose from, and with gzip alone.
+        for (accepted, of_both, of_gzip) in [
+            (&[][..], NONE, NONE),
+            (&[""], NONE, NONE),
+            (&["gzip"], gzip, gzip),
+            (&["deflate, gzip;q=0.1, br"], gzip, gzip),
+            (&["br", "GZIP"], gzip, gzip),
+            (&["x-gzip"], gzip, gzip),
+            (&["*"], gzip, gzip),
+            (&["*;q=0.5, gzip;q=0"], NONE, NONE),
+            (&["gzip;q=0"], NONE, NONE),
+            (&["gzip; q=0.5, identity"], NONE, NONE),
+            (&["gzip, identity;q=0.5"], gzip, gzip),
+            (&["identity"], NONE, NONE),
+            (&["gzip;q=2"], NONE, NONE),
+            (&["gzip;q=1.000"], gzip, gzip),
+            (&["gzip;q=1.001"], NONE, NONE),
+            (&["zstd"], zstd, NONE),
+            (&["gzip, deflate, br, zstd"], zstd, gzip),
+            (&["gzip", "ZSTD"], zstd, gzip),
+            (&["zstd;q=0.9, gzip"], gzip, gzip),
+            (&["zstd;q=0.9, gzip;q=0.8"], zstd, gzip),
+            (&["zstd;q=0.9, *"], gzip, gzip),
+            (&["zstd;q=0, *"], gzip, gzip),
+            (&["zstd;q=0, gzip;q=0"], NONE, NONE),
+            (&["zstd;q=0.5, identity, gzip;q=0.9"], NONE, NONE),
+            (&["zstd, identity;q=0.5, gzip;q=0.2"], zstd, NONE),
         ] {
-            assert_eq!(prefers_gzip(&headers(ACCEPT_ENCODING, accepted)), expected, "{accepted:?}");
+            let headers = headers(ACCEPT_ENCODING, accepted);
+            assert_eq!(preferred_coding(&headers, &[Coding::Zstd, Coding::Gzip]), of_both, "{accepted:?}");
+            assert_eq!(preferred_coding(&headers, &[Coding::Gzip]), of_gzip, "{accepted:?}");
         }
     }
 }

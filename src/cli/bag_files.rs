@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
 use super::copy::Copying;
+use super::export::{tell, went_on};
 use super::failure::Failure;
 use super::output::{Format, Output};
-use super::parse::Server;
+use super::parse::ServerOptions;
 use crate::domain::EntityType;
 use crate::transfer::{self, CopyBagsOptions, ExportBagsOptions, ImportBagsOptions};
 
@@ -15,8 +17,8 @@ use crate::transfer::{self, CopyBagsOptions, ExportBagsOptions, ImportBagsOption
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  liststore entity export user --output users.ndjson.gz
-  liststore entity export user --output - | jq .properties.city
+  liststore entity export user --file users.ndjson.zst
+  liststore entity export user --file - | jq .properties.city
 
 A line is {\"entity_id\": …, \"properties\": …}. A run that was cut off is taken up
 by the same command: FILE.state says where.")]
@@ -24,18 +26,18 @@ pub(super) struct Export {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
-    /// The file; compressed if its name ends with .gz; - is standard output
+    /// The file; compressed if its name ends with .gz or .zst; - is standard output
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    file: PathBuf,
     #[command(flatten)]
-    server: Server,
+    options: ServerOptions,
 }
 
 /// Store the bags of NDJSON files, each in the place of the one before
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  liststore entity import user users.ndjson.gz
+  liststore entity import user users.ndjson.zst
   jq -c '{entity_id: .id, properties: .}' people.ndjson |
     liststore entity import user -
 
@@ -46,11 +48,11 @@ pub(super) struct Import {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
-    /// The files; compressed if their names end with .gz; - is standard input
+    /// The files, plain or compressed with gzip or zstd; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    server: Server,
+    options: ServerOptions,
 }
 
 /// Copy the bags of an entity type from one server to another
@@ -60,9 +62,10 @@ Example:
   liststore entity copy user --from http://127.0.0.1:8080 \\
     --to http://other:8080 --state users.state
 
-The entity type, and its indexes, must be there. At the end the bags of both are
-counted and compared; the exit status is 1 if they differ. Let nobody write
-meanwhile. A bag that was copied begins its life anew.")]
+The entity type and its indexes are created there if they are missing; those
+that are there must be alike. At the end the bags of both are counted and
+compared; the exit status is 1 if they differ. Let nobody write meanwhile. A bag
+that was copied begins its life anew.")]
 pub(super) struct Copy {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -71,27 +74,18 @@ pub(super) struct Copy {
     copying: Copying,
 }
 
-pub(super) async fn export(Export { entity_type, output, server }: Export) -> Result<(), Failure> {
-    let to_stdout = output.as_os_str() == "-";
-    let server = server.url().map_err(Failure::Usage)?;
-    let exported = transfer::export_bags(ExportBagsOptions { server, entity_type, output }).await?;
-    let went_on = if exported.resumed { ", of which an earlier run wrote some" } else { "" };
-    let told = format!("{} bags{went_on}", exported.bags);
-    if to_stdout {
-        eprintln!("{told}");
-        return Ok(());
-    }
-    let mut output = Output::open();
-    output.line(&told)?;
-    output.flush()
+pub(super) async fn export(Export { entity_type, file, options }: Export) -> Result<(), Failure> {
+    let to_stdout = file.as_os_str() == "-";
+    let server = options.server.url().map_err(Failure::Usage)?;
+    let exported = transfer::export_bags(ExportBagsOptions { server, entity_type, output: file }).await?;
+    let told = format!("{} bags{}", exported.bags, went_on(exported.resumed));
+    tell(&exported, &told, to_stdout, options.output)
 }
 
-pub(super) async fn import(Import { entity_type, files, server }: Import) -> Result<(), Failure> {
-    let server = server.url().map_err(Failure::Usage)?;
+pub(super) async fn import(Import { entity_type, files, options }: Import) -> Result<(), Failure> {
+    let server = options.server.url().map_err(Failure::Usage)?;
     let imported = transfer::import_bags(ImportBagsOptions { server, entity_type, files }).await?;
-    let mut output = Output::open();
-    output.line(&format!("{imported} bags"))?;
-    output.flush()
+    tell(&json!({"bags": imported}), &format!("{imported} bags"), false, options.output)
 }
 
 pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
@@ -101,6 +95,12 @@ pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
     let copied = transfer::copy_bags(CopyBagsOptions { from, to, entity_type, state }).await?;
     let mut output = Output::open();
     if format == Format::Table {
+        if copied.brought.entity_type_created {
+            output.line(&format!("created the entity type {} there", copied.entity_type))?;
+        }
+        for index in &copied.brought.indexes_created {
+            output.line(&format!("created the index {index} there"))?;
+        }
         let told = if copied.is_alike() { "both have the same" } else { "they differ" };
         output.line(&format!(
             "{} bags copied; {} there, {} here: {told}",

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::{Format, FormatOption, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,9 +26,8 @@ const PAGE: &str = include_str!("../../docs/configuration.md");
 pub(super) struct Arguments {
     /// Only settings with this in their keys or meanings
     text: Option<String>,
-    /// How to print data
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 struct Setting<'p> {
@@ -58,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let Setting { key, default, meaning } = setting;
         json!({"key": key, "environment": setting.variable(), "default": default, "meaning": meaning})
     };
-    match arguments.output {
+    match arguments.format.output {
         Format::Table => {
             for (number, setting) in settings.iter().enumerate() {
                 if number > 0 {

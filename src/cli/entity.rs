@@ -19,7 +19,7 @@ Examples:
   liststore entity patch user u-17 '{\"city\": \"Rome\"}'
   liststore entity get user u-17 --lists story_presented:10
   liststore entity delete user u-17
-  liststore entity export user --output users.ndjson.gz
+  liststore entity export user --file users.ndjson.zst
   liststore entity erase user u-17 --yes
 
 Any text may be an ENTITY_ID; put -- before one that begins with a dash.";

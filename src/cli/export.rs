@@ -3,28 +3,29 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::Output;
-use super::parse::{Server, VersionOption};
+use super::output::{Format, Output};
+use super::parse::{ServerOptions, VersionOption};
 use crate::domain::{EntityType, FeatureId, FeatureName, Limit, Timestamp};
 use crate::import::TimestampUnit;
-use crate::transfer::{self, ExportFormat, ExportOptions, SpineFile, TrainingOptions};
+use crate::transfer::{self, ExportFormat, ExportOptions, Exported, Joined, SpineFile, TrainingOptions};
 
 const LIMIT_DEFAULT: &str = "100";
 
 const EXAMPLES: &str = "\
 Examples:
-  liststore export user story_presented --output presented.ndjson.gz
-  liststore export user story_presented --version v2 --output presented.csv
-  liststore export user story_presented --format ndjson --output - | wc -l
-  liststore import user story_presented presented.ndjson.gz
+  liststore export user story_presented --file presented.ndjson.zst
+  liststore export user story_presented --version v2 --file presented.csv
+  liststore export user story_presented --format ndjson --file - | wc -l
+  liststore import user story_presented presented.ndjson.zst
 
   liststore export user story_presented --as-of 2024-08-30T00:00:00Z \\
-    --output presented.parquet
+    --file presented.parquet
   liststore export user story_presented purchase --spine clicks.csv \\
-    --timestamp-column clicked_at --limit 50 --output training.parquet
+    --timestamp-column clicked_at --limit 50 --file training.parquet
 
 A row is entity_type, feature, version, entity_id, timestamp and value. A run
 that was cut off is taken up by the same command: FILE.state says where.
@@ -44,9 +45,9 @@ pub(super) struct Arguments {
     features: Vec<FeatureName>,
     #[command(flatten)]
     version: VersionOption,
-    /// The file; compressed if its name ends with .gz; - is standard output
+    /// The file; compressed if its name ends with .gz or .zst; - is standard output
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    file: PathBuf,
     /// The format of the file [default: by its name]
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
@@ -69,7 +70,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ITEMS", default_value = LIMIT_DEFAULT, value_parser = limit, requires = "spine")]
     limit: Limit,
     #[command(flatten)]
-    server: Server,
+    options: ServerOptions,
 }
 
 fn limit(text: &str) -> Result<Limit, String> {
@@ -78,14 +79,34 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let format = arguments.format.or_else(|| ExportFormat::by_name(&arguments.output)).ok_or_else(|| {
+    let format = arguments.format.or_else(|| ExportFormat::by_name(&arguments.file)).ok_or_else(|| {
         let told = "cannot tell the format from the file's name: pass --format csv, ndjson or parquet";
-        Failure::Usage(format!("{}: {told}", arguments.output.display()))
+        Failure::Usage(format!("{}: {told}", arguments.file.display()))
     })?;
-    let to_stdout = arguments.output.as_os_str() == "-";
-    let told = match arguments.spine.is_some() {
-        true => training_set(arguments, format)?,
-        false => items(arguments, format)?,
+    let (to_stdout, output) = (arguments.file.as_os_str() == "-", arguments.options.output);
+    if arguments.spine.is_some() {
+        let joined = training_set(arguments, format)?;
+        return tell(&joined, &format!("{} rows with {} items", joined.rows, joined.items), to_stdout, output);
+    }
+    let exported = items(arguments, format)?;
+    let told = format!("{} items of {} lists{}", exported.items, exported.lists, went_on(exported.resumed));
+    tell(&exported, &told, to_stdout, output)
+}
+
+/// What is said of a file that an earlier run had begun.
+pub(super) fn went_on(resumed: bool) -> &'static str {
+    if resumed { ", of which an earlier run wrote some" } else { "" }
+}
+
+/// Tells what was written: on standard output, unless the data went there.
+pub(super) fn tell(result: &impl Serialize, told: &str, to_stdout: bool, format: Format) -> Result<(), Failure> {
+    let json = match format {
+        Format::Table => None,
+        Format::Json | Format::Ndjson => Some(serde_json::to_string(result)),
+    };
+    let told = match json {
+        None => told.to_owned(),
+        Some(json) => json.map_err(|error| Failure::failed(error.to_string()))?,
     };
     if to_stdout {
         eprintln!("{told}");
@@ -96,21 +117,19 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     output.flush()
 }
 
-fn items(arguments: Arguments, format: ExportFormat) -> Result<String, Failure> {
-    let Arguments { entity_type, features, version, output, as_of, server, .. } = arguments;
+fn items(arguments: Arguments, format: ExportFormat) -> Result<Exported, Failure> {
+    let Arguments { entity_type, features, version, file, as_of, options, .. } = arguments;
     let [name]: [FeatureName; 1] = features.try_into().map_err(|_| {
         Failure::Usage("one feature at a time: several are for a training set, with --spine".to_owned())
     })?;
-    let server = server.url().map_err(Failure::Usage)?;
+    let server = options.server.url().map_err(Failure::Usage)?;
     let feature = FeatureId { entity_type, name };
-    let options = ExportOptions { server, feature, version: version.version, as_of, output, format };
-    let exported = block_on(async { transfer::export(options).await.map_err(Failure::from) })?;
-    let went_on = if exported.resumed { ", of which an earlier run wrote some" } else { "" };
-    Ok(format!("{} items of {} lists{went_on}", exported.items, exported.lists))
+    let options = ExportOptions { server, feature, version: version.version, as_of, output: file, format };
+    block_on(async { transfer::export(options).await.map_err(Failure::from) })
 }
 
-fn training_set(arguments: Arguments, format: ExportFormat) -> Result<String, Failure> {
-    let Arguments { entity_type, features, version, output, spine, limit, server, .. } = arguments;
+fn training_set(arguments: Arguments, format: ExportFormat) -> Result<Joined, Failure> {
+    let Arguments { entity_type, features, version, file, spine, limit, options, .. } = arguments;
     let path = spine.unwrap_or_default();
     let spine = SpineFile {
         format: transfer::spine_format(&path)?,
@@ -121,14 +140,13 @@ fn training_set(arguments: Arguments, format: ExportFormat) -> Result<String, Fa
     };
     let of_type = |name| FeatureId { entity_type: entity_type.clone(), name };
     let options = TrainingOptions {
-        server: server.url().map_err(Failure::Usage)?,
+        server: options.server.url().map_err(Failure::Usage)?,
         spine,
         features: features.into_iter().map(of_type).collect(),
         version: version.version,
         limit,
-        output,
+        output: file,
         format,
     };
-    let joined = block_on(async { transfer::join(options).await.map_err(Failure::from) })?;
-    Ok(format!("{} rows with {} items", joined.rows, joined.items))
+    block_on(async { transfer::join(options).await.map_err(Failure::from) })
 }

@@ -4,10 +4,11 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
 use super::failure::Failure;
-use super::output::Output;
-use super::parse::{Author, Server};
+use super::output::{Format, Output};
+use super::parse::{Author, Server, ServerOptions};
 use crate::client::printable;
 use crate::transfer::{Plan, export_definitions};
 
@@ -31,6 +32,7 @@ Examples:
   liststore feature import features.yaml --dry-run
   liststore feature import features.yaml --user ann
   liststore feature import features.yaml --prune
+  liststore feature import features.yaml --dry-run --output json
 
 What is on the server and not in the file is left alone, unless --prune deletes
 it.")]
@@ -46,7 +48,7 @@ pub(super) struct Import {
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
-    server: Server,
+    options: ServerOptions,
 }
 
 pub(super) async fn export(arguments: Export) -> Result<(), Failure> {
@@ -57,12 +59,21 @@ pub(super) async fn export(arguments: Export) -> Result<(), Failure> {
 }
 
 pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
-    let Import { file, dry_run, prune, author, server } = arguments;
-    let client = server.client(author.user)?;
+    let Import { file, dry_run, prune, author, options } = arguments;
+    let client = options.server.client(author.user)?;
     let plan = Plan::make(&client, &read(&file)?, prune).await?;
     let mut output = Output::open();
+    if options.output != Format::Table {
+        if !dry_run {
+            plan.carry_out(&client).await?;
+        }
+        output.json(
+            &json!({"dry_run": dry_run, "changes": plan.changes().collect::<Vec<_>>(), "left_alone": plan.left}),
+        )?;
+        return output.flush();
+    }
     for step in &plan.steps {
-        output.line(&printable(&step.told))?;
+        output.line(&printable(&step.to_string()))?;
     }
     for left in &plan.left {
         output.line(&printable(&format!("  {left} is not in the file, and is left alone")))?;

@@ -29,7 +29,7 @@ Examples:
     --entity-id-column user --value-column page \\
     --timestamp-column ts --timestamp-unit ms
 
-  liststore import user story_presented exported.ndjson.gz
+  liststore import user story_presented exported.ndjson.zst
 
   liststore import status suspended --key-column user suspended.csv
 
@@ -37,7 +37,7 @@ CSV files begin with a line of column names; NDJSON files hold an object a line.
 Importing a file again changes nothing, since adding an item again changes
 nothing.";
 
-/// Load items from CSV or NDJSON files, plain or compressed with gzip
+/// Load items from CSV or NDJSON files, plain or compressed with gzip or zstd
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {

@@ -1,10 +1,11 @@
 //! `liststore migrate`: brings the stores' schemas up to date.
 
 use clap::Args;
+use serde_json::json;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Format, FormatOption, Output};
 use super::settings::SettingsArguments;
 use crate::app::{self, Migration};
 
@@ -28,6 +29,8 @@ pub(super) struct Arguments {
     /// table list_buckets was lost
     #[arg(long, conflicts_with = "dry_run")]
     rebuild_buckets: bool,
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 impl Arguments {
@@ -45,6 +48,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let migrated = async { app::migrate(&settings, arguments.how()).await.map_err(|e| Failure::failed(e.to_string())) };
     let lines = block_on(migrated)?;
     let mut output = Output::open();
-    lines.iter().try_for_each(|line| output.line(line))?;
+    match arguments.format.output {
+        Format::Table => lines.iter().try_for_each(|line| output.line(line))?,
+        Format::Json | Format::Ndjson => output.json(&json!({"dry_run": arguments.dry_run, "told": lines}))?,
+    }
     output.flush()
 }

@@ -196,4 +196,30 @@ mod tests {
         }
         look(&CommandLine::command(), "");
     }
+
+    /// What a command prints, programs can read, too: `--output json` is how they ask for it, everywhere.
+    #[test]
+    fn every_command_that_prints_a_result_takes_output() {
+        const EXCEPTIONS: [(&str, &str); 3] = [
+            ("liststore serve", "it prints no result, but runs until it is stopped: its log has a format of its own"),
+            ("liststore feature export", "what it prints is a file, of YAML, for `feature import`"),
+            ("liststore completions", "what it prints is a script for a shell"),
+        ];
+        fn look(command: &clap::Command, path: &str, without: &mut Vec<String>) {
+            let path = format!("{path}{}{}", if path.is_empty() { "" } else { " " }, command.get_name());
+            let mut subcommands = command.get_subcommands().filter(|c| c.get_name() != "help").peekable();
+            if subcommands.peek().is_none() {
+                let is_format = |argument: &clap::Arg| {
+                    let values = argument.get_possible_values();
+                    argument.get_long() == Some("output") && values.iter().any(|value| value.matches("json", false))
+                };
+                without.extend((!command.get_arguments().any(is_format)).then_some(path));
+                return;
+            }
+            subcommands.for_each(|subcommand| look(subcommand, &path, without));
+        }
+        let mut without = Vec::new();
+        look(&CommandLine::command(), "", &mut without);
+        assert_eq!(without, EXCEPTIONS.map(|(path, _)| path), "commands that do not, and those that need not");
+    }
 }

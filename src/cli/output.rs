@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -21,6 +21,14 @@ pub(super) enum Format {
     Json,
     /// One JSON document a line
     Ndjson,
+}
+
+/// The option by which a command is told so.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct FormatOption {
+    /// How to print data
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
 }
 
 /// Standard output, buffered: it must be flushed at the end.

@@ -4,10 +4,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Format, FormatOption, Output};
 use crate::client::{Client, Request, Retries, ServerUrl, printable, read};
 use crate::service::OperationId;
 use crate::wire::HealthRead;
@@ -37,14 +38,21 @@ pub(super) struct Arguments {
     /// How long the answer is waited for
     #[arg(long, default_value = "3")]
     timeout_secs: NonZeroU32,
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { url, timeout_secs } = arguments;
+    let Arguments { url, timeout_secs, format } = arguments;
     let request = Request::new(OperationId::Readyz, &[]).within(Duration::from_secs(u64::from(timeout_secs.get())));
     let answer = block_on(async { Ok(Client::new(url, None, Retries::NONE)?.send(&request).await) })?;
-    let health: HealthRead = read(&answer?.body)?;
+    let body = answer?.body;
     let mut output = Output::open();
-    output.line(&format!("ready: {}", printable(&health.to_string())))?;
+    if format.output == Format::Table {
+        let health: HealthRead = read(&body)?;
+        output.line(&format!("ready: {}", printable(&health.to_string())))?;
+    } else {
+        output.json(&read::<Box<RawValue>>(&body)?)?;
+    }
     output.flush()
 }

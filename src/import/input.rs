@@ -6,8 +6,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::read::MultiGzDecoder;
-
+use super::coding::decoded;
 use super::source::Source;
 use super::tally::Tally;
 
@@ -15,31 +14,17 @@ use super::tally::Tally;
 /// not closed.
 pub const ROW_BYTES_MAX: usize = 16 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
-/// RFC 1952, section 2.3.1.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The byte order mark that some programs put in front of UTF-8.
 const UTF8_BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Whether a mark that was found stays in the data.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    Kept,
-    Dropped,
-}
-
-/// Whether the data begins with a mark, and the data.
-fn begins_with<const N: usize, R: Read>(
-    mark: [u8; N],
-    mut data: R,
-    found: Mark,
-) -> io::Result<(bool, impl Read + use<N, R>)> {
-    let mut head = Vec::with_capacity(N);
-    data.by_ref().take(N as u64).read_to_end(&mut head)?;
-    let marked = head == mark;
-    if marked && found == Mark::Dropped {
+/// The data without the mark that it may begin with.
+fn unmarked<R: Read>(mut data: R) -> io::Result<impl Read + use<R>> {
+    let mut head = Vec::with_capacity(UTF8_BOM.len());
+    data.by_ref().take(UTF8_BOM.len() as u64).read_to_end(&mut head)?;
+    if head == UTF8_BOM {
         head.clear();
     }
-    Ok((marked, Cursor::new(head).chain(data)))
+    Ok(Cursor::new(head).chain(data))
 }
 
 /// A file's bytes, decompressed, that are counted and bounded by row.
@@ -62,15 +47,8 @@ impl Input {
         Self::of(File::open(path)?)
     }
 
-    /// Compressed data is told by its first bytes, whatever the file is called.
     fn of(raw: impl Read + Send + 'static) -> io::Result<Self> {
-        let (compressed, raw) = begins_with(GZIP_MAGIC, raw, Mark::Kept)?;
-        let plain: Box<dyn Read + Send> = if compressed {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, raw)))
-        } else {
-            Box::new(raw)
-        };
-        let (_, text) = begins_with(UTF8_BOM, plain, Mark::Dropped)?;
+        let text = unmarked(decoded(raw)?)?;
         Ok(Self { inner: BufReader::with_capacity(BUFFER_BYTES, Box::new(text)), since_row: Cell::new(0) })
     }
 
@@ -132,33 +110,21 @@ impl<R: Read> Read for Counted<R> {
 mod tests {
     use std::io::Write;
 
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
+    use super::super::coding::FileCoding;
     use super::*;
 
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    fn text(bytes: &[u8]) -> io::Result<String> {
-        let mut text = String::new();
-        Input::of_bytes(bytes)?.read_to_string(&mut text)?;
-        Ok(text)
+    fn text(bytes: &[u8]) -> String {
+        io::read_to_string(Input::of_bytes(bytes).unwrap()).unwrap()
     }
 
     #[test]
-    fn compressed_data_is_told_by_its_first_bytes() {
-        assert_eq!(text(b"").unwrap(), "");
-        assert_eq!(text(b"a").unwrap(), "a");
-        assert_eq!(text(b"plain").unwrap(), "plain");
-        assert_eq!(text(b"\xef\xbb\xbfmarked").unwrap(), "marked");
-        assert_eq!(text(&gzip(b"\xef\xbb\xbfmarked")).unwrap(), "marked");
-        let two_members = [gzip(b"first "), gzip(b"second")].concat();
-        assert_eq!(text(&two_members).unwrap(), "first second");
-        assert!(text(&two_members[..two_members.len() - 3]).is_err(), "a file that was cut off");
+    fn a_mark_is_no_data_compressed_or_not() {
+        assert_eq!(text(b"\xef\xbb\xbfmarked"), "marked");
+        for coding in [FileCoding::Gzip, FileCoding::Zstd] {
+            let mut encoder = coding.encoder(Vec::new()).unwrap();
+            encoder.write_all(b"\xef\xbb\xbfmarked").unwrap();
+            assert_eq!(text(&encoder.finish().unwrap()), "marked", "{coding:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! interpreted here.
 
 mod bad_rows;
+mod coding;
 mod csv_rows;
 mod groups;
 mod input;
@@ -33,6 +34,7 @@ use crate::domain::{FeatureId, IdentityKind, Ttl, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::Feature;
 use bad_rows::BadRows;
+pub(crate) use coding::{Encoder, FileCoding, open};
 pub(crate) use input::Input;
 pub(crate) use ndjson_rows::entity_id;
 use progress::Progress;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::coding::FileCoding;
 use crate::client::Failure;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,8 +53,7 @@ impl FileFormat {
     /// What a file's name says of its format.
     pub fn by_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
-        match name.rsplit_once('.')?.1 {
+        match FileCoding::split(&name).1.rsplit_once('.')?.1 {
             "csv" => Some(Self::Csv),
             "ndjson" | "jsonl" => Some(Self::Ndjson),
             _ => None,
@@ -80,6 +80,7 @@ mod tests {
             ("a.csv", Some(FileFormat::Csv)),
             ("dir.x/A.CSV.GZ", Some(FileFormat::Csv)),
             ("a.ndjson.gz", Some(FileFormat::Ndjson)),
+            ("a.jsonl.zst", Some(FileFormat::Ndjson)),
             ("a.jsonl", Some(FileFormat::Ndjson)),
             ("a.json", None),
             ("csv", None),

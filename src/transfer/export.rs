@@ -32,7 +32,7 @@ pub struct Exported {
     pub lists: u64,
     pub items: u64,
     /// Whether an earlier run had written some of it.
-    #[serde(skip)]
+    #[serde(skip_deserializing)]
     pub resumed: bool,
 }
 

@@ -1,22 +1,17 @@
-//! Where rows of text go: standard output or a file, plain or compressed with gzip, and how cells are written.
-//!
-//! A compressed file is a member of gzip for each part, which all readers take for one file: so also that
-//! can be cut off at the end of any part.
+//! Where rows of text go: standard output or a file, plain or compressed, and how cells are written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::value::RawValue;
 
 use crate::domain::ValueType;
+use crate::import::{Encoder, FileCoding};
 
 pub(super) enum Out {
     Standard(BufWriter<io::Stdout>),
-    Plain(BufWriter<File>),
-    Compressed(GzEncoder<BufWriter<File>>),
+    File(FileCoding, Encoder<BufWriter<File>>),
     /// Only while one is replaced by the next, or after that has failed.
     Closed,
 }
@@ -28,34 +23,26 @@ impl Out {
 
     /// A new file, or one of which so many bytes are to stay; compressed if its name says so.
     pub fn open(path: &Path, kept_bytes: Option<u64>) -> io::Result<Self> {
-        Ok(Self::to(open(path, kept_bytes)?, is_compressed(path)))
+        Self::to(open(path, kept_bytes)?, FileCoding::by_name(path))
     }
 
-    pub fn to(file: File, compressed: bool) -> Self {
-        let file = BufWriter::new(file);
-        if compressed { Self::Compressed(GzEncoder::new(file, Compression::fast())) } else { Self::Plain(file) }
+    pub fn to(file: File, coding: FileCoding) -> io::Result<Self> {
+        Ok(Self::File(coding, coding.encoder(BufWriter::new(file))?))
     }
 
     /// Ends a part: what was written is on the disk. Returns how many bytes the file has then.
     pub fn end_part(self) -> io::Result<(Self, u64)> {
-        let synced = |file: &mut BufWriter<File>| {
-            file.flush()?;
-            file.get_ref().sync_data()?;
-            file.get_mut().stream_position()
-        };
         match self {
             Self::Standard(mut out) => {
                 out.flush()?;
                 Ok((Self::Standard(out), 0))
             }
-            Self::Plain(mut file) => {
-                let bytes = synced(&mut file)?;
-                Ok((Self::Plain(file), bytes))
-            }
-            Self::Compressed(encoder) => {
+            Self::File(coding, encoder) => {
                 let mut file = encoder.finish()?;
-                let bytes = synced(&mut file)?;
-                Ok((Self::Compressed(GzEncoder::new(file, Compression::fast())), bytes))
+                file.flush()?;
+                file.get_ref().sync_data()?;
+                let bytes = file.get_mut().stream_position()?;
+                Ok((Self::File(coding, coding.encoder(file)?), bytes))
             }
             Self::Closed => Err(io::ErrorKind::BrokenPipe.into()),
         }
@@ -66,8 +53,7 @@ impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Standard(out) => out.write(bytes),
-            Self::Plain(file) => file.write(bytes),
-            Self::Compressed(encoder) => encoder.write(bytes),
+            Self::File(_, encoder) => encoder.write(bytes),
             Self::Closed => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
@@ -75,16 +61,10 @@ impl Write for Out {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Standard(out) => out.flush(),
-            Self::Plain(file) => file.flush(),
-            Self::Compressed(encoder) => encoder.flush(),
+            Self::File(_, encoder) => encoder.flush(),
             Self::Closed => Ok(()),
         }
     }
-}
-
-/// Whether a file's name says that it is compressed.
-pub(super) fn is_compressed(path: &Path) -> bool {
-    path.as_os_str().to_string_lossy().to_ascii_lowercase().ends_with(".gz")
 }
 
 pub(super) fn csv(out: &mut impl Write, cells: &[&str]) -> io::Result<()> {

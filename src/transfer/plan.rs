@@ -1,5 +1,9 @@
 //! What has to be done so that a server has the definitions of a file: `liststore feature import`.
 
+use std::fmt;
+
+use serde::Serialize;
+
 use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
@@ -15,19 +19,77 @@ pub struct Plan {
     pub left: Vec<String>,
 }
 
+/// One change. As a text it is a line for people.
 #[derive(Debug)]
 pub struct Step {
-    /// One line for people.
-    pub told: String,
+    action: Action,
+    subject: Subject,
+    /// What it makes or changes, in words; nothing of what it deletes.
+    details: String,
     request: Request,
-    /// What is there already and is changed by it.
-    changes: Option<Subject>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Create,
+    Update,
+    Delete,
+}
+
+/// A change as programs are told of it.
+#[derive(Debug, Serialize)]
+pub struct Change<'a> {
+    action: Action,
+    entity_type: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    details: &'a str,
 }
 
 #[derive(Debug)]
 enum Subject {
     Feature(FeatureId),
     Version(FeatureId, VersionLabel),
+}
+
+impl Subject {
+    fn feature(&self) -> &FeatureId {
+        match self {
+            Self::Feature(id) | Self::Version(id, _) => id,
+        }
+    }
+
+    fn version(&self) -> Option<&VersionLabel> {
+        match self {
+            Self::Feature(_) => None,
+            Self::Version(_, label) => Some(label),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Feature(id) => write!(f, "{id}"),
+            Self::Version(id, label) => write!(f, "{id}, version {label}"),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { action, subject, details, .. } = self;
+        let sign = match action {
+            Action::Create => '+',
+            Action::Update => '~',
+            Action::Delete => '-',
+        };
+        let between = if details.is_empty() { "" } else { ": " };
+        write!(f, "{sign} {subject}{between}{details}")
+    }
 }
 
 /// The definitions of a server as a file.
@@ -57,28 +119,38 @@ impl Plan {
         }
         for id in present.keys().filter(|id| !wanted.contains_key(id)) {
             let request = Request::of_feature(OperationId::DeleteFeature, id);
-            plan.remove(id.to_string(), request, Subject::Feature(id.clone()), pruned);
+            plan.remove(Subject::Feature(id.clone()), request, pruned);
         }
         Ok(plan)
     }
 
     /// Does it all.
     pub async fn carry_out(&self, client: &Client) -> Result<(), Failure> {
-        for Step { told, request, .. } in &self.steps {
-            client.send(request).await.map_err(|error| Failure::failed(format!("{told}: {error}")))?;
+        for step in &self.steps {
+            client.send(&step.request).await.map_err(|error| Failure::failed(format!("{step}: {error}")))?;
         }
         Ok(())
     }
 
-    fn push(&mut self, told: String, request: Request, changes: Option<Subject>) {
-        self.steps.push(Step { told, request, changes });
+    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+        self.steps.iter().map(|Step { action, subject, details, .. }| Change {
+            action: *action,
+            entity_type: subject.feature().entity_type.as_str(),
+            name: subject.feature().name.as_str(),
+            version: subject.version().map(VersionLabel::as_str),
+            details,
+        })
     }
 
-    fn remove(&mut self, what: String, request: Request, subject: Subject, pruned: bool) {
+    fn push(&mut self, action: Action, subject: Subject, details: String, request: Request) {
+        self.steps.push(Step { action, subject, details, request });
+    }
+
+    fn remove(&mut self, subject: Subject, request: Request, pruned: bool) {
         if pruned {
-            self.push(format!("- {what}"), request, Some(subject));
+            self.push(Action::Delete, subject, String::new(), request);
         } else {
-            self.left.push(what);
+            self.left.push(subject.to_string());
         }
     }
 
@@ -98,16 +170,9 @@ impl Plan {
             labels: Some(labels.clone()),
         };
         let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
-        self.push(
-            format!(
-                "+ {id}: {value_type}, ttl {ttl}{}{}{}",
-                told_bound(*max_items),
-                told(*identity),
-                told_bucket(*bucket)
-            ),
-            request,
-            None,
-        );
+        let (bound, identity, bucket) = (told_bound(*max_items), told(*identity), told_bucket(*bucket));
+        let details = format!("{value_type}, ttl {ttl}{bound}{identity}{bucket}");
+        self.push(Action::Create, Subject::Feature(id.clone()), details, request);
         versions.iter().try_for_each(|(label, version)| self.create_version(id, label, version))
     }
 
@@ -127,16 +192,9 @@ impl Plan {
             description: Some(description.clone()),
         };
         let request = Request::of_feature(OperationId::CreateVersion, id).body(&input)?;
-        self.push(
-            format!(
-                "+ {id}, version {label}: ttl {ttl}{}{}{}",
-                told_bound(*max_items),
-                told(*identity),
-                told_bucket(*bucket)
-            ),
-            request,
-            None,
-        );
+        let (bound, identity, bucket) = (told_bound(*max_items), told(*identity), told_bucket(*bucket));
+        let subject = Subject::Version(id.clone(), label.clone());
+        self.push(Action::Create, subject, format!("ttl {ttl}{bound}{identity}{bucket}"), request);
         Ok(())
     }
 
@@ -162,7 +220,7 @@ impl Plan {
         };
         if !differences.is_empty() {
             let request = Request::of_feature(OperationId::UpdateFeature, id).body(&patch)?;
-            self.push(format!("~ {id}: {}", differences.join(", ")), request, Some(Subject::Feature(id.clone())));
+            self.push(Action::Update, Subject::Feature(id.clone()), differences.join(", "), request);
         }
         for (label, version) in &wanted.versions {
             let Some(known) = present.versions.get(label) else {
@@ -180,12 +238,12 @@ impl Plan {
             if !differences.is_empty() {
                 let request = Request::of_version(OperationId::UpdateVersion, id, label).body(&patch)?;
                 let subject = Subject::Version(id.clone(), label.clone());
-                self.push(format!("~ {id}, version {label}: {}", differences.join(", ")), request, Some(subject));
+                self.push(Action::Update, subject, differences.join(", "), request);
             }
         }
         for label in present.versions.keys().filter(|label| !wanted.versions.contains_key(label)) {
             let request = Request::of_version(OperationId::DeleteVersion, id, label);
-            self.remove(format!("{id}, version {label}"), request, Subject::Version(id.clone(), label.clone()), pruned);
+            self.remove(Subject::Version(id.clone(), label.clone()), request, pruned);
         }
         Ok(())
     }
@@ -194,8 +252,10 @@ impl Plan {
 impl Step {
     /// Has it done only to what the plan was made for: an entity tag is read, and what comes with it compared.
     async fn guard(&mut self, client: &Client, planned: &Definitions) -> Result<(), Failure> {
-        let Some(subject) = &self.changes else { return Ok(()) };
-        let (etag, unchanged) = match subject {
+        if self.action == Action::Create {
+            return Ok(());
+        }
+        let (etag, unchanged) = match &self.subject {
             Subject::Feature(id) => {
                 let Response { body, etag } = client.send(&Request::of_feature(OperationId::GetFeature, id)).await?;
                 let present = definition_file::of_server(&[read(&body)?])?;
@@ -217,7 +277,7 @@ impl Step {
             }
         };
         if !unchanged {
-            return Err(Failure::failed(format!("{}: it is being changed by somebody else: run again", self.told)));
+            return Err(Failure::failed(format!("{self}: it is being changed by somebody else: run again")));
         }
         self.request.if_match = etag;
         Ok(())

@@ -282,7 +282,8 @@ fn members(line: &[u8]) -> Result<Cells, serde_json::Error> {
 
 /// The format that a spine's name tells.
 pub fn spine_format(path: &Path) -> Result<FileFormat, Failure> {
-    let untold = "cannot tell the format from the spine's name: it is to end with .csv or .ndjson, and maybe .gz";
+    let untold =
+        "cannot tell the format from the spine's name: it is to end with .csv or .ndjson, and maybe .gz or .zst";
     FileFormat::by_name(path).ok_or_else(|| Failure::Usage(format!("{}: {untold}", path.display())))
 }
 

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use super::ExportFormat;
 use super::lists::{Asked, CALL_LISTS, first_pages};
 use super::progress::Progress;
@@ -28,7 +30,7 @@ pub struct TrainingOptions {
 }
 
 /// What is in the file.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Joined {
     pub rows: u64,
     pub items: u64,

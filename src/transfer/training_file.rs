@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::ExportFormat;
 use super::lists::Page;
-use super::out::{Out, csv, is_compressed, text_of};
+use super::out::{Out, csv, text_of};
 use super::parquet_file::{Field, Kind, ParquetFile};
 use super::spine::{Column, SpineRow};
 use super::state::with_ending;
 use crate::client::Failure;
 use crate::domain::{FeatureId, IdentityKind, ValueType};
+use crate::import::FileCoding;
 
 /// A feature, whose name is that of a column.
 pub(super) struct FeatureColumn {
@@ -104,7 +105,7 @@ impl TextFile {
         let name = path.display().to_string();
         let paths = (name != "-").then(|| (with_ending(path, ".part"), path.to_owned()));
         let out = match &paths {
-            Some((part, path)) => File::create(part).map(|file| Out::to(file, is_compressed(path))),
+            Some((part, path)) => File::create(part).and_then(|file| Out::to(file, FileCoding::by_name(path))),
             None => Ok(Out::standard()),
         };
         let mut out = out.map_err(|error| failed(&name, &error))?;

@@ -1,6 +1,5 @@
 //! A client that holds every answer to the contract before a test sees it.
 
-use std::io::Read as _;
 use std::sync::Once;
 
 use liststore::domain::{Clock, SystemClock};
@@ -103,10 +102,14 @@ impl Api {
             headers: response.headers().iter().map(|(n, v)| (n.to_string(), text(v.as_bytes()))).collect(),
             body: response.bytes().await.unwrap().to_vec(),
         };
-        if answer.header("content-encoding") == Some("gzip") {
-            let mut decoded = Vec::new();
-            flate2::read::GzDecoder::new(&*answer.body).read_to_end(&mut decoded).unwrap();
-            answer.body = decoded;
+        let decoded = match answer.header("content-encoding") {
+            None => None,
+            Some("gzip") => Some(std::io::read_to_string(flate2::read::GzDecoder::new(&*answer.body)).unwrap()),
+            Some("zstd") => Some(String::from_utf8(zstd::decode_all(&*answer.body).unwrap()).unwrap()),
+            Some(other) => panic!("nobody asked for {other}"),
+        };
+        if let Some(decoded) = decoded {
+            answer.body = decoded.into();
         }
         Contract::known().unwrap().check(method.as_str(), path, body, &answer);
         answer

@@ -1,5 +1,7 @@
 //! Bags and entity types on the command line.
 
+use serde_json::{Value, json};
+
 use crate::program::Server;
 
 fn value_of<'a>(shown: &'a str, name: &str) -> &'a str {
@@ -99,20 +101,24 @@ fn bags_are_exported_imported_and_copied() {
     let lines: String = (0..1_200).map(line).collect();
     let people = server.write("people.ndjson", &lines);
     assert_eq!(server.ok(&["entity", "import", "user", &people]), "1200 bags\n");
-    assert_eq!(server.ok(&["entity", "export", "user", "--output", "all.ndjson.gz"]), "1200 bags\n");
-    assert!(
-        server.run(&["entity", "export", "user", "--output", "all.ndjson.gz"]).failed(1).contains("is there already")
-    );
-    let plain = server.run(&["entity", "export", "user", "--output", "-"]);
+    for name in ["all.ndjson.gz", "all.ndjson.zst"] {
+        let export = ["entity", "export", "user", "--file", name];
+        assert_eq!(server.ok(&export), "1200 bags\n");
+        assert!(server.run(&export).failed(1).contains("is there already"));
+    }
+    let plain = server.run(&["entity", "export", "user", "--file", "-"]);
     let sorted = |text: &str| {
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
     assert_eq!(sorted(&plain.out), sorted(&lines));
-    let exported = server.dir.path().join("all.ndjson.gz");
-    assert_eq!(other.ok(&["entity", "import", "user", exported.to_str().unwrap()]), "1200 bags\n");
-    assert_eq!(sorted(&other.run(&["entity", "export", "user", "--output", "-"]).out), sorted(&lines));
+    for name in ["all.ndjson.gz", "all.ndjson.zst"] {
+        let exported = server.dir.path().join(name);
+        let import = ["entity", "import", "user", exported.to_str().unwrap(), "--output", "json"];
+        assert_eq!(other.ok(&import), "{\"bags\":1200}\n");
+        assert_eq!(sorted(&other.run(&["entity", "export", "user", "--file", "-"]).out), sorted(&lines));
+    }
     // What the other has more is told by the comparison.
     let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*other.url];
     assert!(server.ok(&copy).contains("1200 bags copied; 1200 there, 1200 here: both have the same"));
@@ -121,6 +127,31 @@ fn bags_are_exported_imported_and_copied() {
     assert!(said.status == 1 && said.err.contains("differ") && said.out.contains("\"bags\":1201"), "{said:?}");
     let bad = server.write("bad.ndjson", "{\"entity_id\": \"a\", \"properties\": {}}\n{\"entity_id\": \"\"}\n");
     assert!(server.run(&["entity", "import", "user", &bad]).failed(1).contains("bad.ndjson, line 2"));
+    // What is missing there is created, and is what it is here.
+    server.ok(&["index", "create", "user", "by_n", "--property", "/n", "--order-by", "/n", "--wait"]);
+    server.ok(&["index", "create", "user", "by_s", "--property", "/s", "--wait"]);
+    let third = Server::start();
+    let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*third.url];
+    let told = server.ok(&copy);
+    let created = "created the entity type user there\ncreated the index by_n there\ncreated the index by_s there\n";
+    assert!(told.starts_with(created) && told.contains("both have the same"), "{told}");
+    let found = |server: &Server| server.ok(&["entity", "find", "user", "by_n", "--value", "7.0", "-o", "ndjson"]);
+    assert!(found(&third).contains("u-7") && found(&third).lines().count() == 1, "{}", found(&third));
+    let shown = |server: &Server| {
+        let index: Value = serde_json::from_str(&server.ok(&["index", "get", "user", "by_n", "-o", "json"])).unwrap();
+        (index["properties"].clone(), index["order_by"].clone(), index["state"].clone())
+    };
+    assert_eq!(shown(&third), shown(&server));
+    let again: Value = serde_json::from_str(&server.ok(&[&copy[..], &["-o", "json"]].concat())).unwrap();
+    assert_eq!((&again["entity_type_created"], &again["indexes_created"]), (&json!(false), &json!([])), "{again}");
+    third.ok(&["index", "drop", "user", "by_s"]);
+    third.ok(&["index", "create", "user", "by_other", "--property", "/s", "--wait"]);
+    server.ok(&["index", "create", "user", "by_other", "--property", "/n", "--wait"]);
+    let other_index = server.run(&copy).failed(1);
+    assert!(other_index.contains("by_other") && other_index.contains("other properties"), "{other_index}");
+    server.ok(&["entity-type", "update", "user", "--ttl", "30d"]);
+    let other_ttl = server.run(&copy).failed(1);
+    assert!(other_ttl.contains("ttl 7300d there, and 30d here"), "{other_ttl}");
     let none = server.run(&["entity", "copy", "none", "--from", &*server.url, "--to", &*other.url]).failed(1);
     assert!(none.contains("entity_type_not_found"), "{none}");
 }

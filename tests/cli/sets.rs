@@ -61,7 +61,7 @@ fn a_set_is_brought_to_another_identity_and_to_another_server() {
     for form in ["csv", "ndjson.gz"] {
         let (version, file) = (form.replace('.', "-"), server.dir.path().join(format!("suspended.{form}")));
         let file = file.to_str().unwrap();
-        server.ok(&["export", "status", "suspended", "--output", file]);
+        server.ok(&["export", "status", "suspended", "--file", file]);
         server.ok(&["version", "create", "status", "suspended", &version, "--keep", "oldest"]);
         server.ok(&["import", "--entity-type", "status", "--feature", "suspended", "--version", &version, file]);
         assert_eq!(get(&server, &version), ROWS, "{form}");

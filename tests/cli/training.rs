@@ -70,7 +70,7 @@ fn join(server: &Server, spine: &str, name: &str) -> String {
         "at",
         "--limit",
         "3",
-        "--output",
+        "--file",
         &output,
     ]);
     assert_eq!(told, "6 rows with 11 items\n");
@@ -104,7 +104,7 @@ fn a_training_set_has_what_the_lists_showed_at_each_rows_moment_and_nothing_late
     // The same again from what was written, which is a spine as well, compressed and as CSV.
     let again = server.dir.path().join("again.csv.gz").to_str().unwrap().to_owned();
     let spine = server.dir.path().join("set.ndjson").to_str().unwrap().to_owned();
-    let columns = ["--entity-id-column", "user", "--timestamp-column", "at", "--output", &again];
+    let columns = ["--entity-id-column", "user", "--timestamp-column", "at", "--file", &again];
     let twice = [&["export", "customer", "bought", "--spine", &spine][..], &columns].concat();
     assert!(server.run(&twice).failed(2).contains("\"bought\""));
     server.feature("more", "bool");
@@ -166,7 +166,7 @@ fn an_export_as_of_a_moment_has_no_later_item_in_any_format() {
     let server = filled();
     let path = |name: &str| server.dir.path().join(name).to_str().unwrap().to_owned();
     for name in ["then.ndjson", "then.csv", "then.parquet"] {
-        let then = ["export", "customer", "seen", "--as-of", "2024-08-29T16:44:07.43Z", "--output", &path(name)];
+        let then = ["export", "customer", "seen", "--as-of", "2024-08-29T16:44:07.43Z", "--file", &path(name)];
         assert_eq!(server.ok(&then), "6 items of 2 lists\n");
     }
     let expected = lines(&fs::read_to_string(path("then.ndjson")).unwrap());
@@ -178,7 +178,7 @@ fn an_export_as_of_a_moment_has_no_later_item_in_any_format() {
         assert_eq!(row.get_string(5).unwrap(), expected["value"].as_str().unwrap());
     }
     // All there is, of every type.
-    server.ok(&["export", "customer", "state", "--output", &path("state.parquet")]);
+    server.ok(&["export", "customer", "state", "--file", &path("state.parquet")]);
     let rows = parquet(&path("state.parquet"));
     assert_eq!((bytes_of(&rows[0], 5), rows[0].get_string(6).unwrap().as_str()), (r#"{"x":[1]}"#.into(), "k"));
 }
@@ -192,7 +192,7 @@ fn what_cannot_be_joined_is_refused_and_leaves_nothing_under_the_name() {
         assert!(!fs::exists(path("out.parquet")).unwrap());
         said
     };
-    let to = ["--output", &path("out.parquet")];
+    let to = ["--file", &path("out.parquet")];
     assert!(refused(&[&["seen", "bought"], &to[..]].concat(), 2).contains("--spine"));
     let spine = |text: &str| server.write("s.csv", text);
     let seconds = spine("entity_id,timestamp\na,1724949845\n");

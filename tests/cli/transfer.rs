@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
 
 use serde_json::{Value, json};
 
@@ -32,7 +31,7 @@ fn fill(server: &Server, feature: &str, entity: usize, values: &[Value]) {
 }
 
 fn rows(server: &Server, feature: &str) -> BTreeSet<String> {
-    let said = server.run(&["export", "customer", feature, "--format", "ndjson", "--output", "-"]);
+    let said = server.run(&["export", "customer", feature, "--format", "ndjson", "--file", "-"]);
     assert_eq!(said.status, 0, "{said:?}");
     said.out.lines().map(str::to_owned).collect()
 }
@@ -46,11 +45,11 @@ fn what_was_exported_is_imported_as_it_was_in_every_form() {
         fill(&one, value_type, 2, &values(value_type)[..1]);
         let expected = rows(&one, value_type);
         assert_eq!(expected.len(), values(value_type).len() + 1, "{expected:?}");
-        for form in ["csv", "csv.gz", "ndjson", "ndjson.gz"] {
+        for form in ["csv", "csv.gz", "csv.zst", "ndjson", "ndjson.gz", "ndjson.zst"] {
             other.feature(value_type, value_type);
             let file = one.dir.path().join(format!("{value_type}.{form}"));
             let file = file.to_str().unwrap();
-            let told = one.ok(&["export", "customer", value_type, "--output", file]);
+            let told = one.ok(&["export", "customer", value_type, "--file", file]);
             assert_eq!(told, format!("{} items of 2 lists\n", expected.len()));
             match form {
                 // As before it was named the same way everywhere.
@@ -59,7 +58,7 @@ fn what_was_exported_is_imported_as_it_was_in_every_form() {
             };
             assert_eq!(rows(&other, value_type), expected, "{form}");
             other.ok(&["feature", "delete", "customer", value_type]);
-            let again = one.run(&["export", "customer", value_type, "--output", file]).failed(1);
+            let again = one.run(&["export", "customer", value_type, "--file", file]).failed(1);
             assert!(again.contains("is there already"), "{again}");
         }
     }
@@ -97,28 +96,35 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     });
     server.write("gone.ndjson.state", state.to_string());
     let gone = server.dir.path().join("gone.ndjson");
-    let told = server.run(&["export", "customer", "many", "--output", gone.to_str().unwrap()]).failed(1);
+    let told = server.run(&["export", "customer", "many", "--file", gone.to_str().unwrap()]).failed(1);
     assert!(told.ends_with("remove it and its .state file, and export again"), "{told}");
     let state = server.write("many.ndjson.state", state.to_string());
-    let told = server.run(&["export", "customer", "many", "--version", "v2", "--output", &file]).failed(1);
+    let told = server.run(&["export", "customer", "many", "--version", "v2", "--file", &file]).failed(1);
     assert!(told.contains("version_not_found") || told.contains("another run"), "{told}");
     // Half of the lists of one server, and half of those of another, are nobody's.
     let other = Server::start();
     other.feature("many", "int64");
-    let told = other.run(&["export", "customer", "many", "--output", &file]).failed(1);
+    let told = other.run(&["export", "customer", "many", "--file", &file]).failed(1);
     assert!(told.contains("another run"), "{told}");
-    let told = server.ok(&["export", "customer", "many", "--output", &file]);
+    let told = server.ok(&["export", "customer", "many", "--file", &file]);
     assert_eq!(told, "1700 items of 1200 lists, of which an earlier run wrote some\n");
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(text.lines().count(), 1_700);
     assert!(text.lines().map(str::to_owned).collect::<BTreeSet<_>>() == expected);
     assert!(!fs::exists(state).unwrap());
     // Each part of a compressed file is one of its own, and they are read as one.
-    let file = server.dir.path().join("many.ndjson.gz");
-    server.ok(&["export", "customer", "many", "--output", file.to_str().unwrap()]);
-    let mut text = String::new();
-    flate2::read::MultiGzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
-    assert_eq!(text.lines().count(), 1_700);
+    for ending in ["gz", "zst"] {
+        let file = server.dir.path().join(format!("many.ndjson.{ending}"));
+        let told = server.ok(&["export", "customer", "many", "--file", file.to_str().unwrap(), "--output", "json"]);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told, json!({"items": 1_700, "lists": 1_200, "resumed": false}));
+        let packed = fs::File::open(file).unwrap();
+        let text = match ending {
+            "gz" => std::io::read_to_string(flate2::read::MultiGzDecoder::new(packed)),
+            _ => std::io::read_to_string(zstd::Decoder::new(packed).unwrap()),
+        };
+        assert_eq!(text.unwrap().lines().count(), 1_700);
+    }
 }
 
 #[test]

@@ -273,15 +273,18 @@ impl Meaning {
             // Without the header a body is taken as what this says it is.
             12 if named("content-type") && header.value == b"application/json" => Self::None,
             14 if named("content-length") => Self::Length,
-            15 if named("accept-encoding") && !mentions(header.value, b"gzip") && !header.value.contains(&b'*') => {
-                Self::None
-            }
+            15 if named("accept-encoding") && !names_a_coding(header.value) => Self::None,
             15 if named("accept-language") => Self::None,
             16 if named("proxy-connection") => Self::None,
             17 if named("transfer-encoding") => Self::Coding,
             _ => Self::Handlers,
         }
     }
+}
+
+/// Whether a caller may take one of the codings that there are.
+fn names_a_coding(value: &[u8]) -> bool {
+    value.contains(&b'*') || mentions(value, b"gzip") || mentions(value, b"zstd")
 }
 
 fn mentions(value: &[u8], word: &[u8]) -> bool {
@@ -331,6 +334,7 @@ mod tests {
             ("Accept: application/json, */*", 0),
             ("Accept: Application/X-NDJSON", 1),
             ("Accept-Encoding: br, GZIP;q=0.5", 1),
+            ("Accept-Encoding: deflate, ZSTD", 1),
             ("Accept-Encoding: *", 1),
             ("Accept-Encoding: identity", 0),
         ] {

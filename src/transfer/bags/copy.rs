@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::definitions::{Brought, bring};
 use super::source;
-use crate::client::{Client, ClientError, Failure, Request, Retries, ServerUrl};
+use crate::client::{Client, Failure, Retries, ServerUrl};
 use crate::domain::EntityType;
-use crate::service::OperationId;
 use crate::transfer::progress::Progress;
 use crate::transfer::state::StateFile;
-use crate::wire::ErrorCode;
 
 #[derive(Debug)]
 pub struct CopyBagsOptions {
@@ -34,6 +33,8 @@ pub struct BagDigest {
 #[derive(Debug, Clone, Serialize)]
 pub struct CopiedBags {
     pub entity_type: String,
+    #[serde(flatten)]
+    pub brought: Brought,
     pub copied: u64,
     pub from: BagDigest,
     pub to: BagDigest,
@@ -52,16 +53,14 @@ struct State {
     page_token: Option<String>,
 }
 
-/// Copies, and compares all bags of both servers. The entity type must be there.
+/// Copies, and compares all bags of both servers. The entity type and its indexes are created there, if they are
+/// missing.
 pub async fn copy(options: CopyBagsOptions) -> Result<CopiedBags, Failure> {
     let CopyBagsOptions { from, to, entity_type, state } = options;
     let run = format!("the copy of the bags of {entity_type} from {from} to {to}");
-    let (to_url, retries) = (to.to_string(), Retries::PERSISTENT);
     let (from, to) = (Client::new(from, None, Retries::PATIENT)?, Client::new(to, None, Retries::PATIENT)?);
-    let wanted = || Request::new(OperationId::GetEntityType, &[entity_type.as_str()]);
-    from.send(&wanted()).await?;
-    to.send(&wanted()).await.map_err(|error| missing(error, &entity_type, &to_url))?;
-    let (from, to) = (from.with_retries(retries), to.with_retries(retries));
+    let brought = bring(&from, &to, &entity_type).await?;
+    let (from, to) = (from.with_retries(Retries::PERSISTENT), to.with_retries(Retries::PERSISTENT));
     let state_file = state.map(|path| StateFile::new(path, run));
     let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
     let mut state = kept.unwrap_or_default();
@@ -82,16 +81,7 @@ pub async fn copy(options: CopyBagsOptions) -> Result<CopiedBags, Failure> {
     progress.finish();
     state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
     let entity_type = entity_type.to_string();
-    Ok(CopiedBags { entity_type, copied: state.copied, from: digests.0, to: digests.1 })
-}
-
-fn missing(error: ClientError, entity_type: &EntityType, url: &str) -> Failure {
-    let told = error.to_string();
-    if told.contains(ErrorCode::EntityTypeNotFound.name()) {
-        let help = format!("create it there first: liststore entity-type create {entity_type} --url {url}");
-        return Failure::failed(format!("{url} has no entity type {entity_type}: {help}"));
-    }
-    error.into()
+    Ok(CopiedBags { entity_type, brought, copied: state.copied, from: digests.0, to: digests.1 })
 }
 
 async fn digest(client: &Client, entity_type: &EntityType, progress: &mut Progress) -> Result<BagDigest, Failure> {

@@ -27,7 +27,7 @@ pub struct ExportBagsOptions {
 pub struct ExportedBags {
     pub bags: u64,
     /// Whether an earlier run had written some of it.
-    #[serde(skip)]
+    #[serde(skip_deserializing)]
     pub resumed: bool,
 }
 

@@ -1,10 +1,8 @@
 //! The bags of files of NDJSON, a line each: `{"entity_id", "properties"}`.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 
-use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,6 +10,7 @@ use super::source::{MovedBag, write};
 use crate::client::{Client, Failure, Retries, ServerUrl};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{EntityId, EntityType};
+use crate::import;
 use crate::transfer::progress::Progress;
 
 /// Lines that are read before they are written.
@@ -42,7 +41,8 @@ pub async fn import(options: ImportBagsOptions) -> Result<u64, Failure> {
     for file in files {
         let name = file.display().to_string();
         let failed = |line: u64, why: &dyn std::fmt::Display| Failure::failed(format!("{name}, line {line}: {why}"));
-        let mut input = open(&file).map_err(|error| Failure::failed(format!("cannot read {name}: {error}")))?;
+        let opened = import::open(&file).map_err(|error| Failure::failed(format!("cannot read {name}: {error}")))?;
+        let mut input = BufReader::new(opened);
         let (mut number, mut bags, mut text) = (0, Vec::new(), Vec::new());
         loop {
             text.clear();
@@ -79,14 +79,4 @@ fn one_each(bags: Vec<MovedBag>) -> Vec<MovedBag> {
     let mut last: Vec<_> = bags.into_iter().rev().filter(|bag| seen.insert(bag.entity_id.clone())).collect();
     last.reverse();
     last
-}
-
-fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    let file = File::open(path)?;
-    let is_compressed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
-    let plain: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    Ok(Box::new(BufReader::new(plain)))
 }

@@ -4,6 +4,7 @@
 //! life anew.
 
 mod copy;
+mod definitions;
 mod export;
 mod import;
 mod source;

@@ -1,0 +1,163 @@
+//! How files are compressed: by gzip or zstd, or not at all.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+const BUFFER_BYTES: usize = 64 << 10;
+/// RFC 1952, section 2.3.1.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// RFC 8878, section 3.1.1.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileCoding {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+impl FileCoding {
+    const COMPRESSED: [(Self, &str); 2] = [(Self::Gzip, ".gz"), (Self::Zstd, ".zst")];
+
+    /// What a file's name says.
+    pub fn by_name(path: &Path) -> Self {
+        let name = path.as_os_str().to_string_lossy().to_ascii_lowercase();
+        Self::split(&name).0
+    }
+
+    /// What a name in lower case says, and the name without its ending.
+    pub fn split(name: &str) -> (Self, &str) {
+        let ended = |(coding, ending): (Self, &str)| Some((coding, name.strip_suffix(ending)?));
+        Self::COMPRESSED.into_iter().find_map(ended).unwrap_or((Self::Plain, name))
+    }
+
+    /// What the first bytes say: four are enough.
+    fn by_head(head: &[u8]) -> Self {
+        match head {
+            _ if head.starts_with(&GZIP_MAGIC) => Self::Gzip,
+            _ if head.starts_with(&ZSTD_MAGIC) => Self::Zstd,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Begins to write.
+    pub fn encoder<W: Write>(self, out: W) -> io::Result<Encoder<W>> {
+        Ok(match self {
+            Self::Plain => Encoder::Plain(out),
+            Self::Gzip => Encoder::Gzip(GzEncoder::new(out, Compression::fast())),
+            Self::Zstd => {
+                let mut encoder = zstd::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                // As gzip does: whoever reads a damaged file is told.
+                encoder.include_checksum(true)?;
+                Encoder::Zstd(encoder)
+            }
+        })
+    }
+}
+
+/// Data that is read as it was before it was compressed, whatever its file is called. What was compressed in
+/// parts, one after the other, is read as one.
+pub(crate) fn decoded(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut head = Vec::with_capacity(ZSTD_MAGIC.len());
+    raw.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
+    let coding = FileCoding::by_head(&head);
+    let whole = io::Cursor::new(head).chain(raw);
+    Ok(match coding {
+        FileCoding::Plain => Box::new(whole),
+        FileCoding::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole))),
+        FileCoding::Zstd => Box::new(zstd::Decoder::new(whole)?),
+    })
+}
+
+/// What is written, on its way to where it is kept.
+pub(crate) enum Encoder<W: Write> {
+    Plain(W),
+    Gzip(GzEncoder<W>),
+    Zstd(zstd::Encoder<'static, W>),
+}
+
+impl<W: Write> Encoder<W> {
+    /// Ends what was written. All readers take parts that follow each other for one file: so also that can be cut off
+    /// at the end of any of them.
+    pub fn finish(self) -> io::Result<W> {
+        match self {
+            Self::Plain(out) => Ok(out),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Encoder<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+            Self::Zstd(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+            Self::Zstd(encoder) => encoder.flush(),
+        }
+    }
+}
+
+/// A file that is read decompressed; `-` is standard input.
+pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if path == Path::new("-") { decoded(io::stdin()) } else { decoded(File::open(path)?) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(coding: FileCoding, text: &str) -> Vec<u8> {
+        let mut encoder = coding.encoder(Vec::new()).unwrap();
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn text(bytes: &[u8]) -> io::Result<String> {
+        io::read_to_string(decoded(io::Cursor::new(bytes.to_vec()))?)
+    }
+
+    #[test]
+    fn names_say_how_files_are_compressed() {
+        for (name, coding, plain) in [
+            ("a.csv.gz", FileCoding::Gzip, "a.csv"),
+            ("a.ndjson.zst", FileCoding::Zstd, "a.ndjson"),
+            ("a.zstd", FileCoding::Plain, "a.zstd"),
+            ("-", FileCoding::Plain, "-"),
+        ] {
+            assert_eq!(FileCoding::split(name), (coding, plain));
+            assert_eq!(FileCoding::by_name(Path::new(&name.to_ascii_uppercase())), coding, "{name}");
+        }
+    }
+
+    #[test]
+    fn compressed_data_is_told_by_its_first_bytes() {
+        for plain in ["", "a", "plain", "(\u{1f}"] {
+            assert_eq!(text(plain.as_bytes()).unwrap(), plain);
+        }
+        for coding in [FileCoding::Gzip, FileCoding::Zstd] {
+            let parts = [encoded(coding, "first "), encoded(coding, ""), encoded(coding, "second")].concat();
+            assert_eq!(text(&parts).unwrap(), "first second", "{coding:?}");
+            let cut_off = text(&parts[..parts.len() - 3]);
+            assert!(cut_off.is_err(), "{coding:?}: {cut_off:?}");
+            let mut damaged = encoded(coding, "values that are long enough to be damaged in the middle of them");
+            let middle = damaged.len() / 2;
+            damaged[middle] ^= 1;
+            assert!(text(&damaged).is_err(), "{coding:?}");
+        }
+    }
+}
