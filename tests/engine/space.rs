@@ -2,17 +2,21 @@
 //! that comes for them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use liststore::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, VersionLabel};
-use liststore::items::ItemStore;
+use liststore::domain::{
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, MaxItems, VersionLabel,
+};
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
+use liststore::items::{ItemStore, Operation};
 
 use crate::harness::{Opened, START, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
 
 const ITEMS: u64 = 5_000;
+/// Longer than it takes until it is looked again what a merge would give back.
+const QUIET: Duration = Duration::from_secs(7);
 
 fn options() -> EmbeddedOptions {
     EmbeddedOptions { data_file_bytes: 64 << 10, log_segment_bytes: 1 << 20, ..small_options(Fsync::Group) }
@@ -86,6 +90,85 @@ fn a_clear_mark_in_a_data_file_counts_for_what_it_hides_after_a_start_too() {
         until_less_is_stored(&killed, before / 10).await;
         let page = opened.session.get(&operation(START, 600), &list(0), &everything()).await.unwrap();
         assert_eq!(page.items.len(), 1);
+    });
+}
+
+/// Nothing is written: the bound alone is another.
+#[test]
+fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let mut opened = open(&disk, options()).await;
+        let bound = Arc::new(AtomicU64::new(ITEMS));
+        let bind = |opened: &Opened| {
+            let bound = Arc::clone(&bound);
+            let of = move |key: &str| {
+                let is_bounded = key == list(0).feature_key.as_str();
+                let items = MaxItems::new(bound.load(Ordering::Acquire)).ok().filter(|_| is_bounded)?;
+                Some((operation(START, 600).ttl, items))
+            };
+            opened.store.bound(Arc::new(of));
+        };
+        let op = |items: u64| Operation { max_items: MaxItems::new(items).ok(), ..operation(START, 600) };
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::new("unbounded").unwrap(), Generation::FIRST);
+        let other = ListKey::new(key, EntityId::new("u-1").unwrap());
+        bind(&opened);
+        fill(&opened, &list(0)).await;
+        fill(&opened, &other).await;
+        // Many short lists, of which many stand in a block.
+        for n in 1..=200 {
+            let items = (0..40).map(|at| item(START - at, format!("short-{n}-{at}").as_bytes(), 600)).collect();
+            opened.session.add(&operation(START, 600), &list(n), items).await.unwrap();
+        }
+        opened.store.flush().unwrap();
+        opened.store.compact().unwrap();
+        let before = stored(&disk);
+        assert!(before > 1_100_000, "{before}");
+        // The bound of all is lowered twice, and the second time nobody runs who could notice.
+        bound.store(1_000, Ordering::Release);
+        until_less_is_stored(&disk, before * 7 / 10).await;
+        let count = async |opened: &Opened, list: &ListKey| {
+            opened.session.get(&op(ITEMS), list, &everything()).await.unwrap().items.len() as u64
+        };
+        assert_eq!((count(&opened, &list(0)).await, count(&opened, &other).await), (1_000, ITEMS));
+        assert_eq!(count(&opened, &list(7)).await, 40);
+        let before = stored(&disk);
+        opened.store.close().await.unwrap();
+        drop(opened);
+        bound.store(2, Ordering::Release);
+        opened = open(&disk, options()).await;
+        bind(&opened);
+        until_less_is_stored(&disk, before - 250_000).await;
+        let mut cut = 0;
+        for n in 0..=200 {
+            let page = opened.session.get(&op(ITEMS), &list(n), &everything()).await.unwrap();
+            let times: Vec<_> = page.items.iter().map(|item| START - item.timestamp.as_nanos()).collect();
+            assert_eq!(times[..2], [0, 1], "of the list {n}");
+            cut += usize::from(times.len() == 2);
+        }
+        // Where the unbounded list is, too little is to be gained.
+        assert!(cut >= 170, "{cut} of 201 lists were cut");
+        assert_eq!(count(&opened, &other).await, ITEMS);
+        // Once that is done no merge comes for these lists again: each would write other files.
+        let names = || {
+            disk.contents()
+                .into_iter()
+                .map(|(path, _)| path)
+                .filter(|path| path.extension().is_some_and(|name| name == "items"))
+        };
+        let names = || names().collect::<Vec<_>>();
+        let mut last = (names(), Instant::now());
+        let settled = tokio::time::timeout(Duration::from_secs(60), async {
+            while last.1.elapsed() < QUIET {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                let now = names();
+                if now != last.0 {
+                    last = (now, Instant::now());
+                }
+            }
+        });
+        settled.await.expect("merges go on although there is nothing to be gained");
     });
 }
 

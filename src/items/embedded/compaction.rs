@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::census::{self, Census};
 use super::engine::Engine;
 use super::error::WriteError;
 use super::file::PARTITIONS;
@@ -21,7 +22,6 @@ use super::run::RUNS_MAX;
 use super::run::Run;
 use super::step::{Job, StepRoom, step};
 use super::tables::{Files, RunSpan};
-use super::unreachable::{self, Census};
 
 /// A merge that failed is tried again after this, and then after twice as long each time.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -72,10 +72,10 @@ impl Compactor<'_> {
         let now = Instant::now();
         let retries = self.waiting.iter().flatten().map(|waiting| waiting.until.saturating_duration_since(now));
         let retry = retries.filter(|left| !left.is_zero()).min();
-        let look = match engine.unreachable.get() {
-            Some(_) => unreachable::INTERVAL,
-            None if engine.room.is_low() => SCARCE_INTERVAL,
-            None => EXPIRY_CHECK,
+        let look = match engine.unreachable.get().is_some() || engine.bound_of.get().is_some() {
+            true => census::INTERVAL,
+            false if engine.room.is_low() => SCARCE_INTERVAL,
+            false => EXPIRY_CHECK,
         };
         let timeout = retry.map_or(look, |retry| retry.min(look));
         engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine));
@@ -96,7 +96,8 @@ impl Compactor<'_> {
     /// Finds out how much there is to be given back.
     fn look_around(&mut self) {
         let files = self.engine.tables.view().files.clone();
-        self.census.renew(&files, self.engine.unreachable.get().cloned());
+        let Engine { unreachable, bound_of, clock, .. } = self.engine;
+        self.census.renew(&files, unreachable.get().cloned(), bound_of.get(), clock.now());
         let hidden = (0..PARTITIONS).filter_map(|partition| gives_back(&self.weigh(files.partition(partition))));
         self.engine.metrics.hidden_bytes.set(i64::try_from(hidden.sum::<u64>()).unwrap_or(i64::MAX));
     }
@@ -188,7 +189,7 @@ impl Compactor<'_> {
 
     fn weigh(&self, runs: &[Run]) -> Vec<Weight> {
         let now = self.engine.clock.now().as_nanos();
-        runs.iter().map(|run| Weight::of(run, self.census.unreachable(run), now)).collect()
+        runs.iter().map(|run| Weight::of(run, self.census.of(run), now)).collect()
     }
 
     /// Merges to the end.

@@ -15,6 +15,7 @@
 mod backup;
 mod bags;
 mod bell;
+mod census;
 mod change;
 mod codec;
 mod commit;

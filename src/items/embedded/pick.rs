@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::census::Found;
 use super::run::RUNS_MAX;
 use super::run::Run;
 
@@ -23,12 +24,14 @@ pub struct Weight {
     pub hides: u64,
     /// Bytes of lists that no definition leads to any more.
     pub unreachable: u64,
+    /// Bytes of items that lie beyond those that their lists show.
+    pub beyond: u64,
 }
 
 impl Weight {
     /// `now` in nanoseconds since the Unix epoch.
-    pub fn of(run: &Run, unreachable: u64, now: u64) -> Self {
-        let mut weight = Self { unreachable, ..Self::default() };
+    pub fn of(run: &Run, Found { unreachable, beyond }: Found, now: u64) -> Self {
+        let mut weight = Self { unreachable, beyond, ..Self::default() };
         for file in &run.files {
             let summary = &file.file.summary;
             weight.bytes += file.file.bytes;
@@ -61,7 +64,8 @@ pub fn gives_back(runs: &[Weight]) -> Option<u64> {
     // What hides an item goes, and mostly an item.
     let deleted = share(sum(|run| run.bytes), sum(|run| run.deleted), sum(|run| run.items));
     let hiding = runs.iter().map(|run| share(run.bytes, run.deleted, run.items)).sum::<u64>();
-    let found = deleted + hiding + sum(|run| run.expired).div_ceil(2) + sum(|run| run.unreachable) + hidden(runs);
+    let found =
+        deleted + hiding + sum(|run| run.expired).div_ceil(2) + sum(|run| run.unreachable + run.beyond) + hidden(runs);
     let any = found > 0 || runs.iter().any(|run| run.deleted > 0);
     any.then_some(found)
 }
@@ -78,7 +82,7 @@ pub fn pick(runs: &[Weight], scarce: bool) -> Option<Range<usize>> {
     // Only a merge with the oldest drops what is deleted, hidden or expired: so it is done for that alone.
     let sum = |of: fn(&Weight) -> u64| runs.iter().map(of).sum::<u64>();
     let quarter = |part: u64, whole: u64| part > 0 && part.saturating_mul(4) >= whole;
-    let parts = [sum(|run| run.expired), sum(|run| run.unreachable), hidden(runs)];
+    let parts = [sum(|run| run.expired), sum(|run| run.unreachable), sum(|run| run.beyond), hidden(runs)];
     let worthwhile = quarter(sum(|run| run.deleted), sum(|run| run.items))
         || parts.into_iter().any(|part| quarter(part, bytes(runs)));
     if worthwhile || scarce && gives_back(runs).is_some() {
@@ -150,7 +154,12 @@ mod tests {
         for part in 1..=100 {
             let worthwhile = (part >= 26).then_some(0..2);
             let any = Some(0..2);
-            for oldest in [Weight { expired: part, ..sound }, Weight { unreachable: part, ..sound }] {
+            let dead = [
+                Weight { expired: part, ..sound },
+                Weight { unreachable: part, ..sound },
+                Weight { beyond: part, ..sound },
+            ];
+            for oldest in dead {
                 assert_eq!(
                     (pick_two(sound, oldest, false), pick_two(sound, oldest, true)),
                     (worthwhile.clone(), any.clone())

@@ -15,7 +15,7 @@ mod writer;
 
 pub use index::Index;
 pub use reader::{Climbed, DataFile, ListCursor, climb};
-pub use scan::{Scan, ScanSource};
+pub use scan::{Sample, Scan, ScanSource};
 pub use writer::{FileWriter, Pace};
 
 pub const MAGIC: [u8; 8] = *b"LISTITEM";

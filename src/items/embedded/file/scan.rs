@@ -9,7 +9,7 @@ use super::super::error::ReadError;
 use super::super::list_id::ListId;
 use super::super::merge::Source;
 use super::super::options::ListHash;
-use super::super::row::RowCursor;
+use super::super::row::{Entry, RowCursor};
 use super::super::seek::Start;
 use super::super::trim::Trim;
 use super::DataFile;
@@ -21,6 +21,38 @@ impl DataFile {
         let bytes = self.block(block)?;
         let list = take_entry(&bytes, &mut 0).and_then(|entry| entry.list);
         list.map(Arc::from).ok_or_else(|| self.malformed(block))
+    }
+}
+
+/// What a block holds of one list.
+pub struct Sample {
+    pub list: Arc<[u8]>,
+    /// How many blocks in front of it begin with the same list.
+    pub blocks_before: usize,
+    pub entries: Vec<Entry>,
+}
+
+impl DataFile {
+    /// All that a block holds.
+    pub fn sample(&self, block: usize) -> Result<Vec<Sample>, ReadError> {
+        let malformed = || self.malformed(block);
+        let (bytes, mut at) = (self.block(block)?, 0);
+        let mut samples: Vec<Sample> = Vec::new();
+        while at < bytes.len() {
+            let entry = take_entry(&bytes, &mut at).ok_or_else(malformed)?;
+            if let Some(list) = entry.list {
+                let hash = self.index.hash(block).filter(|_| samples.is_empty());
+                let blocks_before = hash.map_or(0, |hash| block - self.index.first_of(hash));
+                samples.push(Sample { list: list.into(), blocks_before, entries: Vec::new() });
+            }
+            let entries = &mut samples.last_mut().ok_or_else(malformed)?.entries;
+            let mut row = RowCursor::new(bytes.slice(entry.row)).map_err(|_| malformed())?;
+            while let Some(entry) = row.entry() {
+                entries.push(entry.clone());
+                row.advance().map_err(|_| malformed())?;
+            }
+        }
+        Ok(samples)
     }
 }
 
