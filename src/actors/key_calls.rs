@@ -11,8 +11,8 @@ use super::metadata_handle::{Effect, MetadataHandle};
 use super::metadata_state::MetadataState;
 use crate::access::KeyRing;
 use crate::domain::{ApiKey, Author, Limit, Revision};
-use crate::metadata::keys::{AuditEntry, AuditFilter, KeyChange};
-use crate::metadata::{ChangeContext, MetadataError, Page};
+use crate::metadata::keys::{AuditFilter, AuditPage, KeyChange};
+use crate::metadata::{ChangeContext, MetadataError};
 
 impl MetadataHandle {
     /// All keys in memory: what requests are verified by.
@@ -37,7 +37,7 @@ impl MetadataHandle {
         filter: AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
+    ) -> Result<AuditPage, MetadataError> {
         self.read(async move |store| store.audit(&filter, before, page_size).await).await
     }
 }

@@ -323,7 +323,7 @@ pub struct AuditWalk<'a> {
 }
 
 impl AuditWalk<'_> {
-    /// The token of the page after the one that ended with `last`: the revision of a change, or the moment of a
+    /// The token of the page after the one that ended at `last`: at the revision of a change, or the moment of a
     /// refusal in nanoseconds.
     pub fn token_after(&self, last: u64) -> PageToken {
         self.bound(|binding| PageToken::seal(&last.to_be_bytes(), binding))

@@ -6,7 +6,7 @@ use super::change::Transition;
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
-use super::keys::{AuditEntry, AuditFilter};
+use super::keys::{AuditEntry, AuditFilter, AuditPage};
 use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
 use crate::domain::{FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
@@ -65,11 +65,11 @@ impl Journal for MemoryJournal {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
+    ) -> Result<AuditPage, MetadataError> {
         let older = |entry: &&AuditEntry| before.is_none_or(|before| entry.revision() < before);
         let mut matches = self.audit.iter().rev().filter(older).filter(|entry| filter.matches(entry));
-        let entries = matches.by_ref().take(page_size.get()).cloned().collect();
-        Ok(Page { entries, more: matches.next().is_some() })
+        let entries: Vec<_> = matches.by_ref().take(page_size.get()).cloned().collect();
+        Ok(Page { entries, more: matches.next().is_some() }.into())
     }
 
     fn history(

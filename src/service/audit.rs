@@ -6,8 +6,7 @@ use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::access::Refusal;
 use crate::domain::page::AuditWalk;
 use crate::domain::{Limit, Revision, Timestamp};
-use crate::metadata::Page;
-use crate::metadata::keys::AuditFilter;
+use crate::metadata::keys::{AuditFilter, AuditPage};
 
 /// The action that stands for refusals.
 pub const REFUSE: &str = "refuse";
@@ -26,32 +25,28 @@ impl<R: PageRenderer> Service<R> {
         let walk = AuditWalk { texts: texts.each_ref().map(|text| text.as_deref()), since, until };
         let before = page_token.map(|token| walk.resume(token.as_ref())).transpose();
         let before = before.map_err(ServiceError::invalid("page_token"))?;
-        let page = match filter.action.as_deref() {
+        let (entries, next) = match filter.action.as_deref() {
             // They are here whether or not the store is.
             Some(REFUSE) => self.refused(&filter, before, page_size),
             _ => {
                 let asked = self.metadata.audit(filter, before.map(Revision), page_size);
-                let Page { entries, more } = within(caller, Changes::Nothing, asked).await?;
-                Page { entries: entries.into_iter().map(|entry| Audited::Change(Box::new(entry))).collect(), more }
+                let AuditPage { entries, next } = within(caller, Changes::Nothing, asked).await?;
+                let entries = entries.into_iter().map(|entry| Audited::Change(Box::new(entry))).collect();
+                (entries, next.map(|next| next.0))
             }
         };
-        let last = page.entries.last().filter(|_| page.more);
-        let next_page_token = last.map(|entry| {
-            walk.token_after(match entry {
-                Audited::Change(entry) => entry.revision().0,
-                Audited::Refusal(refusal) => refusal.at.as_nanos(),
-            })
-        });
-        Ok(Reply::Audit { entries: page.entries, next_page_token })
+        Ok(Reply::Audit { entries, next_page_token: next.map(|next| walk.token_after(next)) })
     }
 
-    fn refused(&self, filter: &AuditFilter, before: Option<u64>, page_size: Limit) -> Page<Audited> {
+    /// What was refused before a moment, and before which one others were.
+    fn refused(&self, filter: &AuditFilter, before: Option<u64>, page_size: Limit) -> (Vec<Audited>, Option<u64>) {
         let before = before.map(|nanos| Timestamp::saturating_from_nanos(nanos.into()));
         let mut found = self.refusals.before(before);
         found.retain(|refusal| takes_in(filter, refusal));
         let more = found.len() > page_size.get();
         found.truncate(page_size.get());
-        Page { entries: found.into_iter().map(Audited::Refusal).collect(), more }
+        let next = found.last().filter(|_| more).map(|last| last.at.as_nanos());
+        (found.into_iter().map(Audited::Refusal).collect(), next)
     }
 }
 

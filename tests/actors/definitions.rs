@@ -16,7 +16,7 @@ use liststore::metadata::change::Transition;
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::change::KeyTransition;
 use liststore::metadata::keys::erasures::ErasureEntry;
-use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange};
+use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange};
 use liststore::metadata::local::{Journal, LocalStore, State};
 use liststore::metadata::memory::MemoryJournal;
 use liststore::metadata::snapshot_file::SnapshotFile;
@@ -283,7 +283,7 @@ impl Journal for DoubtfulJournal {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
+    ) -> Result<AuditPage, MetadataError> {
         self.kept.audit(filter, before, page_size)
     }
 

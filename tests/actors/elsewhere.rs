@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use liststore::domain::{ApiKey, Author, EntityType, Feature, FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
-use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
+use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
@@ -136,7 +136,7 @@ impl AccessStore for SharedStore {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
+    ) -> Result<AuditPage, MetadataError> {
         self.inner.audit(filter, before, page_size).await
     }
 }

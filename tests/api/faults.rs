@@ -18,7 +18,7 @@ use liststore::items::{
 };
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
-use liststore::metadata::keys::{AuditEntry, AuditFilter, KeyChange, Keys};
+use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
     AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, JobStore, LastGeneration,
@@ -245,7 +245,7 @@ impl AccessStore for FaultyMetadata {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
+    ) -> Result<AuditPage, MetadataError> {
         self.faults.meet_metadata().await?;
         self.inner.audit(filter, before, page_size).await
     }

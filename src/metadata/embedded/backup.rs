@@ -12,6 +12,7 @@ use super::erasures::{self, ERASURES};
 use super::jobs::JOBS;
 use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
+use super::place::PLACES;
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
 use crate::domain::StoreId;
@@ -43,6 +44,9 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
     }
     if from.list_tables()?.any(|table| table.name() == ERASURES.name()) {
         copy_table(from, &to, ERASURES)?;
+    }
+    if from.list_tables()?.any(|table| table.name() == PLACES.name()) {
+        copy_table(from, &to, PLACES)?;
     }
     if from.list_tables()?.any(|table| table.name() == JOBS.name()) {
         copy_table(from, &to, JOBS)?;

@@ -4,6 +4,7 @@
 use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
 
 use super::JournalError;
+use super::place::{self, Place};
 use super::tables::{Failure, META};
 use crate::domain::Revision;
 use crate::metadata::MetadataError;
@@ -22,6 +23,7 @@ pub(super) fn write(database: &Database, revision: Revision, text: &str) -> Resu
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     transaction.open_table(ERASURES)?.insert(revision.0, text)?;
+    place::note(&transaction, revision, Place::Erasure)?;
     transaction.open_table(META)?.insert("revision", revision.0)?;
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }

@@ -7,14 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
 
+use super::place::{self, Place};
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opener, erasures, format, jobs, keys, records};
+use super::{JournalError, Opener, erasures, format, jobs, keys, records, trail};
 use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::{Job, write as write_job};
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
-use crate::metadata::keys::{AuditEntry, AuditFilter, record};
+use crate::metadata::keys::{AuditFilter, AuditPage, record};
 use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
 
@@ -122,8 +123,9 @@ impl Journal for RedbJournal {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
-        keys::read_audit(self.database()?, filter, before, page_size).map_err(unreadable("the audit trail"))
+    ) -> Result<AuditPage, MetadataError> {
+        let read = trail::read(self.database()?, filter, before, page_size, trail::LOOKED_AT_MAX);
+        read.map_err(unreadable("the audit trail"))
     }
 
     fn mend(&mut self) -> Result<Option<State>, MetadataError> {
@@ -191,6 +193,7 @@ fn write(
             transaction.open_table(GENERATIONS)?.insert(key.as_str(), generation.as_u64())?;
         }
         transaction.open_table(HISTORY)?.insert((key.as_str(), revision.0), entry)?;
+        place::note(&transaction, *revision, Place::Feature(&key))?;
         let mut meta = transaction.open_table(META)?;
         meta.insert("revision", revision.0)?;
         format::raise(&mut meta, after.as_ref().map_or(format::FIRST, format::of_feature))?;
@@ -207,6 +210,7 @@ fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
             tracing::warn!("the metadata file was repaired: no change that had been acknowledged is lost");
         }
         let state = read_state(&database)?;
+        trail::complete(&database)?;
         Ok((state, database))
     })
 }

@@ -10,10 +10,12 @@ mod jobs;
 mod journal;
 mod keys;
 mod overlay;
+mod place;
 mod records;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod trust;
 
 use std::fs::{self, File};

@@ -181,6 +181,22 @@ impl AuditFilter {
     }
 }
 
+/// A page of the audit trail.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AuditPage {
+    pub entries: Vec<AuditEntry>,
+    /// Strictly before which revision others may follow; none where none do. A page that looked through much may have
+    /// few entries, or none, and not be the last.
+    pub next: Option<Revision>,
+}
+
+impl From<Page<AuditEntry>> for AuditPage {
+    fn from(Page { entries, more }: Page<AuditEntry>) -> Self {
+        let next = entries.last().filter(|_| more).map(AuditEntry::revision);
+        Self { entries, next }
+    }
+}
+
 /// A place where keys are kept, and the audit trail of everything.
 #[async_trait]
 pub trait AccessStore: Send + Sync + 'static {
@@ -198,11 +214,12 @@ pub trait AccessStore: Send + Sync + 'static {
     /// Notes what was erased, in the audit trail. It takes the next revision of the store.
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError>;
 
-    /// The audit trail of definitions, keys and erasures, newest first, strictly before the revision `before`.
+    /// The audit trail of definitions, keys and erasures, newest first, strictly before the revision `before`. What it
+    /// costs is bounded, whatever the length of the trail.
     async fn audit(
         &self,
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError>;
+    ) -> Result<AuditPage, MetadataError>;
 }

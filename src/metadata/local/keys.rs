@@ -6,8 +6,8 @@ use super::{Inner, Journal, LocalStore};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::keys::change::{Decided, decide};
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
-use crate::metadata::keys::{AccessStore, AuditEntry, AuditFilter, KeyChange, Keys};
-use crate::metadata::{ChangeContext, MetadataError, Page};
+use crate::metadata::keys::{AccessStore, AuditFilter, AuditPage, KeyChange, Keys};
+use crate::metadata::{ChangeContext, MetadataError};
 
 #[async_trait]
 impl<J: Journal> AccessStore for LocalStore<J> {
@@ -64,7 +64,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
+    ) -> Result<AuditPage, MetadataError> {
         self.lock_mended()?.journal.audit(filter, before, page_size)
     }
 }

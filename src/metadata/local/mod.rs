@@ -13,7 +13,7 @@ use super::change::{self, Transition};
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
-use super::keys::{AuditEntry, AuditFilter};
+use super::keys::{AuditFilter, AuditPage};
 use super::{
     Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, LastGeneration, MetadataError,
     MetadataStore, Page,
@@ -53,7 +53,7 @@ pub trait Journal: Send + 'static {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError>;
+    ) -> Result<AuditPage, MetadataError>;
 
     /// Called before anything else is asked of the journal: one that has failed mends itself here,
     /// and then tells the state that it holds, since a change whose outcome was unknown may be in

@@ -8,9 +8,9 @@ use super::queries::{one_more, page};
 use super::rows;
 use super::unnamed::Unnamed;
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
+use crate::metadata::MetadataError;
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
-use crate::metadata::keys::{AuditEntry, AuditFilter, KeyHistoryEntry};
-use crate::metadata::{MetadataError, Page};
+use crate::metadata::keys::{AuditFilter, AuditPage, KeyHistoryEntry};
 
 type Connection = PgConnection;
 
@@ -91,7 +91,7 @@ pub(super) async fn audit(
     filter: &AuditFilter,
     before: Option<Revision>,
     page_size: Limit,
-) -> Result<Page<AuditEntry>, Failure> {
+) -> Result<AuditPage, Failure> {
     // Beyond what the tables hold nothing is later.
     let nanos = |at: Timestamp| i64::try_from(at.as_nanos()).unwrap_or(i64::MAX);
     let found = sqlx::query_file_as!(
@@ -108,5 +108,5 @@ pub(super) async fn audit(
     .fetch_all(Unnamed(connection))
     .await?;
     let entries: Result<_, MetadataError> = found.into_iter().map(key_rows::audit_entry).collect();
-    Ok(page(entries?, page_size))
+    Ok(page(entries?, page_size).into())
 }

@@ -12,8 +12,8 @@ use super::transaction::{self, Work, Worked};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::keys::change::{Decided, decide};
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
-use crate::metadata::keys::{AccessStore, AuditEntry, AuditFilter, KeyChange, Keys};
-use crate::metadata::{ChangeContext, MetadataError, Page};
+use crate::metadata::keys::{AccessStore, AuditFilter, AuditPage, KeyChange, Keys};
+use crate::metadata::{ChangeContext, MetadataError};
 
 #[async_trait]
 impl AccessStore for PostgresStore {
@@ -50,11 +50,11 @@ impl AccessStore for PostgresStore {
         filter: &AuditFilter,
         before: Option<Revision>,
         page_size: Limit,
-    ) -> Result<Page<AuditEntry>, MetadataError> {
+    ) -> Result<AuditPage, MetadataError> {
         // No text of the trail holds NUL, and Postgres cannot be asked about one that does.
         let texts = [&filter.by, &filter.target, &filter.action];
         if texts.into_iter().flatten().any(|text| text.contains('\0')) {
-            return Ok(Page { entries: Vec::new(), more: false });
+            return Ok(AuditPage::default());
         }
         let read = async {
             let mut lease = self.connections.lease().await?;
@@ -134,7 +134,7 @@ async fn read_audit(
     filter: &AuditFilter,
     before: Option<Revision>,
     page_size: Limit,
-) -> Result<Page<AuditEntry>, Failure> {
+) -> Result<AuditPage, Failure> {
     let mut transaction = connection.begin_with(BEGIN).await?;
     let page = queries::audit(&mut transaction, filter, before, page_size).await?;
     transaction.commit().await?;

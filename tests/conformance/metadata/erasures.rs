@@ -58,7 +58,7 @@ pub async fn an_erasure_takes_a_revision_and_stands_in_the_audit_trail(backend: 
     assert_eq!(told(&store, &by_action).await, [all[0], all[2]]);
     let one = Limit::of_page(1).unwrap();
     let page = store.audit(&by_action, Some(Revision(4)), one).await.unwrap();
-    assert!(!page.more);
+    assert_eq!(page.next, None);
     assert_eq!(page.entries, [AuditEntry::Erasure(noted)]);
     store.close().await;
 }

@@ -1,0 +1,43 @@
+//! Where the entry of each revision stands, so that the audit trail of everything can be walked in one order. Whoever
+//! makes a change notes it here, in the same transaction.
+
+use redb::{TableDefinition, WriteTransaction};
+
+use crate::domain::Revision;
+
+/// By revision: which kind its entry is of, and of a feature the key of its history.
+pub(super) const PLACES: TableDefinition<u64, (u8, &str)> = TableDefinition::new("trail");
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    /// In the history of a feature, which has this key.
+    Feature(&'a str),
+    Key,
+    Erasure,
+}
+
+impl<'a> Place<'a> {
+    fn write(self) -> (u8, &'a str) {
+        match self {
+            Self::Feature(key) => (0, key),
+            Self::Key => (1, ""),
+            Self::Erasure => (2, ""),
+        }
+    }
+
+    pub fn read((kind, key): (u8, &'a str)) -> Option<Self> {
+        match kind {
+            0 => Some(Self::Feature(key)),
+            1 => Some(Self::Key),
+            2 => Some(Self::Erasure),
+            _ => None,
+        }
+    }
+}
+
+/// Notes where the entry of a change stands.
+pub(super) fn note(transaction: &WriteTransaction, revision: Revision, place: Place<'_>) -> Result<(), redb::Error> {
+    transaction.open_table(PLACES)?.insert(revision.0, place.write())?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The audit trail of everything, newest first, by the places that are noted of all entries.
+//!
+//! Releases that do not know that table leave it alone, and go on without it. So it is looked at each start whether
+//! it is whole, and what is missing is made up for.
+
+use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableError};
+
+use super::erasures::{self, ERASURES};
+use super::keys::{self, KEY_HISTORY};
+use super::place::{PLACES, Place, note};
+use super::tables::{HISTORY, META};
+use super::{JournalError, records};
+use crate::domain::{Limit, Revision};
+use crate::metadata::keys::{AuditEntry, AuditFilter, AuditPage};
+
+/// Entries that are looked at for one page: one that finds few ends there, and says where the next one begins.
+pub(super) const LOOKED_AT_MAX: usize = 10_000;
+
+/// Makes up for what a release has left out that did not know the table.
+pub(super) fn complete(database: &Database) -> Result<(), JournalError> {
+    let transaction = database.begin_read()?;
+    let last = match open(&transaction)? {
+        Some(trail) => trail.last()?.map(|(revision, _)| revision.value()),
+        None => None,
+    };
+    if last.unwrap_or(0) == transaction.open_table(META)?.get("revision")?.map_or(0, |revision| revision.value()) {
+        return Ok(());
+    }
+    let mut writing = database.begin_write()?;
+    writing.set_two_phase_commit(true);
+    for row in transaction.open_table(HISTORY)?.iter()? {
+        let (key, _) = row?;
+        let (feature, revision) = key.value();
+        note(&writing, Revision(revision), Place::Feature(feature))?;
+    }
+    let Histories { keys, erasures } = Histories::open(&transaction)?;
+    for (table, place) in [(keys, Place::Key), (erasures, Place::Erasure)] {
+        let Some(table) = table else { continue };
+        for row in table.iter()? {
+            note(&writing, Revision(row?.0.value()), place)?;
+        }
+    }
+    Ok(writing.commit()?)
+}
+
+/// The places of all entries, by their revisions.
+type Trail = ReadOnlyTable<u64, (u8, &'static str)>;
+
+/// None in a file that no release has been at which knows the table.
+fn open(transaction: &ReadTransaction) -> Result<Option<Trail>, JournalError> {
+    match transaction.open_table(PLACES) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The histories that are not of features, where there are any.
+struct Histories {
+    keys: Option<ReadOnlyTable<u64, &'static str>>,
+    erasures: Option<ReadOnlyTable<u64, &'static str>>,
+}
+
+impl Histories {
+    fn open(transaction: &ReadTransaction) -> Result<Self, JournalError> {
+        let keys = if keys::are_there(transaction)? { Some(transaction.open_table(KEY_HISTORY)?) } else { None };
+        let erased = erasures::are_there(transaction)?;
+        let erasures = if erased { Some(transaction.open_table(ERASURES)?) } else { None };
+        Ok(Self { keys, erasures })
+    }
+}
+
+/// A page, for which no more than `most` entries are looked at, whatever the length of the trail.
+pub(super) fn read(
+    database: &Database,
+    filter: &AuditFilter,
+    before: Option<Revision>,
+    page_size: Limit,
+    most: usize,
+) -> Result<AuditPage, JournalError> {
+    let transaction = database.begin_read()?;
+    let Some(trail) = open(&transaction)? else { return Ok(AuditPage::default()) };
+    let history = transaction.open_table(HISTORY)?;
+    let Histories { keys, erasures } = Histories::open(&transaction)?;
+    let text_of = |table: &Option<ReadOnlyTable<u64, &'static str>>, revision| {
+        let found = table.as_ref().map(|table| table.get(revision)).transpose()?.flatten();
+        Ok::<_, StorageError>(found.map(|text| text.value().to_owned()))
+    };
+    let mut entries: Vec<AuditEntry> = Vec::new();
+    let end = before.map_or(u64::MAX, |before| before.0);
+    for (looked_at, row) in trail.range(..end)?.rev().enumerate() {
+        let (revision, place) = row?;
+        let (revision, place) = (revision.value(), place.value());
+        if looked_at == most {
+            return Ok(AuditPage { entries, next: Some(Revision(revision + 1)) });
+        }
+        // What an older release has removed from a history is no part of the trail any more.
+        let entry = match Place::read(place) {
+            Some(Place::Feature(key)) => {
+                let Some(text) = history.get((key, revision))? else { continue };
+                let id = records::read_feature_id("history", key).map_err(JournalError::Inconsistent)?;
+                let entry = records::read_entry(key, revision, text.value()).map_err(JournalError::Inconsistent)?;
+                AuditEntry::Feature(id, entry)
+            }
+            Some(Place::Key) => {
+                let Some(text) = text_of(&keys, revision)? else { continue };
+                AuditEntry::Key(keys::read_entry(revision, &text)?)
+            }
+            Some(Place::Erasure) => {
+                let Some(text) = text_of(&erasures, revision)? else { continue };
+                AuditEntry::Erasure(erasures::read_entry(revision, &text)?)
+            }
+            // A newer release has noted what this one does not know.
+            None => continue,
+        };
+        if filter.matches(&entry) {
+            if entries.len() == page_size.get() {
+                let next = entries.last().map(AuditEntry::revision);
+                return Ok(AuditPage { entries, next });
+            }
+            entries.push(entry);
+        }
+    }
+    Ok(AuditPage { entries, next: None })
+}
