@@ -19,6 +19,7 @@ mod import;
 mod import_faults;
 mod jobs;
 mod keys;
+mod leaks;
 mod log;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../support/postgres.rs"]

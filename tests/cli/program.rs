@@ -9,6 +9,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+#[allow(dead_code, clippy::duplicate_mod, reason = "servers in the process of the tests use the rest")]
+#[path = "../support/secrets.rs"]
+pub mod secrets;
+
 /// The binary, with none of the settings that the environment of the test may hold.
 pub fn liststore(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_liststore"));
@@ -78,6 +82,8 @@ pub struct Server {
     /// The ready line and what follows it at once.
     pub ready: String,
     log: Option<JoinHandle<String>>,
+    /// What it must not log.
+    secrets: Vec<String>,
     pub dir: TempDir,
 }
 
@@ -122,6 +128,8 @@ impl Server {
     }
 
     fn try_launch(mut command: Command, dir: TempDir) -> Result<Self, String> {
+        let given = command.get_envs().filter_map(|(key, value)| Some((key.to_str()?, value?.to_str()?)));
+        let secrets = secrets::in_settings(given);
         let mut process =
             command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = collect(process.stderr.take().unwrap());
@@ -134,9 +142,11 @@ impl Server {
         let url = ready.split_whitespace().find(|word| word.starts_with("http://"));
         let Some(url) = url.map(|url| url.trim_end_matches(';').to_owned()) else {
             process.wait().unwrap();
-            return Err(log.join().unwrap());
+            let log = log.join().unwrap();
+            secrets::check(&log, &secrets);
+            return Err(log);
         };
-        Ok(Self { process, url, ready, log: Some(log), dir })
+        Ok(Self { process, url, ready, log: Some(log), secrets, dir })
     }
 
     pub fn address(&self) -> &str {
@@ -212,6 +222,7 @@ impl Server {
         signal(&self.process, by);
         let status = self.process.wait().unwrap().code();
         let log = self.log.take().unwrap().join().unwrap();
+        secrets::check(&log, &self.secrets);
         let dir = std::mem::replace(&mut self.dir, TempDir::new().unwrap());
         (status, log, dir)
     }
@@ -222,6 +233,9 @@ impl Drop for Server {
         // It has ended already where the test ended it.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        if let Some(Ok(log)) = self.log.take().map(JoinHandle::join) {
+            secrets::check(&log, &self.secrets);
+        }
     }
 }
 

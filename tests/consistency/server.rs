@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+#[allow(dead_code, reason = "servers in the process of the tests use the rest")]
+#[path = "../support/secrets.rs"]
+mod secrets;
+
 /// How long a start may take: a busy machine is slow, a hanging server is not waited for forever.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,6 +38,8 @@ pub struct Server {
     /// `HOST:PORT`.
     pub address: String,
     log: PathBuf,
+    /// What it must not log.
+    secrets: Vec<String>,
 }
 
 impl Recipe {
@@ -80,6 +86,10 @@ impl Recipe {
         self.dir.join("data")
     }
 
+    fn secrets(&self) -> Vec<String> {
+        secrets::in_settings(self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    }
+
     pub fn log(&self) -> PathBuf {
         self.dir.join("server.log")
     }
@@ -118,7 +128,7 @@ impl Recipe {
     pub fn start(&self) -> Result<Server, String> {
         let mut child = self.spawn()?;
         match await_ready(&mut child) {
-            Ok(address) => Ok(Server { child, address, log: self.log() }),
+            Ok(address) => Ok(Server { child, address, log: self.log(), secrets: self.secrets() }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -190,6 +200,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // A log that cannot be read tells nothing to anybody.
+        secrets::check(&std::fs::read_to_string(&self.log).unwrap_or_default(), &self.secrets);
     }
 }
 

@@ -11,6 +11,10 @@ use liststore::domain::{Clock, SystemClock};
 use liststore::telemetry::Log;
 use tokio::sync::oneshot;
 
+#[allow(dead_code, clippy::duplicate_mod, reason = "servers in processes of their own use the rest")]
+#[path = "secrets.rs"]
+mod secrets;
+
 /// A running server.
 pub struct TestServer {
     pub url: String,
@@ -38,6 +42,7 @@ pub fn settings(given: &[(&'static str, &str)]) -> Settings {
         .chain(given)
         .map(|(key, value)| Flag { flag: "test", key, value: (*value).to_owned() })
         .collect();
+    secrets::watch(secrets::in_settings(given.iter().map(|(key, value)| (*key, *value))));
     let layers = Layers { config_file: None, environment: vec![], flags: &flags };
     Settings::load_from(&layers).unwrap().settings
 }
@@ -116,5 +121,6 @@ impl Drop for TestServer {
         {
             panic!("the server ended with a panic");
         }
+        secrets::check_watched();
     }
 }
