@@ -91,6 +91,24 @@ mod tests {
         ] {
             assert_eq!(known(bad, &names), None);
         }
+        // What only looks like it.
+        let odd_dns = ["*.example.org", "feeds.example.org.", "xfeeds.example.org", "feeds.example.org.evil.example"];
+        let odd_uris = [
+            "spiffe://example.org.evil.example/ns/feeds/a",
+            "spiffe://example.org/ns/feedsx/a",
+            "spiffe://example.org/ns/other/../feeds/a",
+            "SPIFFE://example.org/ns/feeds/a",
+            "https://evil.example/?spiffe://example.org/ns/feeds/a",
+        ];
+        let (odd_dns, odd_uris) = (odd_dns.map(str::to_owned), odd_uris.map(str::to_owned));
+        let odd = Names { common_name: Some("feeds "), dns_names: &odd_dns, uris: &odd_uris };
+        for rule in [
+            CertifiedName::Uri(text("spiffe://example.org/ns/feeds/*")),
+            CertifiedName::DnsName(text("feeds.example.org")),
+            CertifiedName::CommonName(text("feeds")),
+        ] {
+            assert_eq!(known(rule, &odd), None);
+        }
         let plain = Names { common_name: Some("feeds"), dns_names: &[], uris: &[] };
         assert_eq!(known(CertifiedName::CommonName(text("feeds")), &plain).as_deref(), Some("cert:feeds"));
     }

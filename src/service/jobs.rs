@@ -60,9 +60,15 @@ impl<R: PageRenderer> Service<R> {
     }
 
     pub(super) async fn get_job(&self, caller: &Caller, id: JobId) -> Result<Reply, ServiceError> {
+        Ok(Reply::Job(Box::new(self.job_in_sight(caller, id).await?)))
+    }
+
+    /// One of a feature that the caller may not see is told of as one that is not there: its id says nothing of the
+    /// feature, so that they could not have known better.
+    async fn job_in_sight(&self, caller: &Caller, id: JobId) -> Result<Job, ServiceError> {
         let job = within(caller, Changes::Nothing, self.jobs.get(id)).await?;
-        may(caller, Permission::FeaturesRead, &job)?;
-        Ok(Reply::Job(Box::new(job)))
+        may(caller, Permission::FeaturesRead, &job).map_err(|_| MetadataError::JobNotFound(id))?;
+        Ok(job)
     }
 
     pub(super) async fn command_job(
@@ -71,7 +77,7 @@ impl<R: PageRenderer> Service<R> {
         id: JobId,
         command: Command,
     ) -> Result<Reply, ServiceError> {
-        let job = within(caller, Changes::Nothing, self.jobs.get(id)).await?;
+        let job = self.job_in_sight(caller, id).await?;
         may(caller, Permission::ListsWrite, &job)?;
         tracing::info!(by = %caller.principal, job = %id, ?command, "a job is told what to do");
         let job = within(caller, Changes::Definitions, self.jobs.command(id, command)).await?;

@@ -156,6 +156,147 @@ async fn a_refusal_does_not_tell_whether_a_feature_exists() {
     }
 }
 
+/// A job's id tells nothing of what it is about: whoever may not see that learns nothing from it.
+#[tokio::test]
+async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let purge = with_key(&api, &admin, Method::POST, "/v1/features/user/seen/purge", &json!({})).await.expect(202);
+    let id = purge["id"].as_str().unwrap();
+    let none = format!("{}{}", &id[..id.len() - 1], if id.ends_with('0') { '1' } else { '0' });
+    let roles = ["reader", "writer", "editor", "operator"];
+    let limited = json!({"name": "o", "roles": roles, "scopes": ["user.other", "customer.*"]});
+    let (limited, _) = key(&api, Some(&admin), limited).await;
+    for (method, rest, body) in [
+        (Method::GET, "", Value::Null),
+        (Method::PATCH, "", json!({"lists_per_second": 7})),
+        (Method::POST, "/pause", json!({})),
+        (Method::POST, "/resume", json!({})),
+        (Method::POST, "/cancel", json!({})),
+    ] {
+        let mut told = Vec::new();
+        for id in [id, &none] {
+            let answer = with_key(&api, &limited, method.clone(), &format!("/v1/jobs/{id}{rest}"), &body).await;
+            answer.refused("job_not_found", "");
+            told.push(answer.text().replace(id, "ID"));
+        }
+        assert_eq!(told[0], told[1], "{method} {rest}");
+    }
+    let jobs = with_key(&api, &limited, Method::GET, "/v1/jobs", &Value::Null).await.expect(200);
+    assert_eq!(jobs, json!({"jobs": []}));
+    // Whoever may see it, and no more, is told that.
+    let reader = json!({"name": "r", "roles": ["reader"], "scopes": ["user.seen"]});
+    let (reader, _) = key(&api, Some(&admin), reader).await;
+    with_key(&api, &reader, Method::GET, &format!("/v1/jobs/{id}"), &Value::Null).await.expect(200);
+    let cancel = with_key(&api, &reader, Method::POST, &format!("/v1/jobs/{id}/cancel"), &json!({})).await;
+    cancel.refused("permission_denied", "");
+}
+
+/// A dot in a name parts nothing: `user.*` is about the entity type `user`, and about no other.
+#[tokio::test]
+async fn a_scope_of_an_entity_type_takes_in_no_other_whatever_dots_there_are() {
+    let api = api().await;
+    for (entity_type, name) in [("user", "x.y"), ("user.x", "y"), ("user.", "y"), ("user..", "y"), ("use", "r.y")] {
+        let feature = json!({"entity_type": entity_type, "name": name, "value_type": "string", "ttl": "1h"});
+        api.post("/v1/features", feature).await.expect(201);
+        if entity_type != "use" {
+            api.post("/v1/entity-types", json!({"entity_type": entity_type})).await.expect(201);
+            let path = format!("/v1/entities/{entity_type}/u");
+            api.send(Method::PUT, &path, &[("content-type", "application/json")], b"{}").await.expect(201);
+        }
+    }
+    let admin = admin(&api).await;
+    let roles = ["reader", "writer", "editor"];
+    let of_user = json!({"name": "n", "roles": roles, "scopes": ["user.*"]});
+    let (of_user, _) = key(&api, Some(&admin), of_user).await;
+    let of_one = json!({"name": "m", "roles": roles, "scopes": ["user.seen", "user/x.y"]});
+    let (of_one, _) = key(&api, Some(&admin), of_one).await;
+    let status = async |token: &str, path: &str| {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n");
+        api.exchange(request.as_bytes()).await.status
+    };
+    for path in ["/v1/lists/user/x.y/u/items", "/v1/lists/user/x%2Ey/u/items", "/v1/features/user/x.y"] {
+        assert_eq!((status(&of_user, path).await, status(&of_one, path).await), (200, 200), "{path}");
+    }
+    // Bags are of the whole type: a key of some of its features has none.
+    for path in ["/v1/entities/user/u", "/v1/entities/user", "/v1/entity-types/user/indexes", "/v1/entity-types/user"] {
+        assert_eq!((status(&of_user, path).await, status(&of_one, path).await), (200, 403), "{path}");
+    }
+    for path in [
+        "/v1/lists/user.x/y/u/items",
+        "/v1/lists/user%2Ex/y/u/items",
+        "/v1/lists/user./y/u/items",
+        "/v1/lists/user../y/u/items",
+        "/v1/lists/user%2e%2e/y/u/items",
+        "/v1/lists/use/r.y/u/items",
+        "/v1/lists/%2A/y/u/items",
+        "/v1/lists/*/y/u/items",
+        "/v1/features/user.x/y",
+        "/v1/features/user.x/y/history",
+        "/v1/features/user.x/y/entities",
+        "/v1/entities/user.x/u",
+        "/v1/entities/user%2Ex/u",
+        "/v1/entities/user./u",
+        "/v1/entities/User/u",
+        "/v1/entities/none/u",
+        "/v1/entity-types/user.x",
+        "/v1/entity-types/user.x/indexes",
+        "/v1/entity-types/user.x/history",
+        "/v1/audit",
+        "/v1/audit?target=user.x.y",
+        "/v1/keys",
+    ] {
+        assert_eq!((status(&of_user, path).await, status(&of_one, path).await), (403, 403), "{path}");
+    }
+    // What is no name is none within a scope either.
+    for path in ["/v1/lists/user/%2e%2e/u/items", "/v1/lists/user/x.y/%2e%2e/items", "/v1/lists/user/x.y/%2E/items"] {
+        assert_eq!(status(&of_user, path).await, 400, "{path}");
+    }
+    let request = |entity_type: &str| json!({"entity_type": entity_type, "entity_id": "u"});
+    let body = json!({"requests": [request("user"), request("user.x"), request("none")]});
+    let answer = with_key(&api, &of_user, Method::POST, "/v1/entities:batchGet", &body).await.expect(200);
+    assert!(answer["results"][0].get("properties").is_some(), "{answer}");
+    assert_eq!(answer["results"][1], answer["results"][2]);
+    assert_eq!(answer["results"][1]["problem"]["code"], "permission_denied", "{answer}");
+    let types = with_key(&api, &of_user, Method::GET, "/v1/entity-types", &Value::Null).await.expect(200);
+    assert_eq!(types["entity_types"].as_array().unwrap().len(), 1, "{types}");
+}
+
+/// However many connections they come over, and however many lists are asked for in one call.
+#[tokio::test]
+async fn no_number_of_connections_or_calls_in_one_goes_around_limits() {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let admin = admin(&api).await;
+    let limits = json!({"name": "n", "roles": ["writer"], "requests_per_second": 1, "requests_burst": 10});
+    let (noisy, _) = key(&api, Some(&admin), limits).await;
+    let began = std::time::Instant::now();
+    let all = (0..60).map(async |_| {
+        let head = format!("GET /v1/lists/user/seen/u/items HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {noisy}\r\n");
+        api.exchange(format!("{head}Connection: close\r\n\r\n").as_bytes()).await.status
+    });
+    let statuses = futures_util::future::join_all(all).await;
+    let let_in = statuses.iter().filter(|status| **status == 200).count() as u64;
+    assert!((10..=11 + began.elapsed().as_secs()).contains(&let_in), "{let_in} of 60: {statuses:?}");
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    let limits = json!({"name": "m", "roles": ["writer"], "items_per_second": 1, "items_burst": 10});
+    let (greedy, _) = key(&api, Some(&admin), limits).await;
+    let at = super::client::ago(60);
+    let items: Vec<_> = (0..30).map(|n| json!({"timestamp": at + n, "value": format!("{n}")})).collect();
+    with_key(&api, &admin, Method::POST, "/v1/lists/user/seen/u/items", &json!({ "items": items })).await.expect(200);
+    // One call is let through, and owed are the lists that it named with all of their items.
+    let one = json!({"entity_type": "user", "feature": "seen", "entity_id": "u"});
+    let requests: Vec<_> = (0..100).map(|_| one.clone()).collect();
+    let body = json!({ "requests": requests });
+    with_key(&api, &greedy, Method::POST, "/v1/lists:batchGet", &body).await.expect(200);
+    let refused = with_key(&api, &greedy, Method::POST, "/v1/lists:batchGet", &body).await;
+    refused.refused("rate_limited", "");
+    let waits: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!(waits > 2_900, "100 times 30 items are owed: {waits}");
+}
+
 #[tokio::test]
 async fn a_listing_shows_what_its_caller_may_see_and_its_pages_tell_no_more() {
     let api = api().await;

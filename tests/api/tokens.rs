@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::StreamExt;
 use futures_util::future::join_all;
 use reqwest::Method;
 use ring::hmac;
@@ -92,6 +93,10 @@ enum Says {
     Nothing,
     /// Without end.
     Endless,
+    /// These keys, a byte now and then: it would take minutes.
+    Trickle(String),
+    /// So many bytes, and says so before.
+    Announced(u64),
     Redirect(String),
 }
 
@@ -122,6 +127,27 @@ impl Issuer {
                             stream.write_all(answer("302 Found", &location, "").as_bytes()).await
                         }
                         Says::Nothing => stream.read(&mut [0; 1]).await.map(drop),
+                        Says::Trickle(text) => {
+                            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len());
+                            let mut written = stream.write_all(head.as_bytes()).await;
+                            for byte in text.bytes() {
+                                if written.is_err() {
+                                    break;
+                                }
+                                tokio::time::sleep(Duration::from_millis(200)).await;
+                                written = stream.write_all(&[byte]).await;
+                            }
+                            written
+                        }
+                        Says::Announced(bytes) => {
+                            let head =
+                                format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\nConnection: close\r\n\r\n");
+                            let mut written = stream.write_all(head.as_bytes()).await;
+                            for _ in 0..bytes / 4096 {
+                                written = written.and(stream.write_all(&[b' '; 4096]).await);
+                            }
+                            written
+                        }
                         Says::Endless => {
                             let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"keys\":[";
                             let mut written = stream.write_all(head.as_bytes()).await;
@@ -296,7 +322,11 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
         Says::Keys(format!("{{\"keys\":{}1", "[".repeat(500_000))),
         Says::Nothing,
         Says::Endless,
+        Says::Trickle(key_set(&[stranger.jwk("k")])),
+        Says::Announced(100 << 20),
         Says::Redirect(elsewhere.url.clone()),
+        Says::Redirect("file:///etc/passwd".to_owned()),
+        Says::Redirect("http://169.254.169.254/latest/meta-data/".to_owned()),
     ];
     let changing_nothing = lies.map(async |says| {
         let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
@@ -331,8 +361,47 @@ async fn headers_that_name_keys_are_not_followed() {
     let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
     let evil = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
     let api = server(&issuer).await;
-    let pointing = with(&header("EdDSA"), &json!({"jku": evil.url, "x5u": evil.url, "jwk": stranger.jwk("k")}));
+    let own = stranger.jwk("k");
+    let pointing = json!({"jku": evil.url, "x5u": evil.url, "jwk": own, "x5c": ["MIIB"], "x5t": "AAAA"});
+    let pointing = with(&header("EdDSA"), &pointing);
     ask(&api, &signed(&stranger, &pointing, &claims("a", &["admins"]))).await.refused("unauthenticated", "");
     ask(&api, &signed(&signer, &pointing, &claims("a", &["admins"]))).await.expect(200);
     assert_eq!(evil.asked(), 0);
+}
+
+/// Whatever strangers send in whatever number: what is kept of it is a number.
+#[tokio::test]
+async fn thousands_of_different_bad_tokens_leave_nothing_behind_but_a_count() {
+    const TOKENS: usize = 3_000;
+    let issued = Issued::by_file();
+    let api = api_with(&[("access.jwt.issuers", &issued.settings())]).await;
+    let admin = issued.token("root", &["admins"]);
+    let lines = async || with_path(&api, &admin, "/metrics").await.text().lines().count();
+    // One of each kind, so that all metrics have been told of.
+    let bad = |n: usize| {
+        let subject = format!("mallory-{n}");
+        match n % 4 {
+            0 => issued.forged(&subject, &["admins"]),
+            1 => issued.expired(&subject, &["admins"]),
+            2 => issued.rotated_away(&subject, &["admins"]),
+            _ => format!("a{n}.b.c"),
+        }
+    };
+    for n in 0..4 {
+        ask(&api, &bad(n)).await.refused("unauthenticated", "");
+    }
+    // Asking for them is an operation with metrics of its own.
+    lines().await;
+    let before = lines().await;
+    let sent = futures_util::stream::iter((0..TOKENS).map(bad)).for_each_concurrent(32, async |token| {
+        ask(&api, &token).await.refused("unauthenticated", "");
+    });
+    sent.await;
+    assert_eq!(lines().await, before, "no metric is of one token");
+    let audit = with_path(&api, &admin, "/v1/audit?action=refuse&page_size=1000").await.expect(200);
+    let entries = audit["changes"].as_array().unwrap();
+    let count = |entry: &Value| entry["after"]["count"].as_u64().unwrap();
+    assert!(entries.len() <= 20, "{} entries", entries.len());
+    assert_eq!(entries.iter().map(count).sum::<u64>(), TOKENS as u64 + 4);
+    assert!(entries.iter().all(|entry| entry["by"] == "anonymous"), "{audit}");
 }
