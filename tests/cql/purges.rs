@@ -1,0 +1,166 @@
+//! A purge of two servers that share a cluster and their definitions: one dies at it, and the other goes on; what one
+//! is told of it the other holds to.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::postgres::Database;
+use crate::program::Server;
+use crate::servers::{call, environment, ok};
+
+const LISTS: usize = 240;
+/// So slow that it is not over before it was looked at.
+const LISTS_PER_SECOND: usize = 20;
+const KEPT: usize = 5;
+/// How soon another server goes on: 10 s, and what a machine that is busy with other tests adds.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn start(database: &Database) -> Server {
+    let mut environment = environment();
+    environment.retain(|(key, _)| !["LISTSTORE__LOG__FILTER", "LISTSTORE__METADATA__STORE"].contains(key));
+    environment.push(("LISTSTORE__METADATA__STORE", "postgres".to_owned()));
+    environment.push(("LISTSTORE__METADATA__POSTGRES__URL", database.url.clone()));
+    let environment: Vec<_> = environment.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    Server::start_with(&environment)
+}
+
+fn items(feature: &str, entity: usize, version: &str) -> String {
+    format!("/v1/lists/user/{feature}/u{entity}/items?version={version}")
+}
+
+fn fill(server: &Server, feature: &str, lists: usize, version: &str) {
+    let now = crate::probe::now().as_nanos();
+    for entity in 0..lists {
+        let body = json!({"items": [{"timestamp": now - 1, "value": "older"}, {"timestamp": now, "value": "newer"}]});
+        assert_eq!(ok(server, "POST", &items(feature, entity, version), &body)["added"], 2);
+    }
+}
+
+/// How many items the lists of a version show.
+fn shown(server: &Server, feature: &str, lists: usize, version: &str) -> usize {
+    let of = |entity| ok(server, "GET", &items(feature, entity, version), &Value::Null);
+    (0..lists).map(|entity| of(entity)["items"].as_array().unwrap().len()).sum()
+}
+
+/// Which entities have lists of a feature's default version.
+fn left(server: &Server, feature: &str) -> usize {
+    let path = format!("/v1/features/user/{feature}/entities?page_size=1000");
+    let (mut found, mut token) = (0, String::new());
+    loop {
+        let page = ok(server, "GET", &format!("{path}{token}"), &Value::Null);
+        found += page["entities"].as_array().unwrap().len();
+        let Some(next) = page["next_page_token"].as_str() else { return found };
+        token = format!("&page_token={next}");
+    }
+}
+
+fn job(server: &Server, id: &str) -> Value {
+    ok(server, "GET", &format!("/v1/jobs/{id}"), &Value::Null)
+}
+
+/// Two features, of which one is being purged on a server: its default version alone.
+fn begin(server: &Server) -> (String, String, String) {
+    let names = ["purged", "kept"].map(|name| format!("{name}-{}", uuid::Uuid::new_v4().simple()));
+    for name in &names {
+        let feature = json!({"entity_type": "user", "name": name, "value_type": "string", "ttl": "30d"});
+        ok(server, "POST", "/v1/features", &feature);
+        ok(server, "POST", &format!("/v1/features/user/{name}/versions"), &json!({"version": "v2"}));
+    }
+    let [purged, kept] = names;
+    fill(server, &purged, LISTS, "");
+    fill(server, &purged, KEPT, "v2");
+    fill(server, &kept, KEPT, "");
+    let body = json!({"version": "", "lists_per_second": LISTS_PER_SECOND});
+    let job = ok(server, "POST", &format!("/v1/features/user/{purged}/purge"), &body);
+    (purged, kept, job["id"].as_str().unwrap().to_owned())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until nothing was cleared for longer than a server takes to notice that a job is not its own any more.
+fn until_it_stands_still(server: &Server, feature: &str) -> usize {
+    let mut seen = (left(server, feature), Instant::now());
+    until("it goes on", || {
+        let now = left(server, feature);
+        if now != seen.0 {
+            seen = (now, Instant::now());
+        }
+        (seen.1.elapsed() > Duration::from_secs(4)).then_some(now)
+    })
+}
+
+fn only_what_was_purged_is_gone(server: &Server, purged: &str, kept: &str) {
+    assert_eq!((left(server, purged), shown(server, purged, LISTS, "")), (0, 0), "what should go is there");
+    assert_eq!((shown(server, purged, KEPT, "v2"), shown(server, kept, KEPT, "")), (2 * KEPT, 2 * KEPT));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_whose_server_is_killed_is_finished_by_another() {
+    let database = Database::migrated().await;
+    let one = start(&database);
+    let (purged, kept, id) = begin(&one);
+    until("it does not begin", || (job(&one, &id)["lists_cleared"].as_u64()? > 0).then_some(()));
+    // It finds the job taken, and by a server that lives.
+    let two = start(&database);
+    let before = job(&two, &id)["lists_cleared"].as_u64().unwrap();
+    until("it stands still", || (job(&two, &id)["lists_cleared"].as_u64()? > before).then_some(()));
+    let (_, log, _) = one.end(Signal::SIGKILL);
+    let killed = Instant::now();
+    assert!(log.contains("a job goes on"), "it was not the one that died which was at it: {log}");
+    let last = job(&two, &id);
+    assert_eq!(last["state"], "running", "{last}");
+    let remaining = left(&two, &purged);
+    assert!((1..LISTS).contains(&remaining), "{remaining} lists were left when it was killed");
+    until("nobody takes it over", || (job(&two, &id)["updated_at"] != last["updated_at"]).then_some(()));
+    assert!(killed.elapsed() < TAKEN_OVER_WITHIN, "taken over after {:?}", killed.elapsed());
+    let done = until("it is not finished", || Some(job(&two, &id)).filter(|job| job["state"] == "done"));
+    assert_eq!((&done["generations_cleared"], &done["bytes_erased"]), (&json!(1), &json!(false)), "{done}");
+    // What was cleared after the last state was kept is not counted.
+    assert!(done["lists_cleared"].as_u64().unwrap() >= (LISTS - 3 * LISTS_PER_SECOND) as u64, "{done}");
+    only_what_was_purged_is_gone(&two, &purged, &kept);
+    // What comes later is no business of it, whoever is asked.
+    fill(&two, &purged, 1, "");
+    let again = start(&database);
+    assert_eq!(shown(&again, &purged, LISTS, ""), 2);
+    let (_, log, _) = two.end(Signal::SIGTERM);
+    assert_eq!(log.matches("a job goes on").count(), 1, "{log}");
+    assert_eq!(job(&again, &id)["state"], "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_server_is_told_of_a_purge_the_other_holds_to() {
+    let database = Database::migrated().await;
+    let (one, two) = (start(&database), start(&database));
+    let (purged, kept, id) = begin(&one);
+    until("it does not begin", || (left(&two, &purged) < LISTS).then_some(()));
+    let command = |server: &Server, command: &str| ok(server, "POST", &format!("/v1/jobs/{id}/{command}"), &json!({}));
+    assert_eq!(command(&two, "pause")["state"], "paused");
+    let paused_at = until_it_stands_still(&two, &purged);
+    assert!(paused_at > 0 && job(&one, &id)["state"] == "paused", "{}", job(&one, &id));
+    command(&two, "resume");
+    until("it does not go on", || (left(&one, &purged) < paused_at).then_some(()));
+    assert_eq!(command(&two, "cancel")["state"], "cancelled");
+    let cancelled_at = until_it_stands_still(&one, &purged);
+    assert!(cancelled_at > 0 && job(&one, &id)["state"] == "cancelled", "{}", job(&one, &id));
+    let (status, told) = call(&one, "POST", &format!("/v1/jobs/{id}/resume"), &json!({}));
+    assert_eq!((status, &told["code"]), (409, &json!("job_is_over")), "{told}");
+    // What is left is whole, and another purge ends it.
+    assert_eq!(shown(&one, &purged, LISTS, ""), 2 * cancelled_at);
+    let job_after = ok(&two, "POST", &format!("/v1/features/user/{purged}/purge"), &json!({"version": ""}));
+    let id = job_after["id"].as_str().unwrap();
+    until("it is not finished", || (job(&one, id)["state"] == "done").then_some(()));
+    only_what_was_purged_is_gone(&one, &purged, &kept);
+}
