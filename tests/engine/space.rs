@@ -139,7 +139,7 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
         bound.store(2, Ordering::Release);
         opened = open(&disk, options()).await;
         bind(&opened);
-        until_less_is_stored(&disk, before - 250_000).await;
+        until_less_is_stored(&disk, before - 150_000).await;
         let mut cut = 0;
         for n in 0..=200 {
             let page = opened.session.get(&op(ITEMS), &list(n), &everything()).await.unwrap();
