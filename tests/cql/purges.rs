@@ -1,13 +1,14 @@
 //! A purge of two servers that share a cluster and their definitions: one dies at it, and the other goes on; what one
 //! is told of it the other holds to.
 
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::postgres::Database;
-use crate::program::Server;
+use crate::program::{Server, liststore};
 use crate::servers::{call, environment, ok};
 
 const LISTS: usize = 240;
@@ -18,11 +19,23 @@ const KEPT: usize = 5;
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A keyspace of their own: a purge walks over the lists of all features, and other tests make many.
+const KEYSPACE: &str = "liststore_purges";
+
 fn start(database: &Database) -> Server {
     let mut environment = environment();
     environment.retain(|(key, _)| !["LISTSTORE__LOG__FILTER", "LISTSTORE__METADATA__STORE"].contains(key));
+    for (_, value) in environment.iter_mut().filter(|(key, _)| *key == "LISTSTORE__ITEMS__CQL__KEYSPACE") {
+        *value = KEYSPACE.to_owned();
+    }
     environment.push(("LISTSTORE__METADATA__STORE", "postgres".to_owned()));
     environment.push(("LISTSTORE__METADATA__POSTGRES__URL", database.url.clone()));
+    static MIGRATED: Once = Once::new();
+    MIGRATED.call_once(|| {
+        let migrated = liststore(&["migrate"]).envs(environment.iter().map(|(key, value)| (*key, value))).output();
+        let migrated = migrated.unwrap();
+        assert!(migrated.status.success(), "{migrated:?}");
+    });
     let environment: Vec<_> = environment.iter().map(|(key, value)| (*key, value.as_str())).collect();
     Server::start_with(&environment)
 }
