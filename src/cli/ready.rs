@@ -4,11 +4,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::value::RawValue;
 
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, FormatOption, Output};
+use super::output::{FormatOption, show};
 use crate::client::{Client, Request, Retries, ServerUrl, printable, read};
 use crate::service::OperationId;
 use crate::wire::HealthRead;
@@ -47,12 +46,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let request = Request::new(OperationId::Readyz, &[]).within(Duration::from_secs(u64::from(timeout_secs.get())));
     let answer = block_on(async { Ok(Client::new(url, None, Retries::NONE)?.send(&request).await) })?;
     let body = answer?.body;
-    let mut output = Output::open();
-    if format.output == Format::Table {
+    show(&body, format.output, |output| {
         let health: HealthRead = read(&body)?;
-        output.line(&format!("ready: {}", printable(&health.to_string())))?;
-    } else {
-        output.json(&read::<Box<RawValue>>(&body)?)?;
-    }
-    output.flush()
+        output.line(&format!("ready: {}", printable(&health.to_string())))
+    })
 }
