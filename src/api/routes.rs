@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use actix_web::http::Method;
 
-use super::percent::{cut, decode};
+use super::percent::{cut, decode, is_encoded};
 use super::problem::{ErrorCode, Problem};
 use crate::service::{OPERATIONS, OperationId, Segment};
 
@@ -89,10 +89,16 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
     let mut segments: [Cow<'p, str>; SEGMENTS_MAX] = Default::default();
     let mut count = 0;
     let mut rest = Some(path.strip_prefix('/').ok_or_else(nothing_here)?);
+    // Looked for once, not in each of the segments.
+    let encoded = is_encoded(path);
     while let Some(text) = rest {
         let (raw, others) = cut(text, b'/');
         rest = others;
-        let segment = decode(raw).map_err(|reason| Problem::argument("path", format!("the path {reason}")))?;
+        let segment = if encoded {
+            decode(raw).map_err(|reason| Problem::argument("path", format!("the path {reason}")))?
+        } else {
+            Cow::Borrowed(raw)
+        };
         if let Some(slot) = segments.get_mut(count) {
             *slot = segment;
         }

@@ -276,7 +276,10 @@ impl<R: PageRenderer> Service<R> {
     /// The feature version that a list belongs to, if the catalog has it already.
     fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
         let ListName { entity_type, feature, version, .. } = *list;
-        self.metadata.catalog().version(entity_type, feature, version).ok().filter(is_list)
+        if is_of_bags(feature) {
+            return None;
+        }
+        self.metadata.catalog().version(entity_type, feature, version).ok()
     }
 
     /// Finds the feature version that a list belongs to.
@@ -292,8 +295,8 @@ impl<R: PageRenderer> Service<R> {
         version: &str,
         deadline: Instant,
     ) -> Result<CatalogVersion, ServiceError> {
-        if let Ok(found) = self.metadata.catalog().version(entity_type, feature, version)
-            && is_list(&found)
+        if !is_of_bags(feature)
+            && let Ok(found) = self.metadata.catalog().version(entity_type, feature, version)
         {
             return Ok(found);
         }
@@ -311,8 +314,8 @@ impl<R: PageRenderer> Service<R> {
     }
 }
 
-/// Whether a list operation may be about it. Bags are found under an empty name, which is refused like any other that
-/// is not well-formed.
-fn is_list(version: &CatalogVersion) -> bool {
-    !version.feature_key.is_of_bags()
+/// Whether the catalog has bags under a feature's name, which no list operation may be about: under the empty
+/// one, which is then refused like any other that is not well-formed.
+fn is_of_bags(feature: &str) -> bool {
+    feature.is_empty()
 }

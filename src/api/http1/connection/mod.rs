@@ -21,6 +21,7 @@ use super::{
     SPARE_TIMEOUT, Shared, Stream, TURN_REQUESTS,
 };
 use crate::api::body::{Lack, RequestBody};
+use crate::api::percent::cut;
 use crate::api::request::{Client, Request};
 
 mod reading;
@@ -212,7 +213,7 @@ where
         // The parser lets only ASCII through.
         let target = text.get(head.target.clone()).and_then(|target| std::str::from_utf8(target).ok());
         let target = target.unwrap_or_default();
-        let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        let (path, query) = cut(target, b'?');
         // Of an absolute target there may be no path.
         let path = if path.is_empty() { "/" } else { path };
         let mut body = self.admitted_body(&head, path).await?;
@@ -229,10 +230,11 @@ where
         let request =
             |body| Request { method: &head.method, path, query, headers: &head.headers, client: self.client, body };
         let (first, again) = (request(body), request(RequestBody::NotTaken(Lack::RoomForAnswer)));
-        let mut response = self.unless_gone(self.handler.answer(first)).await?;
+        // Pinned where it is made: a future that is handed on is moved, and this one has kilobytes.
+        let mut response = self.unless_gone(pin!(self.handler.answer(first))).await?;
         if !self.has_room(&response, &head.method, path) {
             drop(response);
-            response = self.unless_gone(self.handler.answer(again)).await?;
+            response = self.unless_gone(pin!(self.handler.answer(again))).await?;
         }
         let leaves = self.slot.is_some_and(|slot| slot.is_leaving() || slot.is_spare());
         self.write(response, &head.method, head.version, whole && head.kept && !leaves).await?;
@@ -289,9 +291,8 @@ where
     }
 
     /// Waits for an answer, unless the client leaves first. Earlier answers are sent meanwhile.
-    async fn unless_gone<T>(&mut self, answering: impl Future<Output = T>) -> Result<T, End> {
+    async fn unless_gone<T>(&mut self, mut answering: Pin<&mut impl Future<Output = T>>) -> Result<T, End> {
         let Self { stream, input, output, shared, .. } = self;
-        let mut answering = pin!(answering);
         poll_fn(|context| {
             if let Poll::Ready(answer) = answering.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));

@@ -74,7 +74,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_next(context));
             // An answer that broke off must not look like a whole one.
-            let Some(bytes) = self.unless_gone(next).await?.transpose().map_err(|_| End::Now)? else { break };
+            let Some(bytes) = self.unless_gone(pin!(next)).await?.transpose().map_err(|_| End::Now)? else { break };
             if bytes.is_empty() {
                 continue;
             }
