@@ -1,0 +1,133 @@
+"""Load for the comparisons that `liststore bench` has no words for: a closed loop over raw sockets.
+
+Each connection sends its next request once the one before is answered. Requests come ready made, so
+that the generator does little beside them; it runs on the same machine, and counts in no ratio of CPU
+time. Needs nothing but the standard library.
+"""
+
+import json
+import selectors
+import socket
+import time
+
+from measure import Failed, cpu_secs
+
+RECEIVE_BYTES = 256 << 10
+
+
+class Exchange:
+    """A request, and how its answer is known to be whole and good."""
+
+    def __init__(self, request, is_whole, units=1):
+        self.request = request
+        self.is_whole = is_whole
+        # What it counts for: an add of ten items counts ten.
+        self.units = units
+
+
+def http(method, path, body=None, units=1):
+    """A request of Liststore's API, answered with any 2xx."""
+    content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    if body is not None:
+        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+    return Exchange(head.encode() + b"\r\n" + content, _http_is_whole, units)
+
+
+def _http_is_whole(answer):
+    end = answer.find(b"\r\n\r\n")
+    if end < 0:
+        return False
+    if not answer.startswith(b"HTTP/1.1 2"):
+        raise Failed(f"refused: {answer[:2_000].decode(errors='replace')}")
+    head = answer[:end].lower()
+    at = head.find(b"content-length:")
+    length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+    return len(answer) >= end + 4 + length
+
+
+def redis(*commands, lines, units=1):
+    """Commands of Redis's protocol, sent together, whose answers have so many lines in all."""
+    request = b"".join(_command(words) for words in commands)
+
+    def is_whole(answer):
+        if answer.startswith(b"-"):
+            raise Failed(f"refused: {answer[:2_000].decode(errors='replace')}")
+        return answer.endswith(b"\r\n") and answer.count(b"\r\n") >= lines
+
+    return Exchange(request, is_whole, units)
+
+
+def _command(words):
+    parts = [str(word).encode() for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+
+
+class Done:
+    """What a run came to."""
+
+    def __init__(self, requests, units, seconds, server_secs):
+        self.requests = requests
+        self.units = units
+        self.seconds = seconds
+        self.server_secs = server_secs
+
+    @property
+    def micros_per_request(self):
+        """CPU time of the server for a request."""
+        return 1e6 * self.server_secs / self.requests
+
+    @property
+    def units_per_cpu_sec(self):
+        return self.units / self.server_secs
+
+
+class _Connection:
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.answer = b""
+        self.exchange = None
+
+    def send(self, exchange):
+        self.exchange = exchange
+        self.answer = b""
+        self.socket.sendall(exchange.request)
+
+
+def run(pid, port, exchanges, connections=50, seconds=None):
+    """Sends what an iterator gives until it ends, or for so many seconds, and returns what the server
+    with this process did for it. Every request that was sent is answered before that."""
+    selector = selectors.DefaultSelector()
+    source = iter(exchanges)
+    began = time.monotonic()
+    server_began = cpu_secs(pid)
+    open_requests = requests = units = 0
+    for _ in range(connections):
+        exchange = next(source, None)
+        if exchange is None:
+            break
+        connection = _Connection(port)
+        connection.send(exchange)
+        open_requests += 1
+        selector.register(connection.socket, selectors.EVENT_READ, connection)
+    while open_requests:
+        for key, _ in selector.select():
+            connection = key.data
+            received = connection.socket.recv(RECEIVE_BYTES)
+            if not received:
+                raise Failed("the server closed a connection")
+            connection.answer = connection.answer + received if connection.answer else received
+            if not connection.exchange.is_whole(connection.answer):
+                continue
+            requests += 1
+            units += connection.exchange.units
+            is_over = seconds is not None and time.monotonic() - began >= seconds
+            exchange = None if is_over else next(source, None)
+            if exchange is None:
+                open_requests -= 1
+                selector.unregister(connection.socket)
+                connection.socket.close()
+            else:
+                connection.send(exchange)
+    return Done(requests, units, time.monotonic() - began, cpu_secs(pid) - server_began)
