@@ -250,7 +250,12 @@ impl ListPool {
         members: Vec<Bytes>,
         deadline: Instant,
     ) -> Result<Vec<Option<Item>>, ListError> {
-        self.send(list, retention.into(), deadline, Effect::Read, |envelope| Lookup { envelope, members }).await
+        let retention = retention.into();
+        let op = Operation::new(self.inner.clock.now(), retention, deadline);
+        if let Some(found) = self.inner.store.lookup_from_memory(&op, &list, &members) {
+            return Ok(found);
+        }
+        self.send(list, retention, deadline, Effect::Read, |envelope| Lookup { envelope, members }).await
     }
 
     /// How many visible items there are within the bounds, as far as `max`.

@@ -171,6 +171,11 @@ pub trait ItemStore: Send + Sync + 'static {
         None
     }
 
+    /// Answers a look-up of members in the same way.
+    fn lookup_from_memory(&self, _op: &Operation, _set: &ListKey, _members: &[Bytes]) -> Option<Vec<Option<Item>>> {
+        None
+    }
+
     /// The state that a list is in, if the store can tell it at once on the calling thread. While it gives
     /// the token of an earlier page's [`Validity`], all that was acknowledged before is in that page.
     fn state(&self, _list: &ListKey) -> Option<StateToken> {

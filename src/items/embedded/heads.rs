@@ -24,6 +24,7 @@ use quick_cache::sync::Cache;
 use super::change::{Change, ListChange};
 use super::head::Head;
 use super::list_id::{BorrowedListId, ListId};
+use super::member_index::{MemberIndex, MemberIndexes, Worth};
 use super::page;
 use super::row::Entry;
 use crate::domain::Order;
@@ -64,6 +65,8 @@ pub struct Heads {
     changes: Box<[AtomicU64]>,
     /// Lists that have no heads for now.
     barred: Mutex<HashSet<ListId>>,
+    /// Sets by member: they follow changes as heads do.
+    members: MemberIndexes,
 }
 
 /// How many items a head should hold for a get; `None` if the get does not begin at the newest item
@@ -87,20 +90,23 @@ impl Heads {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             changes: (0..counts).map(|_| AtomicU64::new(0)).collect(),
             barred: Mutex::default(),
+            members: MemberIndexes::new(bytes),
         }
     }
 
+    /// What heads and tables of members may take together.
     pub fn set_capacity(&self, bytes: u64) {
-        self.cache.set_capacity(bytes);
+        self.members.set_capacity(bytes);
+        self.cache.set_capacity(bytes.saturating_sub(self.members.weight()));
     }
 
     /// Bytes in use.
     pub fn weight(&self) -> u64 {
-        self.cache.weight()
+        self.cache.weight() + self.members.weight()
     }
 
-    fn stripe(&self, list: &ListId) -> MutexGuard<'_, ()> {
-        self.lock_stripe((list.hash() as usize) % STRIPES)
+    fn stripe(&self, hash: u64) -> MutexGuard<'_, ()> {
+        self.lock_stripe((hash as usize) % STRIPES)
     }
 
     fn lock_stripe(&self, i: usize) -> MutexGuard<'_, ()> {
@@ -155,7 +161,7 @@ impl Heads {
     /// Takes what a reader beyond the head needs of the list: `look` sees each change whole, in the
     /// head and behind it, or not at all. It must not wait.
     pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Option<StateToken>, T) {
-        let _no_change = self.stripe(list);
+        let _no_change = self.stripe(list.hash());
         (self.state(list.hash()), look())
     }
 
@@ -165,9 +171,35 @@ impl Heads {
         look()
     }
 
+    /// Looks at a set by member, between two changes, if its table is in memory. `look` must not wait.
+    pub fn members<T>(&self, set: BorrowedListId<'_>, look: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
+        let _no_change = self.stripe(set.hash());
+        self.members.get(set, look)
+    }
+
+    /// Notes that members of a set without a table were looked for. Says how much of it is to be read for one, if any.
+    pub fn members_due(&self, set: &ListId, members: usize) -> Option<Worth> {
+        self.members.due_after(set.hash(), members)
+    }
+
+    /// Keeps the table of a set that was read from what was taken at `seen`, unless the set has changed since.
+    pub fn keep_members(&self, set: &ListId, seen: Option<StateToken>, index: MemberIndex) {
+        let _no_change = self.stripe(set.hash());
+        if seen.is_some() && self.state(set.hash()) == seen && !self.barred().contains(set) {
+            self.members.insert(set, index);
+        }
+    }
+
+    /// Forgets the table of a set of which items were removed that are not known by their members: it may have
+    /// expired ones that merges have dropped.
+    pub fn forget_members(&self, set: &ListId) {
+        let _no_change = self.stripe(set.hash());
+        self.members.remove(set);
+    }
+
     /// Keeps a head that was read from what was taken at `seen`, unless the list has changed since.
     pub fn fill(&self, list: &ListId, seen: Option<StateToken>, head: Head) {
-        let _no_change = self.stripe(list);
+        let _no_change = self.stripe(list.hash());
         if seen.is_some() && self.state(list.hash()) == seen && !self.barred().contains(list) {
             self.cache.insert(list.clone(), Arc::new(head));
         }
@@ -181,7 +213,12 @@ impl Heads {
     /// them. So the lists have no heads meanwhile, and begin with none.
     pub fn without<T>(&self, lists: &[ListId], apply: impl FnOnce() -> T) -> T {
         self.barred().extend(lists.iter().cloned());
-        let forget = |list: &ListId| self.between(list, || _ = self.cache.remove(list));
+        let forget = |list: &ListId| {
+            self.between(list, || {
+                self.cache.remove(list);
+                self.members.remove(list);
+            });
+        };
         lists.iter().for_each(forget);
         let applied = apply();
         // What was read before is no head of theirs any more.
@@ -204,7 +241,7 @@ impl Heads {
 
     /// Does something between two states of a list: those that read it meanwhile cannot tell its state.
     fn between(&self, list: &ListId, change: impl FnOnce()) {
-        let _no_other = self.stripe(list);
+        let _no_other = self.stripe(list.hash());
         let changes = self.changes(list.hash());
         changes.fetch_add(1, Ordering::AcqRel);
         let _ended = scopeguard::guard((), |()| {
@@ -218,6 +255,7 @@ impl Heads {
     pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
         self.between(list, || {
             apply();
+            self.members.follow(list, change);
             if let Some(head) = self.cache.peek(list) {
                 self.follow(list, &head, change);
             }
@@ -249,6 +287,10 @@ impl Heads {
         let _ended = scopeguard::guard((), |()| count());
         let with_heads = changes.iter().filter_map(|one| Some((one, self.cache.peek(&one.list)?)));
         let with_heads: Vec<_> = with_heads.collect();
+        let apply = || {
+            apply();
+            changes.iter().for_each(|one| self.members.follow(&one.list, &one.change));
+        };
         if let [(one, head)] = &with_heads[..] {
             apply();
             return self.follow(&one.list, head, &one.change);

@@ -154,7 +154,8 @@ impl MemberSearch {
                 let place = wanted.first().map(|first| first.met.place);
                 match wanted.iter_mut().find(|wanted| wanted.member == member) {
                     Some(wanted) => {
-                        wanted.met.present = Some(Present::new(entry, source.row().value_bytes()));
+                        wanted.met.present =
+                            Some(Present::new(entry.timestamp, entry.expires_at, source.row().value_bytes()));
                         candidate.is_stale = false;
                     }
                     // That of another member, which nobody asked for.

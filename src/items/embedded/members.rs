@@ -14,17 +14,19 @@ use crate::items::Operation;
 /// An item that is stored of a member, whether anybody sees it or not.
 #[derive(Debug, Clone)]
 pub struct Present {
-    entry: Entry,
+    /// Both in nanoseconds since the Unix epoch.
+    timestamp: u64,
+    expires_at: u64,
     value: Bytes,
 }
 
 impl Present {
-    pub fn new(entry: &Entry, value: Bytes) -> Self {
-        Self { entry: entry.clone(), value }
+    pub fn new(timestamp: u64, expires_at: u64, value: Bytes) -> Self {
+        Self { timestamp, expires_at, value }
     }
 
     pub fn is_seen_by(&self, op: &Operation) -> bool {
-        page::is_visible(op, &self.entry)
+        page::is_alive(op, self.timestamp, self.expires_at)
     }
 
     pub fn value(&self) -> &Bytes {
@@ -32,14 +34,14 @@ impl Present {
     }
 
     pub fn key(&self) -> Option<ItemKey> {
-        let timestamp = Timestamp::from_nanos(self.entry.timestamp).ok()?;
+        let timestamp = Timestamp::from_nanos(self.timestamp).ok()?;
         Some(ItemKey::new(timestamp, ValueDigest::of(&self.value)))
     }
 
     /// The item, if an operation sees it.
     pub fn seen_by(self, op: &Operation) -> Option<Item> {
-        let timestamp = Timestamp::from_nanos(self.entry.timestamp).ok()?;
-        page::is_visible(op, &self.entry).then_some(Item { timestamp, value: self.value })
+        let timestamp = Timestamp::from_nanos(self.timestamp).ok()?;
+        self.is_seen_by(op).then_some(Item { timestamp, value: self.value })
     }
 }
 
@@ -86,7 +88,7 @@ impl Collect for MemberFinder {
             return Next::Wanted;
         }
         if let Some(place) = self.missing.remove(self.identity.member(row.value())) {
-            self.present[place] = Some(Present { entry: entry.clone(), value: row.value_bytes() });
+            self.present[place] = Some(Present::new(entry.timestamp, entry.expires_at, row.value_bytes()));
         }
         if self.missing.is_empty() { Next::Done } else { Next::Wanted }
     }

@@ -17,6 +17,8 @@ pub struct Metrics {
     pub compaction_bytes: IntCounter,
     pub expired_dropped: IntCounter,
     pub surplus_dropped: IntCounter,
+    pub member_hits: IntCounter,
+    pub member_misses: IntCounter,
     pub head_hits: IntCounter,
     pub head_misses: IntCounter,
 }
@@ -57,6 +59,14 @@ impl Metrics {
                 "liststore_surplus_items_dropped_total",
                 "Items beyond the `max_items` of their list's version that merges left out.",
             )?,
+            member_hits: counter(
+                "liststore_member_hits_total",
+                "Times that members of a set were found by what memory has of it.",
+            )?,
+            member_misses: counter(
+                "liststore_member_misses_total",
+                "Times that members of a set were looked for by their reverse entries.",
+            )?,
             head_hits: counter("liststore_head_hits_total", "Gets answered from list heads in memory.")?,
             head_misses: counter("liststore_head_misses_total", "Gets that had to look further than list heads.")?,
         })
@@ -93,7 +103,7 @@ pub fn register_memory(
     let pending_help = "Memory of items that are not in data files yet.";
     registry.register(Box::new(MemoryGauges {
         pending_bytes: IntGauge::new("liststore_pending_bytes", pending_help)?,
-        head_bytes: IntGauge::new("liststore_head_bytes", "Memory of list heads.")?,
+        head_bytes: IntGauge::new("liststore_head_bytes", "Memory of list heads, and of sets by member.")?,
         index_bytes: IntGauge::new("liststore_index_bytes", "Memory of the indexes and filters of data files.")?,
         read,
     }))

@@ -36,6 +36,7 @@ mod list_id;
 mod log;
 mod look;
 mod manifest;
+mod member_index;
 mod member_search;
 mod members;
 mod merge;

@@ -56,7 +56,7 @@ impl EmbeddedSession {
 
 impl EmbeddedSession {
     /// Fixes all that the answer of a read is made of, however late a thread gets round to reading it.
-    fn look(&self, list: &ListId, ceiling: u64) -> Looked {
+    pub(super) fn look(&self, list: &ListId, ceiling: u64) -> Looked {
         let engine = &self.engine;
         let (seen, (view, in_memory)) = engine.heads.between_changes(list, || {
             let view = engine.tables.view();
@@ -211,13 +211,13 @@ impl EmbeddedSession {
 }
 
 /// What a read is made of.
-struct Looked {
+pub(super) struct Looked {
     /// The state of the list, for its head.
-    seen: Option<StateToken>,
-    view: Arc<View>,
-    in_memory: InMemory,
+    pub seen: Option<StateToken>,
+    pub view: Arc<View>,
+    pub in_memory: InMemory,
     /// Whether it is little, and needs no disk.
-    inline: bool,
+    pub inline: bool,
 }
 
 #[async_trait(?Send)]
@@ -301,6 +301,7 @@ impl ItemSession for EmbeddedSession {
             if last {
                 let taken = search.into_taken();
                 self.engine.heads.forget_removed(&list, |entry, value| taken.takes(entry, value));
+                self.engine.heads.forget_members(&list);
                 return Ok(removed);
             }
             begun = true;

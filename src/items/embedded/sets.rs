@@ -6,20 +6,22 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::change::{Change, Changes};
-use super::list_id::ListId;
+use super::list_id::{BorrowedListId, ListId};
+use super::member_index::{IndexBuilder, MemberIndex, Worth};
 use super::member_search::{Held, MemberSearch};
 use super::members::{MemberFinder, Met};
 use super::old_sets::{EntrySearch, SaysComplete};
 use super::page::Newest;
 use super::queue::Part;
+use super::read::Scan;
 use super::removal::Taken;
 use super::reverse::{self, ReverseEntry};
 use super::row::Entry;
 use super::seek::Start;
-use super::session::EmbeddedSession;
+use super::session::{EmbeddedSession, Looked};
 use super::set_write::SetWrite;
 use super::tables::InMemory;
-use crate::domain::{Item, ListKey, NewItem, Timestamp};
+use crate::domain::{Identity, Item, ListKey, NewItem, Timestamp};
 use crate::items::{Operation, Removal, StoreError};
 
 /// Members of a set in memory that are looked up on the arbiter itself.
@@ -34,8 +36,54 @@ impl EmbeddedSession {
 
     /// Finds what is stored of some members, in their order.
     async fn find_members(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Met>, StoreError> {
-        let engine = &self.engine;
+        if let Some(met) = self.met_in_memory(list, members) {
+            return Ok(met);
+        }
         let set = self.list_id(list);
+        if let Some(worth) = self.engine.heads.members_due(&set, members.len()) {
+            self.index_members(op, list.identity(), &set, worth).await?;
+            if let Some(met) = self.met_in_memory(list, members) {
+                return Ok(met);
+            }
+        }
+        self.engine.metrics.member_misses.inc();
+        self.search_members(op, list, set, members).await
+    }
+
+    /// The same, if the set is in memory by its members.
+    fn met_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<Met>> {
+        let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
+        let found = self.engine.heads.members(BorrowedListId::of(list, self.engine.options.list_hash), find)?;
+        self.engine.metrics.member_hits.inc();
+        let met = |(member, present): (&Bytes, _)| Met { place: reverse::place_of(member), present, stale: Vec::new() };
+        Some(members.iter().zip(found).map(met).collect())
+    }
+
+    /// Reads a set, as much of it as is worth it, to have it in memory by its members.
+    async fn index_members(
+        &self,
+        op: &Operation,
+        identity: Identity,
+        set: &ListId,
+        worth: Worth,
+    ) -> Result<(), StoreError> {
+        let Looked { seen, view, in_memory, inline } = self.look(set, u64::MAX);
+        let mut scan = Scan::new(view, in_memory, set.clone(), Start::NEWEST, IndexBuilder::new(identity, worth));
+        if let Some(index) = self.read(op, inline, move || scan.turn().transpose()).await? {
+            self.engine.heads.keep_members(set, seen, index);
+        }
+        Ok(())
+    }
+
+    /// Finds members by their reverse entries.
+    async fn search_members(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        set: ListId,
+        members: &[Bytes],
+    ) -> Result<Vec<Met>, StoreError> {
+        let engine = &self.engine;
         let reverse = self.reverse_of(&set);
         // Both as of one moment: between two changes of the set an entry and its item are both there.
         let (view, items, entries) = engine.heads.between_changes_of(&[&set, &reverse], || {

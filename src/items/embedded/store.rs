@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use prometheus::Registry;
 
 use super::bell::Bell;
@@ -22,9 +23,12 @@ use super::list_id::BorrowedListId;
 use super::log::known::Known;
 use super::log::replay;
 use super::log::writer::{LogWriter, Progress};
+use super::member_index::MemberIndex;
+use super::members::{MemberFinder, Present};
 use super::metrics::{self, Metrics};
 use super::old_sets::OldSets;
 use super::options::{EmbeddedOptions, Fsync};
+use super::page::{self, Collect};
 use super::pending::Pending;
 use super::pool::Pool;
 use super::queue::CommitQueue;
@@ -32,7 +36,7 @@ use super::room::Room;
 use super::session::EmbeddedSession;
 use super::tables::{Tables, View};
 use super::{backup, compaction, flush};
-use crate::domain::{Clock, ListKey};
+use crate::domain::{Clock, Item, ListKey};
 use crate::items::{
     BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
     StoreError,
@@ -290,6 +294,23 @@ impl ItemStore for EmbeddedStore {
         bounded.iter().for_each(|(_, max_items)| found.page.end_with(*max_items));
         self.engine.metrics.head_hits.inc();
         Some(found)
+    }
+
+    fn lookup_from_memory(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Option<Vec<Option<Item>>> {
+        // Which items lie beyond the newest ones, only a look at these tells.
+        if op.max_items.is_some() {
+            return None;
+        }
+        let seen = |present: Option<Present>| present.and_then(|present| present.seen_by(op));
+        let set = BorrowedListId::of(list, self.engine.options.list_hash);
+        let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
+        let found = self.engine.heads.members(set, find).or_else(|| {
+            let mut finder = MemberFinder::new(list.identity(), members.iter().cloned());
+            page::collect_row(self.engine.heads.whole(set)?, &mut finder)?;
+            Some(finder.finish())
+        })?;
+        self.engine.metrics.member_hits.inc();
+        Some(found.into_iter().map(seen).collect())
     }
 
     fn forget(&self, unreachable: IsUnreachable) {

@@ -1,0 +1,402 @@
+//! Sets by member, in memory: what tells at once where a member stands and with what, without a look at the
+//! reverse list and at the set.
+//!
+//! A set gets its table once looking its members up has cost about what reading the set does, and keeps it while
+//! it is in use. The table follows each change of the set at the same moment as the set's head; whoever looks at
+//! it holds the set's changes back, as [`Heads`](super::heads::Heads) tells. It has all items that are stored,
+//! also those that nobody sees, and possibly expired ones that merges have dropped since.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use hashbrown::HashTable;
+use quick_cache::sync::Cache;
+use quick_cache::{OptionsBuilder, Weighter};
+
+use super::change::Change;
+use super::list_id::{BorrowedListId, ListId};
+use super::members::Present;
+use super::page::{Collect, Next};
+use super::row::{Entry, Malformed, RowCursor};
+use crate::domain::Identity;
+
+/// What a member costs in memory beside its item's value: an estimate.
+const MEMBER_OVERHEAD: usize = 64;
+/// What a table costs beside its members.
+const TABLE_OVERHEAD: usize = 512;
+/// A table that has grown so many times since it was made is not kept.
+const GROWTH_MAX: u64 = 4;
+/// Of what there is for list heads, tables of members take this part at most.
+const SHARE: u64 = 4;
+/// Sets that share a place here share their account: only when a table is made depends on it.
+const ACCOUNTS: usize = 4096;
+/// Finding a member on disk takes about as long as reading so many items one after another.
+const ITEMS_PER_LOOK: u64 = 32;
+/// So many members are looked for before a table is made.
+const LOOKS_MIN: u32 = 64;
+
+/// The items of a set by their members.
+#[derive(Debug)]
+pub struct MemberIndex {
+    identity: Identity,
+    hasher: RandomState,
+    items: HashTable<Stored>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Stored {
+    timestamp: u64,
+    expires_at: u64,
+    value: Box<[u8]>,
+}
+
+impl MemberIndex {
+    fn new(identity: Identity) -> Self {
+        Self { identity, hasher: RandomState::new(), items: HashTable::new(), bytes: TABLE_OVERHEAD }
+    }
+
+    /// The item that is stored of a member.
+    pub fn find(&self, member: &[u8]) -> Option<Present> {
+        let hash = self.hasher.hash_one(member);
+        let Stored { timestamp, expires_at, value } =
+            self.items.find(hash, |stored| self.identity.member(&stored.value) == member)?;
+        Some(Present::new(*timestamp, *expires_at, Bytes::copy_from_slice(value)))
+    }
+
+    fn put(&mut self, entry: &Entry, value: &[u8]) {
+        let Self { identity, hasher, items, bytes } = self;
+        let member = identity.member(value);
+        let hash = hasher.hash_one(member);
+        let stored = Stored { timestamp: entry.timestamp, expires_at: entry.expires_at, value: value.into() };
+        *bytes += cost_of(value);
+        match items.find_mut(hash, |known| identity.member(&known.value) == member) {
+            Some(known) => *bytes -= cost_of(&std::mem::replace(known, stored).value),
+            None => {
+                items.insert_unique(hash, stored, |known| hasher.hash_one(identity.member(&known.value)));
+            }
+        }
+    }
+
+    /// Takes an item out, unless another one of its member stands there.
+    fn delete(&mut self, entry: &Entry, value: &[u8]) {
+        let hash = self.hasher.hash_one(self.identity.member(value));
+        let is_it = |known: &Stored| known.timestamp == entry.timestamp && *known.value == *value;
+        if let Ok(found) = self.items.find_entry(hash, is_it) {
+            found.remove();
+            self.bytes -= cost_of(value);
+        }
+    }
+
+    /// Does what a row of the set does: its entries are of different items, so that their order is of no account.
+    fn apply(&mut self, row: Bytes) -> Result<(), Malformed> {
+        let mut cursor = RowCursor::new(row)?;
+        while let Some(entry) = cursor.entry() {
+            match entry.deleted {
+                true => self.delete(entry, cursor.value()),
+                false => self.put(entry, cursor.value()),
+            }
+            cursor.advance()?;
+        }
+        Ok(())
+    }
+}
+
+fn cost_of(value: &[u8]) -> usize {
+    value.len() + MEMBER_OVERHEAD
+}
+
+/// Makes a table of a set that is read from its newest item on, unless it is longer than is worth it.
+pub struct IndexBuilder {
+    index: MemberIndex,
+    items_left: u64,
+    bytes_max: usize,
+    is_whole: bool,
+}
+
+impl IndexBuilder {
+    pub fn new(identity: Identity, Worth { items_max, bytes_max }: Worth) -> Self {
+        Self { index: MemberIndex::new(identity), items_left: items_max, bytes_max, is_whole: true }
+    }
+}
+
+impl Collect for IndexBuilder {
+    /// None of a set that is too long.
+    type Found = Option<MemberIndex>;
+
+    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
+        if self.items_left == 0 || self.index.bytes > self.bytes_max {
+            self.is_whole = false;
+            return Next::Done;
+        }
+        self.items_left -= 1;
+        if !entry.deleted {
+            self.index.put(entry, row.value());
+        }
+        Next::Wanted
+    }
+
+    fn finish(&mut self) -> Self::Found {
+        let identity = self.index.identity;
+        let index = std::mem::replace(&mut self.index, MemberIndex::new(identity));
+        self.is_whole.then_some(index)
+    }
+}
+
+/// How much of a set is worth being read for a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worth {
+    items_max: u64,
+    bytes_max: usize,
+}
+
+/// What has been looked for without a table since there was one, and how much of it makes the next attempt due.
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    looks: u32,
+    due: u32,
+}
+
+impl Account {
+    const NEW: Self = Self { looks: 0, due: LOOKS_MIN };
+
+    fn pack(self) -> u64 {
+        u64::from(self.due) << 32 | u64::from(self.looks)
+    }
+
+    fn unpack(bits: u64) -> Self {
+        Self { looks: bits as u32, due: (bits >> 32) as u32 }
+    }
+}
+
+/// A table, what it weighed when it was put there, and when it was made.
+#[derive(Debug, Clone)]
+struct Kept {
+    index: Arc<Mutex<MemberIndex>>,
+    weight: u64,
+    first_weight: u64,
+}
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl Weighter<ListId, Kept> for ByBytes {
+    fn weight(&self, _: &ListId, kept: &Kept) -> u64 {
+        kept.weight
+    }
+}
+
+/// The tables that there are, within bounds. Those of one set are used by one thread at a time.
+#[derive(Debug)]
+pub struct MemberIndexes {
+    kept: Cache<ListId, Kept, ByBytes>,
+    /// Whether there was ever one: where there are no sets, changes cost nothing here.
+    any: AtomicBool,
+    accounts: Box<[AtomicU64]>,
+}
+
+impl MemberIndexes {
+    /// `heads_bytes` is what they share with list heads.
+    pub fn new(heads_bytes: u64) -> Self {
+        // In one part: a table that is larger than a part would not be kept.
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(ACCOUNTS)
+            .weight_capacity(heads_bytes / SHARE)
+            .build();
+        let kept = match options {
+            Ok(options) => Cache::with_options(options, ByBytes, Default::default(), Default::default()),
+            // Not met: what must be said is said.
+            Err(_) => Cache::with_weighter(ACCOUNTS, heads_bytes / SHARE, ByBytes),
+        };
+        let accounts = (0..ACCOUNTS).map(|_| AtomicU64::new(Account::NEW.pack())).collect();
+        Self { kept, any: AtomicBool::new(false), accounts }
+    }
+
+    pub fn set_capacity(&self, heads_bytes: u64) {
+        self.kept.set_capacity(heads_bytes / SHARE);
+    }
+
+    /// Bytes in use.
+    pub fn weight(&self) -> u64 {
+        self.kept.weight()
+    }
+
+    pub fn get<T>(&self, set: BorrowedListId<'_>, look: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
+        let kept = self.kept.get(&set)?;
+        let index = lock(&kept.index);
+        Some(look(&index))
+    }
+
+    pub fn insert(&self, set: &ListId, index: MemberIndex) {
+        self.account(set.hash()).store(Account::NEW.pack(), Ordering::Relaxed);
+        self.any.store(true, Ordering::Release);
+        let weight = index.bytes as u64;
+        let index = Arc::new(Mutex::new(index));
+        self.kept.insert(set.clone(), Kept { index, weight, first_weight: weight });
+    }
+
+    pub fn remove(&self, set: &ListId) {
+        self.kept.remove(set);
+    }
+
+    /// Brings the table of a set to what it is after a change.
+    pub fn follow(&self, set: &ListId, change: &Change) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(Kept { index, weight, first_weight }) = self.kept.peek(set) else { return };
+        let bytes = {
+            let mut index = lock(&index);
+            let followed = match change {
+                Change::Row(row) => index.apply(row.clone()),
+                Change::Clear => {
+                    *index = MemberIndex::new(index.identity);
+                    Ok(())
+                }
+                // What only bags have.
+                Change::Replace(_) => Err(Malformed),
+            };
+            followed.map(|()| index.bytes as u64)
+        };
+        match bytes {
+            Err(Malformed) => self.remove(set),
+            // It may be full of what has expired since. If it is not, making another one costs little beside the
+            // adds that made it so long.
+            Ok(bytes) if bytes > GROWTH_MAX * first_weight => self.remove(set),
+            // What a table weighs is known to the cache as it was: told again once that is far from true.
+            Ok(bytes) if bytes.abs_diff(weight) > weight / 8 => {
+                let _no_longer_there =
+                    self.kept.replace(set.clone(), Kept { index, weight: bytes, first_weight }, true);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn account(&self, hash: u64) -> &AtomicU64 {
+        &self.accounts[(hash as usize) % ACCOUNTS]
+    }
+
+    /// Notes that so many members of a set without a table were looked for. Says how much of the set is to be read
+    /// for one, if that is due: each attempt reads some times as much as the one before, and all of them together no
+    /// more than a part of what the look-ups did.
+    pub fn due_after(&self, hash: u64, members: usize) -> Option<Worth> {
+        let place = self.account(hash);
+        let Account { looks, due } = Account::unpack(place.load(Ordering::Relaxed));
+        let looks = looks.saturating_add(u32::try_from(members).unwrap_or(u32::MAX));
+        let is_due = looks >= due;
+        let due = if is_due { looks.saturating_mul(4) } else { due };
+        // Two at once may count as one.
+        place.store(Account { looks, due }.pack(), Ordering::Relaxed);
+        let bytes_max = usize::try_from(self.kept.capacity() / 2).unwrap_or(usize::MAX);
+        is_due.then_some(Worth { items_max: u64::from(looks) * ITEMS_PER_LOOK, bytes_max })
+    }
+}
+
+fn lock(index: &Mutex<MemberIndex>) -> MutexGuard<'_, MemberIndex> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::super::options::ListHash;
+    use super::super::row::RowBuilder;
+    use super::*;
+    use crate::domain::Keep;
+
+    const IDENTITY: Identity = Identity::Value(Keep::Newest);
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
+
+    fn name(member: u8) -> Bytes {
+        format!("member-{member}").into()
+    }
+
+    /// A row as a write to a set has it: where a member moves, a deleted item and a new one.
+    fn row(mut items: Vec<(u64, bool, u8)>) -> Bytes {
+        items.sort_by(|a, b| b.cmp(a));
+        let mut builder = RowBuilder::default();
+        items.iter().for_each(|(time, deleted, member)| builder.push(*time, 1_000 + time, *deleted, &name(*member)));
+        builder.finish()
+    }
+
+    fn found(index: &MemberIndex) -> BTreeMap<u8, u64> {
+        let time = |member| Some((member, index.find(&name(member))?.key()?.timestamp.as_nanos()));
+        (0..8).filter_map(time).collect()
+    }
+
+    fn made_of(items: &BTreeMap<u8, u64>) -> MemberIndex {
+        let mut index = MemberIndex::new(IDENTITY);
+        index.apply(row(items.iter().map(|(member, time)| (*time, false, *member)).collect())).unwrap();
+        index
+    }
+
+    proptest! {
+        /// Members move, go and come back, several in a row: the table is what would be made anew.
+        #[test]
+        fn a_table_is_the_set_after_every_change(
+            writes in prop::collection::vec(prop::collection::btree_map(0_u8..8, prop::option::of(1_u64..50), 1..6), 1..40),
+        ) {
+            let (set, indexes) = (ListId::from_bytes(b"s", HASH), MemberIndexes::new(1 << 20));
+            indexes.insert(&set, MemberIndex::new(IDENTITY));
+            let mut model = BTreeMap::new();
+            for write in writes {
+                let mut items = Vec::new();
+                for (member, time) in write {
+                    let before = model.remove(&member);
+                    items.extend(before.filter(|before| Some(*before) != time).map(|before| (before, true, member)));
+                    items.extend(time.map(|time| (time, false, member)));
+                    time.into_iter().for_each(|time| _ = model.insert(member, time));
+                }
+                indexes.follow(&set, &Change::Row(row(items)));
+                let (standing, bytes) = lock(&indexes.kept.peek(&set).unwrap().index).told();
+                prop_assert_eq!(&standing, &model);
+                prop_assert_eq!(bytes, made_of(&model).bytes);
+            }
+            indexes.follow(&set, &Change::Clear);
+            prop_assert_eq!(lock(&indexes.kept.peek(&set).unwrap().index).told(), (BTreeMap::new(), TABLE_OVERHEAD));
+        }
+    }
+
+    impl MemberIndex {
+        fn told(&self) -> (BTreeMap<u8, u64>, usize) {
+            (found(self), self.bytes)
+        }
+    }
+
+    #[test]
+    fn tables_are_made_once_looking_up_has_cost_as_much_and_of_what_is_worth_it() {
+        let indexes = MemberIndexes::new(8 << 20);
+        assert_eq!(indexes.due_after(7, 63), None);
+        let worth = indexes.due_after(7, 1).unwrap();
+        assert_eq!(worth, Worth { items_max: 64 * ITEMS_PER_LOOK, bytes_max: 1 << 20 });
+        // The set was longer than that: next time it is to be four times as much.
+        assert_eq!((indexes.due_after(7, 100), indexes.due_after(7, 91)), (None, None));
+        assert_eq!(indexes.due_after(7, 1).map(|worth| worth.items_max), Some(256 * ITEMS_PER_LOOK));
+        indexes.insert(&ListId::from_bytes(b"1234567", HASH), MemberIndex::new(IDENTITY));
+        assert_eq!(indexes.due_after(7, 64).map(|worth| worth.items_max), Some(64 * ITEMS_PER_LOOK));
+    }
+
+    #[test]
+    fn memory_of_tables_is_bounded_and_one_that_has_grown_much_is_made_anew() {
+        let (indexes, bytes) = (MemberIndexes::new(64 << 10), 64 << 10 >> 2);
+        let sets: Vec<_> = (0..100).map(|n| ListId::from_bytes(format!("s{n}").as_bytes(), HASH)).collect();
+        for set in &sets {
+            indexes.insert(set, made_of(&(0..8).map(|member| (member, 1)).collect()));
+            assert!(indexes.weight() <= bytes);
+        }
+        assert!(indexes.weight() > bytes / 2);
+        let last = sets.last().unwrap();
+        assert!(indexes.kept.peek(last).is_some());
+        let long = vec![b'x'; 8 << 10];
+        let mut builder = RowBuilder::default();
+        builder.push(2, 9, false, &long);
+        indexes.follow(last, &Change::Row(builder.finish()));
+        assert!(indexes.kept.peek(last).is_none());
+    }
+}
