@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,8 @@ pub struct CommitQueue {
     wake: Condvar,
     adds: Places,
     removals: Places,
+    /// Writes that may still be queued although whoever waited for them has left.
+    left_alone: Arc<AtomicIsize>,
 }
 
 /// Permits of `UNIT_BYTES` each.
@@ -130,6 +133,7 @@ impl CommitQueue {
             wake: Condvar::new(),
             adds: Places::new(bytes - removals),
             removals: Places::new(removals),
+            left_alone: Arc::default(),
         }
     }
 
@@ -204,19 +208,32 @@ impl CommitQueue {
         self.follow(None, deadline)
     }
 
+    /// Waits until every write is visible, or has failed, that was to be waited for ([`Self::commit`]) and no longer
+    /// is: for whoever has a list to themselves, whose writes are all of that kind. Mostly there is none.
+    pub async fn no_write_left_alone(&self, deadline: tokio::time::Instant) -> Result<(), StoreError> {
+        match self.left_alone.load(Ordering::Acquire) {
+            0 => Ok(()),
+            _ => self.barrier(deadline).await,
+        }
+    }
+
     fn follow(
         &self,
         placed: Option<Placed>,
         deadline: tokio::time::Instant,
     ) -> impl Future<Output = Result<(), StoreError>> + use<> {
         let (reply, replied) = oneshot::channel();
-        let done: Done = Box::new(|result| {
+        let left_alone = Arc::clone(&self.left_alone);
+        let mut followed = Followed { replied, left_alone: Arc::clone(&left_alone), is_answered: false };
+        let done: Done = Box::new(move |result| {
             // The caller may have left: its write stands all the same.
-            let _caller_left = reply.send(result);
+            if reply.send(result).is_err() {
+                left_alone.fetch_sub(1, Ordering::AcqRel);
+            }
         });
         self.push_write(Write { placed, deadline: deadline.into_std(), reply: Reply(Some(done)) });
         async move {
-            match timeout_at(deadline, replied).await {
+            match timeout_at(deadline, followed.answer()).await {
                 Ok(answer) => answer.unwrap_or_else(|_| Err(closed())),
                 Err(_) => Err(StoreError::Timeout { outcome_unknown: true }),
             }
@@ -316,6 +333,31 @@ impl CommitQueue {
     }
 }
 
+/// The answer to a write, as long as somebody waits for it.
+struct Followed {
+    replied: oneshot::Receiver<Result<(), StoreError>>,
+    left_alone: Arc<AtomicIsize>,
+    is_answered: bool,
+}
+
+impl Followed {
+    async fn answer(&mut self) -> Result<Result<(), StoreError>, oneshot::error::RecvError> {
+        let answer = (&mut self.replied).await;
+        self.is_answered = true;
+        answer
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        // Once it is closed either the answer is here, or whoever is to send it finds nobody.
+        self.replied.close();
+        if !self.is_answered && matches!(self.replied.try_recv(), Err(oneshot::error::TryRecvError::Closed)) {
+            self.left_alone.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
 pub fn closed() -> StoreError {
     StoreError::Unavailable { reason: "the item store is closed".into(), outcome_unknown: false }
 }
@@ -358,5 +400,34 @@ mod tests {
         assert_eq!((units(1), units(100)), (Some(1), Some(102)));
         assert_eq!(units(WRITE_LISTS_MAX + 1), None);
         assert!(units(WRITE_LISTS_MAX).is_some());
+    }
+
+    /// Whoever writes next to a list must see what another one has left there.
+    #[tokio::test]
+    async fn writes_are_left_alone_from_when_nobody_waits_for_them_until_they_are_through() {
+        let queue = CommitQueue::new(64 << 10);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
+        let commit = || {
+            let changes = Changes::of(list(b"a"), Change::Clear, 0);
+            queue.commit(queue.try_place(Part::Adds, changes).ok().unwrap(), deadline)
+        };
+        let answer_all = || {
+            let Taken::Writes(writes) = queue.take(None, false) else { panic!("nothing is queued") };
+            writes.into_iter().for_each(|write| write.reply.answer(Ok(())));
+        };
+        let alone = || queue.left_alone.load(Ordering::Acquire);
+        let (waited_for, answered_unseen, left) = (commit(), commit(), commit());
+        assert_eq!(alone(), 0);
+        drop(left);
+        assert_eq!(alone(), 1);
+        let mut behind_it = std::pin::pin!(queue.no_write_left_alone(deadline));
+        assert!(futures_util::poll!(behind_it.as_mut()).is_pending());
+        answer_all();
+        assert_eq!(alone(), 0);
+        behind_it.await.unwrap();
+        waited_for.await.unwrap();
+        drop(answered_unseen);
+        assert_eq!(alone(), 0);
+        queue.no_write_left_alone(deadline).await.unwrap();
     }
 }

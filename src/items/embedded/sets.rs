@@ -142,7 +142,7 @@ impl EmbeddedSession {
         op.begin()?;
         let identity = list.identity();
         // What somebody wrote who has left may still be queued.
-        self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
+        self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)?;
         self.ensure_entries(op, list).await?;
         let members: Vec<_> = items.iter().map(|item| item.value.slice_ref(identity.member(&item.value))).collect();
         // Also those that lie beyond the newest ones that are shown.
