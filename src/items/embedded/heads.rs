@@ -67,6 +67,8 @@ pub struct Heads {
     barred: Mutex<HashSet<ListId>>,
     /// Sets by member: they follow changes as heads do.
     members: MemberIndexes,
+    /// What both may take together, in bytes.
+    capacity: AtomicU64,
 }
 
 /// How many items a head should hold for a get; `None` if the get does not begin at the newest item
@@ -91,12 +93,20 @@ impl Heads {
             changes: (0..counts).map(|_| AtomicU64::new(0)).collect(),
             barred: Mutex::default(),
             members: MemberIndexes::new(bytes),
+            capacity: AtomicU64::new(bytes),
         }
     }
 
     /// What heads and tables of members may take together.
     pub fn set_capacity(&self, bytes: u64) {
+        self.capacity.store(bytes, Ordering::Relaxed);
         self.members.set_capacity(bytes);
+        self.make_room_for_members();
+    }
+
+    /// Heads have what tables of members leave.
+    fn make_room_for_members(&self) {
+        let bytes = self.capacity.load(Ordering::Relaxed);
         self.cache.set_capacity(bytes.saturating_sub(self.members.weight()));
     }
 
@@ -187,6 +197,7 @@ impl Heads {
         let _no_change = self.stripe(set.hash());
         if seen.is_some() && self.state(set.hash()) == seen && !self.barred().contains(set) {
             self.members.insert(set, index);
+            self.make_room_for_members();
         }
     }
 
@@ -315,12 +326,14 @@ mod tests {
     use tokio::time::Instant;
 
     use super::super::head::HeadReader;
+    use super::super::member_index::IndexBuilder;
     use super::super::merge::{MemorySource, Merge, Source};
     use super::super::options::ListHash;
+    use super::super::page::Collect;
     use super::super::row::RowBuilder;
     use super::super::turn::Turn;
     use super::*;
-    use crate::domain::{Timestamp, Ttl};
+    use crate::domain::{Identity, Keep, Timestamp, Ttl};
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
@@ -433,5 +446,30 @@ mod tests {
             changing.join().unwrap();
         });
         assert!(changed.into_inner());
+    }
+
+    #[test]
+    fn tables_of_members_and_heads_share_one_bound() {
+        const BYTES: u64 = 256 << 10;
+        let heads = Heads::new(BYTES);
+        let lists = (0..2_000).map(|n| ListId::from_bytes(format!("list-{n}").as_bytes(), ListHash::Token));
+        let lists: Vec<_> = lists.collect();
+        let fill = || {
+            lists.iter().for_each(|list| heads.fill(list, heads.between_changes(list, || ()).0, head(&[3, 2, 1])));
+        };
+        fill();
+        let before = heads.cache.weight();
+        assert!(before > BYTES / 2);
+        for set in &lists[..50] {
+            let worth = heads.members_due(set, 1 << 20).unwrap();
+            let mut builder = IndexBuilder::new(Identity::Value(Keep::Newest), worth);
+            let long = (0..40).map(|n| (n, format!("{n}{}", "x".repeat(60))));
+            let mut items = RowBuilder::default();
+            long.rev().for_each(|(time, value)| items.push(time, 9, false, value.as_bytes()));
+            page::collect_row(items.finish(), &mut builder).unwrap();
+            heads.keep_members(set, heads.between_changes(set, || ()).0, builder.finish().unwrap());
+            assert!(heads.weight() <= BYTES);
+        }
+        assert!(heads.members.weight() > BYTES / 8 && heads.cache.weight() < before);
     }
 }
