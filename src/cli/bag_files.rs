@@ -18,7 +18,7 @@ use crate::transfer::{self, CopyBagsOptions, ExportBagsOptions, ImportBagsOption
 #[command(after_help = "\
 Examples:
   liststore entity export user --file users.ndjson.zst
-  liststore entity export user --file - | jq .properties.city
+  liststore entity export user | jq .properties.city
 
 A line is {\"entity_id\": …, \"properties\": …}. A run that was cut off is taken up
 by the same command: FILE.state says where.")]
@@ -27,7 +27,7 @@ pub(super) struct Export {
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
     /// The file; compressed if its name ends with .gz or .zst; - is standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
     options: ServerOptions,

@@ -19,7 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   liststore export user story_presented --file presented.ndjson.zst
   liststore export user story_presented --version v2 --file presented.csv
-  liststore export user story_presented --format ndjson --file - | wc -l
+  liststore export user story_presented | wc -l
   liststore import user story_presented presented.ndjson.zst
 
   liststore export user story_presented --as-of 2024-08-30T00:00:00Z \\
@@ -46,9 +46,9 @@ pub(super) struct Arguments {
     #[command(flatten)]
     version: VersionOption,
     /// The file; compressed if its name ends with .gz or .zst; - is standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// The format of the file [default: by its name]
+    /// The format of the file [default: by its name; ndjson of standard output]
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
     /// Lists as they were at this moment, without what has expired or was removed since
@@ -79,11 +79,12 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let format = arguments.format.or_else(|| ExportFormat::by_name(&arguments.file)).ok_or_else(|| {
+    let (to_stdout, output) = (arguments.file.as_os_str() == "-", arguments.options.output);
+    let by_name = || if to_stdout { Some(ExportFormat::Ndjson) } else { ExportFormat::by_name(&arguments.file) };
+    let format = arguments.format.or_else(by_name).ok_or_else(|| {
         let told = "cannot tell the format from the file's name: pass --format csv, ndjson or parquet";
         Failure::Usage(format!("{}: {told}", arguments.file.display()))
     })?;
-    let (to_stdout, output) = (arguments.file.as_os_str() == "-", arguments.options.output);
     if arguments.spine.is_some() {
         let joined = training_set(arguments, format)?;
         return tell(&joined, &format!("{} rows with {} items", joined.rows, joined.items), to_stdout, output);
