@@ -51,9 +51,11 @@ def redis(*commands, lines, units=1):
     request = b"".join(_command(words) for words in commands)
 
     def is_whole(answer):
-        if answer.startswith(b"-"):
+        if not answer.endswith(b"\r\n") or answer.count(b"\r\n") < lines:
+            return False
+        if any(line.startswith(b"-") for line in answer.split(b"\r\n")):
             raise Failed(f"refused: {answer[:2_000].decode(errors='replace')}")
-        return answer.endswith(b"\r\n") and answer.count(b"\r\n") >= lines
+        return True
 
     return Exchange(request, is_whole, units)
 

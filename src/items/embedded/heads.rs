@@ -39,6 +39,8 @@ const OVERHEAD: usize = 320;
 /// The allocator rounds bytes up by such a part of them, on average.
 const ROUNDED_UP: usize = 8;
 const STRIPES: usize = 1024;
+/// In such parts memory goes from heads to tables of members and back.
+const STEPS: u64 = 64;
 /// Memory of heads for each count of changes, the most counts that there are, and their least: lists
 /// that share a count with one that is written to look as if they had changed as well.
 const BYTES_PER_COUNT: u64 = 1024;
@@ -67,8 +69,9 @@ pub struct Heads {
     barred: Mutex<HashSet<ListId>>,
     /// Sets by member: they follow changes as heads do.
     members: MemberIndexes,
-    /// What both may take together, in bytes.
+    /// What both may take together, in bytes, and what of that tables of members were given.
     capacity: AtomicU64,
+    given: AtomicU64,
 }
 
 /// How many items a head should hold for a get; `None` if the get does not begin at the newest item
@@ -94,6 +97,7 @@ impl Heads {
             barred: Mutex::default(),
             members: MemberIndexes::new(bytes),
             capacity: AtomicU64::new(bytes),
+            given: AtomicU64::new(0),
         }
     }
 
@@ -101,13 +105,23 @@ impl Heads {
     pub fn set_capacity(&self, bytes: u64) {
         self.capacity.store(bytes, Ordering::Relaxed);
         self.members.set_capacity(bytes);
-        self.make_room_for_members();
+        let given = self.wanted_by_members(bytes);
+        self.given.store(given, Ordering::Relaxed);
+        self.cache.set_capacity(bytes.saturating_sub(given));
+    }
+
+    /// What tables of members take, in steps: each change of a cache's capacity costs it some of what it knows.
+    fn wanted_by_members(&self, bytes: u64) -> u64 {
+        self.members.weight().next_multiple_of((bytes / STEPS).max(1))
     }
 
     /// Heads have what tables of members leave.
     fn make_room_for_members(&self) {
         let bytes = self.capacity.load(Ordering::Relaxed);
-        self.cache.set_capacity(bytes.saturating_sub(self.members.weight()));
+        let given = self.wanted_by_members(bytes);
+        if self.given.swap(given, Ordering::Relaxed) != given {
+            self.cache.set_capacity(bytes.saturating_sub(given));
+        }
     }
 
     /// Bytes in use.
@@ -201,6 +215,12 @@ impl Heads {
         }
     }
 
+    /// Forgets members of a set that were removed: the table may have expired items of theirs that merges have dropped.
+    pub fn forget_some_members(&self, set: &ListId, members: &[Bytes]) {
+        let _no_change = self.stripe(set.hash());
+        self.members.forget(set, members);
+    }
+
     /// Forgets the table of a set of which items were removed that are not known by their members: it may have
     /// expired ones that merges have dropped.
     pub fn forget_members(&self, set: &ListId) {
@@ -266,7 +286,9 @@ impl Heads {
     pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
         self.between(list, || {
             apply();
-            self.members.follow(list, change);
+            if self.members.follow(list, change) {
+                self.make_room_for_members();
+            }
             if let Some(head) = self.cache.peek(list) {
                 self.follow(list, &head, change);
             }
@@ -300,7 +322,10 @@ impl Heads {
         let with_heads: Vec<_> = with_heads.collect();
         let apply = || {
             apply();
-            changes.iter().for_each(|one| self.members.follow(&one.list, &one.change));
+            let moved = changes.iter().filter(|one| self.members.follow(&one.list, &one.change)).count();
+            if moved > 0 {
+                self.make_room_for_members();
+            }
         };
         if let [(one, head)] = &with_heads[..] {
             apply();

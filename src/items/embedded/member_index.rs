@@ -14,6 +14,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::change::Change;
 use super::list_id::{BorrowedListId, ListId};
@@ -22,10 +23,14 @@ use super::page::{Collect, Next};
 use super::row::{Entry, Malformed, RowCursor};
 use crate::domain::Identity;
 
-/// What a member costs in memory beside its item's value: an estimate.
-const MEMBER_OVERHEAD: usize = 64;
+/// What an item's value costs in memory beside its bytes: an estimate.
+const VALUE_OVERHEAD: usize = 48;
 /// What a table costs beside its members.
 const TABLE_OVERHEAD: usize = 512;
+/// Longer sets get no table: a table grows, and is dropped, by the log's thread, for which other writes wait.
+const MEMBERS_MAX: usize = 200_000;
+/// Sets that are read for a table at the same time: what is being made is in no account of memory yet.
+const BUILDERS: usize = 2;
 /// A table that has grown so many times since it was made is not kept.
 const GROWTH_MAX: u64 = 4;
 /// Of what there is for list heads, tables of members take this part at most.
@@ -43,19 +48,30 @@ pub struct MemberIndex {
     identity: Identity,
     hasher: RandomState,
     items: HashTable<Stored>,
-    bytes: usize,
+    value_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Stored {
     timestamp: u64,
     expires_at: u64,
-    value: Box<[u8]>,
+    /// Shared with those who found it.
+    value: Bytes,
 }
 
 impl MemberIndex {
     fn new(identity: Identity) -> Self {
-        Self { identity, hasher: RandomState::new(), items: HashTable::new(), bytes: TABLE_OVERHEAD }
+        Self { identity, hasher: RandomState::new(), items: HashTable::new(), value_bytes: 0 }
+    }
+
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        // Room that a table has is taken, whether it is used or not.
+        TABLE_OVERHEAD + self.value_bytes + self.items.allocation_size()
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.items.len() > MEMBERS_MAX
     }
 
     /// The item that is stored of a member.
@@ -63,17 +79,18 @@ impl MemberIndex {
         let hash = self.hasher.hash_one(member);
         let Stored { timestamp, expires_at, value } =
             self.items.find(hash, |stored| self.identity.member(&stored.value) == member)?;
-        Some(Present::new(*timestamp, *expires_at, Bytes::copy_from_slice(value)))
+        Some(Present::new(*timestamp, *expires_at, value.clone()))
     }
 
     fn put(&mut self, entry: &Entry, value: &[u8]) {
-        let Self { identity, hasher, items, bytes } = self;
+        let Self { identity, hasher, items, value_bytes } = self;
         let member = identity.member(value);
         let hash = hasher.hash_one(member);
-        let stored = Stored { timestamp: entry.timestamp, expires_at: entry.expires_at, value: value.into() };
-        *bytes += cost_of(value);
+        let stored =
+            Stored { timestamp: entry.timestamp, expires_at: entry.expires_at, value: Bytes::copy_from_slice(value) };
+        *value_bytes += cost_of(value);
         match items.find_mut(hash, |known| identity.member(&known.value) == member) {
-            Some(known) => *bytes -= cost_of(&std::mem::replace(known, stored).value),
+            Some(known) => *value_bytes -= cost_of(&std::mem::replace(known, stored).value),
             None => {
                 items.insert_unique(hash, stored, |known| hasher.hash_one(identity.member(&known.value)));
             }
@@ -86,7 +103,16 @@ impl MemberIndex {
         let is_it = |known: &Stored| known.timestamp == entry.timestamp && *known.value == *value;
         if let Ok(found) = self.items.find_entry(hash, is_it) {
             found.remove();
-            self.bytes -= cost_of(value);
+            self.value_bytes -= cost_of(value);
+        }
+    }
+
+    /// Takes out whatever item there is of a member.
+    fn forget(&mut self, member: &[u8]) {
+        let hash = self.hasher.hash_one(member);
+        if let Ok(found) = self.items.find_entry(hash, |known| self.identity.member(&known.value) == member) {
+            let (Stored { value, .. }, _) = found.remove();
+            self.value_bytes -= cost_of(&value);
         }
     }
 
@@ -105,7 +131,7 @@ impl MemberIndex {
 }
 
 fn cost_of(value: &[u8]) -> usize {
-    value.len() + MEMBER_OVERHEAD
+    value.len() + VALUE_OVERHEAD
 }
 
 /// Makes a table of a set that is read from its newest item on, unless it is longer than is worth it.
@@ -114,11 +140,13 @@ pub struct IndexBuilder {
     items_left: u64,
     bytes_max: usize,
     is_whole: bool,
+    /// Held for as long as it is at work.
+    _turn: OwnedSemaphorePermit,
 }
 
 impl IndexBuilder {
-    pub fn new(identity: Identity, Worth { items_max, bytes_max }: Worth) -> Self {
-        Self { index: MemberIndex::new(identity), items_left: items_max, bytes_max, is_whole: true }
+    pub fn new(identity: Identity, Worth { items_max, bytes_max, turn }: Worth) -> Self {
+        Self { index: MemberIndex::new(identity), items_left: items_max, bytes_max, is_whole: true, _turn: turn }
     }
 }
 
@@ -127,7 +155,7 @@ impl Collect for IndexBuilder {
     type Found = Option<MemberIndex>;
 
     fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
-        if self.items_left == 0 || self.index.bytes > self.bytes_max {
+        if self.items_left == 0 || self.index.is_too_long() || self.index.bytes() > self.bytes_max {
             self.is_whole = false;
             return Next::Done;
         }
@@ -145,11 +173,12 @@ impl Collect for IndexBuilder {
     }
 }
 
-/// How much of a set is worth being read for a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much of a set is worth being read for a table, and the turn to do so.
+#[derive(Debug)]
 pub struct Worth {
     items_max: u64,
     bytes_max: usize,
+    turn: OwnedSemaphorePermit,
 }
 
 /// What has been looked for without a table since there was one, and how much of it makes the next attempt due.
@@ -183,8 +212,8 @@ struct Kept {
 struct ByBytes;
 
 impl Weighter<ListId, Kept> for ByBytes {
-    fn weight(&self, _: &ListId, kept: &Kept) -> u64 {
-        kept.weight
+    fn weight(&self, set: &ListId, kept: &Kept) -> u64 {
+        kept.weight + set.bytes().len() as u64
     }
 }
 
@@ -195,6 +224,7 @@ pub struct MemberIndexes {
     /// Whether there was ever one: where there are no sets, changes cost nothing here.
     any: AtomicBool,
     accounts: Box<[AtomicU64]>,
+    turns: Arc<Semaphore>,
 }
 
 impl MemberIndexes {
@@ -212,7 +242,7 @@ impl MemberIndexes {
             Err(_) => Cache::with_weighter(ACCOUNTS, heads_bytes / SHARE, ByBytes),
         };
         let accounts = (0..ACCOUNTS).map(|_| AtomicU64::new(Account::NEW.pack())).collect();
-        Self { kept, any: AtomicBool::new(false), accounts }
+        Self { kept, any: AtomicBool::new(false), accounts, turns: Arc::new(Semaphore::new(BUILDERS)) }
     }
 
     pub fn set_capacity(&self, heads_bytes: u64) {
@@ -233,7 +263,7 @@ impl MemberIndexes {
     pub fn insert(&self, set: &ListId, index: MemberIndex) {
         self.account(set.hash()).store(Account::NEW.pack(), Ordering::Relaxed);
         self.any.store(true, Ordering::Release);
-        let weight = index.bytes as u64;
+        let weight = index.bytes() as u64;
         let index = Arc::new(Mutex::new(index));
         self.kept.insert(set.clone(), Kept { index, weight, first_weight: weight });
     }
@@ -242,12 +272,20 @@ impl MemberIndexes {
         self.kept.remove(set);
     }
 
-    /// Brings the table of a set to what it is after a change.
-    pub fn follow(&self, set: &ListId, change: &Change) {
-        if !self.any.load(Ordering::Acquire) {
-            return;
+    /// Takes members out of the table of a set that has no items of them any more, where there is one.
+    pub fn forget(&self, set: &ListId, members: &[Bytes]) {
+        if let Some(kept) = self.kept.peek(set) {
+            let mut index = lock(&kept.index);
+            members.iter().for_each(|member| index.forget(member));
         }
-        let Some(Kept { index, weight, first_weight }) = self.kept.peek(set) else { return };
+    }
+
+    /// Brings the table of a set to what it is after a change. Says whether tables take another part of memory since.
+    pub fn follow(&self, set: &ListId, change: &Change) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(Kept { index, weight, first_weight }) = self.kept.peek(set) else { return false };
         let bytes = {
             let mut index = lock(&index);
             let followed = match change {
@@ -259,7 +297,7 @@ impl MemberIndexes {
                 // What only bags have.
                 Change::Replace(_) => Err(Malformed),
             };
-            followed.map(|()| index.bytes as u64)
+            followed.map(|()| if index.is_too_long() { u64::MAX } else { index.bytes() as u64 })
         };
         match bytes {
             Err(Malformed) => self.remove(set),
@@ -271,8 +309,9 @@ impl MemberIndexes {
                 let _no_longer_there =
                     self.kept.replace(set.clone(), Kept { index, weight: bytes, first_weight }, true);
             }
-            Ok(_) => {}
+            Ok(_) => return false,
         }
+        true
     }
 
     fn account(&self, hash: u64) -> &AtomicU64 {
@@ -286,12 +325,14 @@ impl MemberIndexes {
         let place = self.account(hash);
         let Account { looks, due } = Account::unpack(place.load(Ordering::Relaxed));
         let looks = looks.saturating_add(u32::try_from(members).unwrap_or(u32::MAX));
-        let is_due = looks >= due;
-        let due = if is_due { looks.saturating_mul(4) } else { due };
+        // At the end of what is counted there is no next time: a set that had no table by then is too long for one.
+        let is_due = looks >= due && due < u32::MAX;
+        let turn = if is_due { Arc::clone(&self.turns).try_acquire_owned().ok() } else { None };
+        let due = if turn.is_some() { looks.saturating_mul(4) } else { due };
         // Two at once may count as one.
         place.store(Account { looks, due }.pack(), Ordering::Relaxed);
         let bytes_max = usize::try_from(self.kept.capacity() / 2).unwrap_or(usize::MAX);
-        is_due.then_some(Worth { items_max: u64::from(looks) * ITEMS_PER_LOOK, bytes_max })
+        Some(Worth { items_max: u64::from(looks) * ITEMS_PER_LOOK, bytes_max, turn: turn? })
     }
 }
 
@@ -356,30 +397,35 @@ mod tests {
                 indexes.follow(&set, &Change::Row(row(items)));
                 let (standing, bytes) = lock(&indexes.kept.peek(&set).unwrap().index).told();
                 prop_assert_eq!(&standing, &model);
-                prop_assert_eq!(bytes, made_of(&model).bytes);
+                prop_assert_eq!(bytes, made_of(&model).value_bytes);
             }
             indexes.follow(&set, &Change::Clear);
-            prop_assert_eq!(lock(&indexes.kept.peek(&set).unwrap().index).told(), (BTreeMap::new(), TABLE_OVERHEAD));
+            prop_assert_eq!(lock(&indexes.kept.peek(&set).unwrap().index).told(), (BTreeMap::new(), 0));
         }
     }
 
     impl MemberIndex {
         fn told(&self) -> (BTreeMap<u8, u64>, usize) {
-            (found(self), self.bytes)
+            (found(self), self.value_bytes)
         }
     }
 
     #[test]
     fn tables_are_made_once_looking_up_has_cost_as_much_and_of_what_is_worth_it() {
         let indexes = MemberIndexes::new(8 << 20);
-        assert_eq!(indexes.due_after(7, 63), None);
-        let worth = indexes.due_after(7, 1).unwrap();
-        assert_eq!(worth, Worth { items_max: 64 * ITEMS_PER_LOOK, bytes_max: 1 << 20 });
+        let due_after = |members| indexes.due_after(7, members).map(|worth| (worth.items_max, worth.bytes_max));
+        let items = |looks: u64| Some((looks * ITEMS_PER_LOOK, 1 << 20));
+        assert_eq!((due_after(63), due_after(1)), (None, items(64)));
         // The set was longer than that: next time it is to be four times as much.
-        assert_eq!((indexes.due_after(7, 100), indexes.due_after(7, 91)), (None, None));
-        assert_eq!(indexes.due_after(7, 1).map(|worth| worth.items_max), Some(256 * ITEMS_PER_LOOK));
+        assert_eq!((due_after(100), due_after(91), due_after(1)), (None, None, items(256)));
         indexes.insert(&ListId::from_bytes(b"1234567", HASH), MemberIndex::new(IDENTITY));
-        assert_eq!(indexes.due_after(7, 64).map(|worth| worth.items_max), Some(64 * ITEMS_PER_LOOK));
+        let turns: Vec<_> = (0..BUILDERS as u64).map(|other| indexes.due_after(other, 64).unwrap()).collect();
+        assert_eq!(due_after(64), None, "others are at work");
+        drop(turns);
+        assert_eq!(due_after(0), items(64));
+        // Whatever is asked for of a set that is too long for ever.
+        let attempts = (0..100).filter(|_| due_after(u32::MAX as usize / 8).is_some()).count();
+        assert!(attempts < 10, "{attempts}");
     }
 
     #[test]

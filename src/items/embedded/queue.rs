@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ pub struct CommitQueue {
     adds: Places,
     removals: Places,
     /// Writes that may still be queued although whoever waited for them has left.
-    left_alone: Arc<AtomicIsize>,
+    left_alone: Arc<AtomicUsize>,
 }
 
 /// Permits of `UNIT_BYTES` each.
@@ -336,7 +336,7 @@ impl CommitQueue {
 /// The answer to a write, as long as somebody waits for it.
 struct Followed {
     replied: oneshot::Receiver<Result<(), StoreError>>,
-    left_alone: Arc<AtomicIsize>,
+    left_alone: Arc<AtomicUsize>,
     is_answered: bool,
 }
 
@@ -350,10 +350,14 @@ impl Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        // Once it is closed either the answer is here, or whoever is to send it finds nobody.
+        if self.is_answered {
+            return;
+        }
+        // Never too few: whoever is to answer subtracts it once nobody takes the answer, which is from `close` on.
+        self.left_alone.fetch_add(1, Ordering::AcqRel);
         self.replied.close();
-        if !self.is_answered && matches!(self.replied.try_recv(), Err(oneshot::error::TryRecvError::Closed)) {
-            self.left_alone.fetch_add(1, Ordering::AcqRel);
+        if !matches!(self.replied.try_recv(), Err(oneshot::error::TryRecvError::Closed)) {
+            self.left_alone.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::change::{Change, Changes};
 use super::list_id::{BorrowedListId, ListId};
@@ -41,7 +42,7 @@ impl EmbeddedSession {
         }
         let set = self.list_id(list);
         if let Some(worth) = self.engine.heads.members_due(&set, members.len()) {
-            self.index_members(op, list.identity(), &set, worth).await?;
+            self.index_members(op, list.identity(), &set, worth).await;
             if let Some(met) = self.met_in_memory(list, members) {
                 return Ok(met);
             }
@@ -59,20 +60,16 @@ impl EmbeddedSession {
         Some(members.iter().zip(found).map(met).collect())
     }
 
-    /// Reads a set, as much of it as is worth it, to have it in memory by its members.
-    async fn index_members(
-        &self,
-        op: &Operation,
-        identity: Identity,
-        set: &ListId,
-        worth: Worth,
-    ) -> Result<(), StoreError> {
+    /// Reads a set, as much of it as is worth it, to have it in memory by its members. If that fails, or takes too long,
+    /// they are found without.
+    async fn index_members(&self, op: &Operation, identity: Identity, set: &ListId, worth: Worth) {
+        let now = Instant::now();
+        let op = Operation { deadline: now + op.deadline.saturating_duration_since(now) / 4, ..*op };
         let Looked { seen, view, in_memory, inline } = self.look(set, u64::MAX);
         let mut scan = Scan::new(view, in_memory, set.clone(), Start::NEWEST, IndexBuilder::new(identity, worth));
-        if let Some(index) = self.read(op, inline, move || scan.turn().transpose()).await? {
+        if let Ok(Some(index)) = self.read(&op, inline, move || scan.turn().transpose()).await {
             self.engine.heads.keep_members(set, seen, index);
         }
-        Ok(())
     }
 
     /// Finds members by their reverse entries.
@@ -157,7 +154,9 @@ impl EmbeddedSession {
         let reverse = self.reverse_of(&set);
         match SetWrite::add(op, identity, items, met).into_changes(set, reverse) {
             Some(changes) => self.write(op, Part::Adds, changes).await,
-            None => Ok(()),
+            // What stands already may have been written just now: it is as durable as the log is by then, or nobody
+            // can say so any more.
+            None => self.engine.queue.barrier(op.deadline).await,
         }
     }
 
@@ -170,7 +169,8 @@ impl EmbeddedSession {
         members: &[Bytes],
     ) -> Result<u64, StoreError> {
         let once: HashSet<_> = members.iter().cloned().collect();
-        let met = self.find_members(op, list, &Vec::from_iter(once)).await?;
+        let once = Vec::from_iter(once);
+        let met = self.find_members(op, list, &once).await?;
         let set = self.list_id(list);
         let mut write = SetWrite::default();
         met.iter().for_each(|met| write.delete(met));
@@ -180,6 +180,7 @@ impl EmbeddedSession {
         }
         let taken = Taken::by(removal, list.identity());
         self.engine.heads.forget_removed(&set, |entry, value| taken.takes(entry, value));
+        self.engine.heads.forget_some_members(&set, &once);
         Ok(removed)
     }
 
