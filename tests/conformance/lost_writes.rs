@@ -120,8 +120,11 @@ async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
     disk.free();
 
     let probe = Probe::of(open(), list.clone(), base, ttl(3_600)).await;
-    if probe.all().await.len() != acknowledged.len() {
-        assert!(refused.outcome_unknown(), "what was refused for certain is there");
+    let there = probe.all().await.len();
+    if there != acknowledged.len() {
+        let counts = format!("{there} items are there, {} were acknowledged", acknowledged.len());
+        assert_eq!(there, acknowledged.len() + unknown.len(), "{counts}");
+        assert!(refused.outcome_unknown(), "what was refused for certain is there ({refused:?}): {counts}");
         acknowledged.extend(unknown);
     }
     for n in 0..50 {

@@ -74,7 +74,17 @@ impl Bag {
 
     /// The bag, as the session tells it. Where the store has it in memory, that must be the same.
     async fn at(&self, op: &Operation) -> Option<(i64, String)> {
-        let bag = self.probe.session.bag(op, &self.probe.list).await.unwrap();
+        let read = async || self.probe.session.bag(op, &self.probe.list).await.unwrap();
+        let mut bag = read().await;
+        let found = loop {
+            let found = self.probe.store.get_from_memory(op, &self.probe.list, &Range::NEWEST);
+            let again = read().await;
+            // Else others have changed it in between.
+            if again == bag {
+                break found;
+            }
+            bag = again;
+        };
         if let Some(found) = self.probe.store.get_from_memory(op, &self.probe.list, &Range::NEWEST) {
             assert_eq!(found.page.items, bag.iter().cloned().collect::<Vec<Item>>());
             assert!(!found.page.more, "a bag is one item");
