@@ -52,4 +52,14 @@ impl ListError {
             | Self::Limited(_) => false,
         }
     }
+
+    /// The same failure of an operation that has done a part before.
+    pub fn with_outcome_unknown(self) -> Self {
+        match self {
+            Self::DeadlineExceeded { .. } => Self::DeadlineExceeded { outcome_unknown: true },
+            Self::Panicked { .. } => Self::Panicked { outcome_unknown: true },
+            Self::Store(error) => Self::Store(error.with_outcome_unknown()),
+            other => Self::Store(StoreError::Unavailable { reason: other.to_string(), outcome_unknown: true }),
+        }
+    }
 }

@@ -137,10 +137,15 @@ impl<R: PageRenderer> Service<R> {
                         let entries = entry_changes(newer.iter(), &entity.entity_id, before.as_ref(), Some(after));
                         let entries = entries.unwrap_or_default();
                         if !entries.is_empty() {
+                            let missing = entries.clone();
                             let swap = BagSwap { before: Some(after.timestamp), after: BagAfter::Same, entries };
                             // Whoever came next knows the index, and has entered what stands now.
                             let entered = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
-                            let _done_or_lost = entered.inspect_err(|error| self.mend_after(error, &list, &[]))?;
+                            // The bag is written by now, whatever becomes of this.
+                            let _done_or_lost = entered.map_err(|error| {
+                                self.cleaner.bag(list.clone(), missing);
+                                error.with_outcome_unknown()
+                            })?;
                         }
                     }
                     return Ok(Written { replaced, after });
