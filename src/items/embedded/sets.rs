@@ -60,8 +60,8 @@ impl EmbeddedSession {
         Some(members.iter().zip(found).map(met).collect())
     }
 
-    /// Reads a set, as much of it as is worth it, to have it in memory by its members. If that fails, or takes too long,
-    /// they are found without.
+    /// Reads a set, as much of it as is worth it, to have it in memory by its members. If that fails, or takes too
+    /// long, they are found without.
     async fn index_members(&self, op: &Operation, identity: Identity, set: &ListId, worth: Worth) {
         let now = Instant::now();
         let op = Operation { deadline: now + op.deadline.saturating_duration_since(now) / 4, ..*op };

@@ -85,7 +85,7 @@ impl Bag {
             }
             bag = again;
         };
-        if let Some(found) = self.probe.store.get_from_memory(op, &self.probe.list, &Range::NEWEST) {
+        if let Some(found) = found {
             assert_eq!(found.page.items, bag.iter().cloned().collect::<Vec<Item>>());
             assert!(!found.page.more, "a bag is one item");
         }
