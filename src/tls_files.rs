@@ -102,7 +102,12 @@ impl<T> std::fmt::Debug for TlsFiles<T> {
 
 /// The files' contents, in the order of their paths.
 fn read(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, FileProblem> {
-    paths.iter().map(|path| std::fs::read(path).map_err(|error| unreadable(path, &error))).collect()
+    paths.iter().map(|path| read_one(path)).collect()
+}
+
+/// A file's content, for whoever needs it once.
+pub fn read_one(path: &Path) -> Result<Vec<u8>, FileProblem> {
+    std::fs::read(path).map_err(|error| unreadable(path, &error))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> FileProblem {

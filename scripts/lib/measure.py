@@ -166,13 +166,15 @@ class Started:
 class Liststore(Started):
     """A server on a free port. `settings` are by their keys: {"items.embedded.fsync": "group"}."""
 
+    scheme, context = "http", None
+
     def __init__(self, binary, folder, settings):
         env = {name: value for name, value in os.environ.items() if not name.startswith("LISTSTORE")}
         for key, value in settings.items():
             env["LISTSTORE__" + key.upper().replace(".", "__")] = str(value)
         folder.mkdir(parents=True, exist_ok=True)
-        self.url = f"http://127.0.0.1:{free_port()}"
-        listen = self.url.removeprefix("http://")
+        listen = f"127.0.0.1:{free_port()}"
+        self.url = f"{self.scheme}://{listen}"
         began = time.monotonic()
         super().__init__(
             [binary, "serve", "--listen", listen, "--data-dir", folder / "data"], folder / "liststore.log", env
@@ -182,7 +184,7 @@ class Liststore(Started):
 
     def is_ready(self):
         try:
-            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5, context=self.context) as answer:
                 return json.load(answer)["checks"]["item_store"] == "pass"
         except (urllib.error.URLError, OSError):
             return False

@@ -7,7 +7,7 @@ use clap::Args;
 use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, Output};
-use super::parse::Server;
+use super::parse::{Server, TlsArguments};
 use crate::client::ServerUrl;
 use crate::domain::{EntityType, FeatureName, VersionLabel};
 use crate::transfer::{self, Copied, CopyOptions};
@@ -83,6 +83,8 @@ pub(super) struct Copying {
     /// A file with the API key to show the other [default: none]
     #[arg(long, value_name = "FILE")]
     to_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArguments,
     /// Keep there how far it has come, and go on from there
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
@@ -96,8 +98,11 @@ impl Copying {
     /// environment.
     pub(super) fn servers(&self) -> Result<(ServerUrl, ServerUrl), Failure> {
         let server = |url: &ServerUrl, token_file: &Option<PathBuf>| match token_file {
-            Some(_) => Server { url: url.clone(), token_file: token_file.clone() }.url().map_err(Failure::Usage),
-            None => Ok(url.clone()),
+            Some(_) => {
+                let (url, token_file, tls) = (url.clone(), token_file.clone(), self.tls.clone());
+                Server { url, token_file, tls }.url().map_err(Failure::Usage)
+            }
+            None => Ok(url.clone().with_tls(self.tls.tls())),
         };
         Ok((server(&self.from, &self.from_token_file)?, server(&self.to, &self.to_token_file)?))
     }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::output::Format;
-use crate::client::{Client, Retries, ServerUrl, Token};
+use crate::client::{Client, Retries, ServerUrl, Tls, Token};
 use crate::domain::{
     Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, MaxItems, MaxItemsInput, Owner, Ttl,
     VersionLabel,
@@ -25,15 +25,35 @@ pub(super) struct Server {
         value_parser = ServerUrl::parse
     )]
     pub url: ServerUrl,
-    /// A file with the API key to show [default: the key in LISTSTORE_TOKEN, if there is one]
+    /// A file with the API key, or the token of an identity provider, to show [default: what is in
+    /// LISTSTORE_TOKEN, if it is set]
     #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: TlsArguments,
+}
+
+/// Certificates for `https`.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct TlsArguments {
+    /// PEM: the authorities to believe at an https URL [default: the system's]
+    #[arg(long, env = "LISTSTORE_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// PEM: a certificate to show there, and its private key
+    #[arg(long, env = "LISTSTORE_CERTIFICATE_FILE", value_name = "FILE", requires = "ca_file")]
+    certificate_file: Option<PathBuf>,
+}
+
+impl TlsArguments {
+    pub(super) fn tls(&self) -> Tls {
+        Tls { ca_file: self.ca_file.clone(), certificate_file: self.certificate_file.clone() }
+    }
 }
 
 impl Server {
-    /// The server's URL, with the API key to show there, if there is one.
+    /// The server's URL, with what to show there.
     pub(super) fn url(&self) -> Result<ServerUrl, String> {
-        Ok(self.url.clone().with_token(self.token()?))
+        Ok(self.url.clone().with_token(self.token()?).with_tls(self.tls.tls()))
     }
 
     /// A client of the server. `author` is who asks for a change.
@@ -56,7 +76,7 @@ impl Server {
         };
         match Token::parse(text.trim()) {
             Some(token) => Ok(Some(token)),
-            None => Err(format!("{place} holds no API key: it was cut, mistyped, or is something else")),
+            None => Err(format!("{place} holds no API key, and no token: it was cut, mistyped, or is something else")),
         }
     }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use super::block_on;
 use super::failure::Failure;
 use super::output::{FormatOption, show};
+use super::parse::TlsArguments;
 use crate::client::{Client, Request, Retries, ServerUrl, printable, read};
 use crate::service::OperationId;
 use crate::wire::HealthRead;
@@ -34,6 +35,8 @@ pub(super) struct Arguments {
         value_parser = ServerUrl::parse
     )]
     url: ServerUrl,
+    #[command(flatten)]
+    tls: TlsArguments,
     /// How long the answer is waited for
     #[arg(long, default_value = "3")]
     timeout_secs: NonZeroU32,
@@ -42,7 +45,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { url, timeout_secs, format } = arguments;
+    let Arguments { url, tls, timeout_secs, format } = arguments;
+    let url = url.with_tls(tls.tls());
     let request = Request::new(OperationId::Readyz, &[]).within(Duration::from_secs(u64::from(timeout_secs.get())));
     let answer = block_on(async { Ok(Client::new(url, None, Retries::NONE)?.send(&request).await) })?;
     let body = answer?.body;

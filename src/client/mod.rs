@@ -9,6 +9,7 @@ mod failure;
 mod printable;
 mod request;
 mod retries;
+mod tls;
 mod token;
 mod url;
 mod value_text;
@@ -29,6 +30,7 @@ pub use failure::Failure;
 pub use printable::printable;
 pub use request::Request;
 pub use retries::Retries;
+pub use tls::Tls;
 pub use token::Token;
 pub use url::ServerUrl;
 pub use value_text::{write_json, write_string};
@@ -107,7 +109,7 @@ impl Client {
             Some(address) => builder.unix_socket(&*address.path),
             None => builder,
         };
-        let http = url.with_tls(builder)?.build().map_err(|e| ClientError::Setup(error::causes(&e)))?;
+        let http = tls::with_tls(builder, url.tls())?.build().map_err(|e| ClientError::Setup(error::causes(&e)))?;
         Ok(Self { http, url, author, retries, _local: local })
     }
 

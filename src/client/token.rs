@@ -1,4 +1,4 @@
-//! An API key to show to a server.
+//! An API key, or an identity provider's token, to show to a server.
 
 use std::fmt;
 
@@ -6,14 +6,18 @@ use reqwest::header::HeaderValue;
 
 use crate::access::token::is_well_formed;
 
-/// An API key. `Debug` does not tell it.
+/// The longest token: no header may be longer.
+const BYTES_MAX: usize = 16 << 10;
+
+/// An API key, or a token of an identity provider. `Debug` does not tell it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A text that has the form of a key, its checksum included.
+    /// A text that has the form of a key, its checksum included, or that of a JSON Web Token in its compact form
+    /// (RFC 7519, section 3; RFC 7515, section 7.1).
     pub fn parse(text: &str) -> Option<Self> {
-        is_well_formed(text).then(|| Self(text.to_owned()))
+        (is_well_formed(text) || has_form_of_jwt(text)).then(|| Self(text.to_owned()))
     }
 
     /// What to send as `Authorization`.
@@ -29,8 +33,30 @@ impl Token {
     }
 }
 
+/// Three parts in URL-safe Base64, the first of which begins a JSON object.
+fn has_form_of_jwt(text: &str) -> bool {
+    let is_base64 =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    text.len() <= BYTES_MAX && text.starts_with("ey") && text.split('.').count() == 3 && text.split('.').all(is_base64)
+}
+
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_is_no_token() {
+        let jwt = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmVk-_";
+        assert_eq!(Token::parse(jwt).map(|token| token.authorization()), Some(format!("Bearer {jwt}")));
+        let long = format!("{jwt}{}", "x".repeat(BYTES_MAX));
+        for bad in ["", "ey.a", "eya.b.", "eya.b.c d", "eya.b.c.d", "eya.b.c=", "xxa.b.c", "ls_short", &long] {
+            assert!(Token::parse(bad).is_none(), "{bad}");
+        }
     }
 }

@@ -1,16 +1,19 @@
 //! The server's URL, as far as the commands need to know it.
 
 use std::fmt;
-use std::sync::Arc;
 
-use reqwest::{ClientBuilder, Url};
+use reqwest::Url;
 
-use super::Token;
 use super::error::ClientError;
+use super::{Tls, Token};
 
-/// Where the server is: `http` or `https`, maybe with a path in front of the API's.
+/// Where the server is: `http` or `https`, maybe with a path in front of the API's; and what to show there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerUrl(Url, Option<Token>);
+pub struct ServerUrl {
+    url: Url,
+    token: Option<Token>,
+    tls: Tls,
+}
 
 impl ServerUrl {
     pub const DEFAULT: &'static str = "http://127.0.0.1:8080";
@@ -23,59 +26,52 @@ impl ServerUrl {
         if url.query().is_some() || url.fragment().is_some() {
             return Err("must have neither a query nor a fragment".to_owned());
         }
-        Ok(Self(url, None))
+        Ok(Self { url, token: None, tls: Tls::default() })
     }
 
-    /// The same, with an API key to show there.
+    /// The same, with an API key or a token to show there.
     pub fn with_token(self, token: Option<Token>) -> Self {
-        Self(self.0, token)
+        Self { token, ..self }
     }
 
     pub fn token(&self) -> Option<&Token> {
-        self.1.as_ref()
+        self.token.as_ref()
+    }
+
+    /// The same, with other certificates than the system's for `https`.
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Which certificates to use, if it is `https`.
+    pub fn tls(&self) -> Option<&Tls> {
+        (self.url.scheme() == "https").then_some(&self.tls)
     }
 
     pub fn join(&self, path: &str) -> Result<Url, ClientError> {
-        let base = self.0.as_str().trim_end_matches('/');
+        let base = self.url.as_str().trim_end_matches('/');
         Url::parse(&format!("{base}{path}")).map_err(|e| ClientError::Setup(format!("{e} in {path}")))
     }
 
     /// Where to connect for plain HTTP/1.1, for whoever speaks that without this client.
     pub fn plain(&self) -> Result<PlainHttp, String> {
-        let (Some(host), Some(port)) = (self.0.host_str(), self.0.port_or_known_default()) else {
+        let (Some(host), Some(port)) = (self.url.host_str(), self.url.port_or_known_default()) else {
             return Err("the URL has no host".to_owned());
         };
-        if self.0.scheme() != "http" || !self.0.username().is_empty() {
+        if self.url.scheme() != "http" || !self.url.username().is_empty() {
             return Err("only http:// URLs without a login will do here".to_owned());
         }
-        let host_header = self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        let path = self.0.path().trim_end_matches('/').to_owned();
+        let host_header = self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let path = self.url.path().trim_end_matches('/').to_owned();
         Ok(PlainHttp { host: host.trim_matches(['[', ']']).to_owned(), port, host_header, path })
     }
 
     pub fn is_loopback(&self) -> bool {
-        let Some(host) = self.0.host_str() else {
+        let Some(host) = self.url.host_str() else {
             return false;
         };
         let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
         host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-    }
-
-    /// TLS by rustls on ring, with the system's certificates. A client of a plain URL gets none:
-    /// it must work on a machine that has no certificates at all.
-    pub fn with_tls(&self, builder: ClientBuilder) -> Result<ClientBuilder, ClientError> {
-        let ring = rustls::crypto::ring::default_provider();
-        if self.0.scheme() == "https" {
-            // The first one stays: it is this one, or one that somebody installed on purpose.
-            let _ = ring.install_default();
-            return Ok(builder);
-        }
-        let config = rustls::ClientConfig::builder_with_provider(Arc::new(ring))
-            .with_safe_default_protocol_versions()
-            .map_err(|e| ClientError::Setup(e.to_string()))?
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth();
-        Ok(builder.tls_backend_preconfigured(config))
     }
 }
 
@@ -93,7 +89,7 @@ pub struct PlainHttp {
 impl fmt::Display for ServerUrl {
     /// Without the password that it may hold.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = self.0.clone();
+        let mut shown = self.url.clone();
         if shown.password().is_some() {
             // Fails only for URLs without a host, which are none of these.
             let _ = shown.set_password(Some("********"));
