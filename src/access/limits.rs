@@ -18,6 +18,9 @@ use quick_cache::sync::Cache;
 
 use crate::domain::{Rate, RateLimits};
 
+/// Refusals in a second that a caller is told of at once, where the caller may not have more requests than that. What
+/// comes beyond is told late: whoever does not slow down is slowed down, so that refusing takes no more than serving.
+const PROMPT_REFUSALS: u32 = 1_000;
 /// Callers other than keys whose limits are remembered: whoever is forgotten begins anew.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -176,6 +179,7 @@ impl Bucket {
 pub struct Limiter {
     requests: Option<Bucket>,
     items: Option<Bucket>,
+    prompt_refusals: Option<Bucket>,
     operations_percent: Option<u32>,
     operations: AtomicUsize,
 }
@@ -197,7 +201,15 @@ impl Eq for Limiter {}
 impl Limiter {
     fn new(LimitOptions { rates, operations_percent }: LimitOptions) -> Self {
         let (requests, items) = (rates.requests.map(Bucket::new), rates.items.map(Bucket::new));
-        Self { requests, items, operations_percent, operations: AtomicUsize::new(0) }
+        let prompt = rates.requests.map_or(PROMPT_REFUSALS, |rate| rate.per_second().get().max(PROMPT_REFUSALS));
+        let prompt_refusals = Rate::new(prompt, None).ok().map(Bucket::new);
+        Self { requests, items, prompt_refusals, operations_percent, operations: AtomicUsize::new(0) }
+    }
+
+    /// Counts a request that was refused for these limits. Says whether there were too many lately, so that the caller
+    /// is to be told later.
+    pub fn refuses_too_often(&self) -> bool {
+        self.prompt_refusals.as_ref().is_some_and(|bucket| bucket.take_one(Excess::Requests).is_err())
     }
 
     /// Counts a request.
@@ -265,6 +277,19 @@ mod tests {
     fn limiter(requests: Option<Rate>, items: Option<Rate>, operations_percent: Option<u32>) -> Arc<Limiter> {
         let own = RateLimits { requests, items };
         LimitOptions { rates: RateLimits::default(), operations_percent }.limiter(own).unwrap()
+    }
+
+    #[test]
+    fn whoever_is_refused_all_the_time_is_told_so_later() {
+        let requests = Some(Rate::new(2_000, Some(1)).unwrap());
+        for (rates, prompt) in
+            [(RateLimits { requests: slow(1), items: None }, 1_000), (RateLimits { requests, items: None }, 2_000)]
+        {
+            let limiter = LimitOptions::default().limiter(rates).unwrap();
+            let told_at_once = (0..prompt + 2_000).filter(|_| !limiter.refuses_too_often()).count();
+            // Some room comes back while this counts.
+            assert!((prompt..prompt + 1_000).contains(&told_at_once), "{told_at_once}");
+        }
     }
 
     #[test]

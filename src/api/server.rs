@@ -23,6 +23,10 @@ use crate::access::Principal;
 use crate::background::Command;
 use crate::service::{Descriptor, Group, OperationId};
 
+/// How late those are told of it who are refused for their limits all the time. Each of their connections can ask for ten requests
+/// a second then, whatever it does.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
+
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
     let started = Instant::now();
     let Request { method, path, query, headers: sent, client, mut body } = request;
@@ -99,6 +103,10 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
         took,
     });
     finish(state, &mut response, request_id);
+    if code == Some(ErrorCode::RateLimited) && asks.limiter().is_some_and(|limiter| limiter.refuses_too_often()) {
+        // On the heap, so that it takes no room in the tasks of all connections.
+        Box::pin(tokio::time::sleep(REFUSAL_PAUSE)).await;
+    }
     response
 }
 

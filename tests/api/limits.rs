@@ -1,10 +1,14 @@
 //! How much one caller may ask for: requests, items, and operations at work.
 
+use std::time::{Duration, Instant};
+
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 
-use super::client::{ago, api, api_with};
+use super::client::{Answer, ago, api, api_with};
 use super::keys::{admin, key, with_key};
+use super::sockets::connect;
 
 /// In a bucket that fills so slowly that no test sees it.
 #[tokio::test]
@@ -82,6 +86,33 @@ async fn what_is_refused_counts_among_the_requests() {
     let told: u64 = last.header("ratelimit").unwrap().split_once(";t=").unwrap().1.parse().unwrap();
     let retry_after: u64 = last.header("retry-after").unwrap().parse().unwrap();
     assert!(told <= retry_after, "whoever comes again then is let in: {last:?}");
+}
+
+/// So that refusing one who does not slow down takes nothing from the others.
+#[tokio::test]
+async fn whoever_goes_on_all_the_same_is_slowed_down() {
+    const REQUESTS: usize = 3_000;
+    let api = api().await;
+    let admin = admin(&api).await;
+    let limited = json!({"name": "n", "roles": ["writer"], "requests_per_second": 1, "requests_burst": 1});
+    let (noisy, _) = key(&api, Some(&admin), limited).await;
+    let mut stream = connect(&api).await;
+    let began = Instant::now();
+    let (mut reading, mut writing) = stream.split();
+    let request = format!("GET /v1/features HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {noisy}\r\n\r\n");
+    let requests = request.repeat(REQUESTS);
+    let sending = async { writing.write_all(requests.as_bytes()).await.unwrap() };
+    let taking = async {
+        let mut refused = 0;
+        for _ in 0..REQUESTS {
+            refused += usize::from(Answer::read(&mut reading, false).await.status == 429);
+        }
+        refused
+    };
+    let ((), refused) = tokio::join!(sending, taking);
+    assert!(refused > REQUESTS - 100, "{refused}");
+    // A thousand are told at once, and then so many in a second.
+    assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 /// Whatever way somebody looks at items or removes them.
