@@ -16,7 +16,7 @@ impl Stream for TcpStream {
     #[cfg(target_os = "linux")]
     fn since_last_arrival(&self) -> Option<Duration> {
         let info = nix::sys::socket::getsockopt(self, kernel::TcpInfo).ok()?;
-        Some(Duration::from_millis(info.tcpi_last_data_recv.into()))
+        info.last().map(|since_ms| Duration::from_millis((*since_ms).into()))
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -46,14 +46,20 @@ impl Stream for DuplexStream {
 /// What Linux tells of a connection: tcp(7).
 #[cfg(target_os = "linux")]
 mod kernel {
+    use std::mem::{offset_of, size_of};
+
     use nix::libc;
     use nix::sys::socket::sockopt::GetStruct;
+
+    /// What all kernels tell, up to `tcpi_last_data_recv`. How long the structure is depends on the C library, and
+    /// what a kernel fills of it on its age: nix panics where it is told less than it asked for.
+    type Words = [u32; offset_of!(libc::tcp_info, tcpi_last_data_recv) / size_of::<u32>() + 1];
 
     #[derive(Debug, Clone, Copy)]
     pub struct TcpInfo;
 
-    // nix knows the option's structure and has no name for the option.
-    nix::getsockopt_impl!(TcpInfo, libc::IPPROTO_TCP, libc::TCP_INFO, libc::tcp_info, GetStruct<libc::tcp_info>);
+    // nix has no name for the option.
+    nix::getsockopt_impl!(TcpInfo, libc::IPPROTO_TCP, libc::TCP_INFO, Words, GetStruct<Words>);
 }
 
 #[cfg(test)]
@@ -62,6 +68,14 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    /// Whatever C library it is built with, and however old the kernel is: this part has been told since Linux 2.4.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn no_more_is_asked_than_every_kernel_tells() {
+        use nix::sys::socket::GetSockOpt;
+        assert_eq!(size_of::<<kernel::TcpInfo as GetSockOpt>::Val>(), 56);
+    }
 
     /// The kernel counts from when bytes come, whether or not anybody has read them.
     #[cfg(target_os = "linux")]

@@ -16,6 +16,7 @@ use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::*;
@@ -28,6 +29,8 @@ const BODY_BYTES_MAX: usize = 10_000;
 const BUDGET_BYTES: usize = 16 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const SOCKET_WAIT_MAX: Duration = Duration::from_millis(50);
+/// As long as a refusal counts at most.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// A request as a server saw it.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +65,9 @@ impl Handler for Recorder {
     async fn answer(&self, request: Request<'_>) -> HttpResponse {
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{}{query}", request.path);
+        if request.path == "/slow" {
+            sleep(SLOW).await;
+        }
         let RequestBody::Whole(body) = request.body else {
             self.incomplete.set(self.incomplete.get() + 1);
             return HttpResponse::PayloadTooLarge().finish();
@@ -519,6 +525,71 @@ fn a_worker_that_is_behind_refuses_what_has_waited_too_long_but_no_health() {
     }
     let (statuses, asked) = statuses_by_age(&shared, &requests, ages_ms);
     assert_eq!((&statuses[..], asked), (&["413", "200", "200", "200", "413", "200"].map(str::to_owned)[..], 4));
+}
+
+/// Else whoever reads no answers, or ends each connection with one, has a worker refuse without end.
+#[test]
+fn a_refusal_counts_also_where_nobody_takes_it_or_nothing_follows() {
+    for header in ["", "Connection: close\r\n"] {
+        let (recorder, shared) = (Recorder::default(), shared());
+        for _ in 0..2 {
+            shared.shedding.note(Duration::from_secs(1), 1_000);
+        }
+        // There is no room for an answer.
+        let (mut near, stream) = duplex(8);
+        let far = Aged { stream, ages_ms: &[60], asked: Rc::default() };
+        block_on(async {
+            let asking = async {
+                near.write_all(format!("GET /slow HTTP/1.1\r\nHost: x\r\n{header}\r\n").as_bytes()).await.unwrap();
+                sleep(SLOW * 2).await;
+            };
+            assert!(shared.shedding.refuses(Some(Duration::from_millis(60))).is_some());
+            tokio::select! {
+                () = serve(far, &CLIENT, &recorder, &shared, None, pending()) => unreachable!("it is not taken"),
+                () = asking => {}
+            }
+            assert_eq!(recorder.incomplete.get(), 1);
+            assert!(shared.shedding.refuses(Some(Duration::from_millis(60))).is_none(), "{header}");
+        });
+    }
+}
+
+/// The kernel had the request, and the runtime did not know yet. The connection was reset then.
+#[test]
+fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
+    for has_room in [false, true] {
+        let (slots, recorder, shared) = (Slots::new(1), Recorder::default(), shared());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let text = runtime.block_on(async {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (far, _) = listener.accept().unwrap();
+            far.set_nonblocking(true).unwrap();
+            let kernel = far.try_clone().unwrap();
+            let slot = slots.enter().await.unwrap();
+            let serving = serve(TcpStream::from_std(far).unwrap(), &CLIENT, &recorder, &shared, Some(&slot), pending());
+            let asking = async {
+                tokio::task::yield_now().await;
+                io::Write::write_all(&mut near, GET).unwrap();
+                while kernel.peek(&mut [0]).is_err() {
+                    std::hint::spin_loop();
+                }
+                let other = slots.enter().await.unwrap();
+                assert!(slot.is_leaving() && !other.is_spare());
+                let other = Some(other).filter(|_| !has_room);
+                near.set_nonblocking(true).unwrap();
+                let mut answer = [0; 512];
+                let bytes = TcpStream::from_std(near).unwrap().read(&mut answer).await.unwrap();
+                drop(other);
+                String::from_utf8_lossy(&answer[..bytes]).into_owned()
+            };
+            // In this order: of what is asked the runtime is not told before the connection has a look.
+            futures_util::future::join(asking, serving).await.0
+        });
+        let status = if has_room { "HTTP/1.1 200 OK" } else { "HTTP/1.1 413" };
+        assert!(text.starts_with(status) && text.contains("connection: close") != has_room, "{text}");
+        assert_eq!((recorder.seen.borrow().len(), recorder.incomplete.get()), if has_room { (1, 0) } else { (0, 1) });
+    }
 }
 
 #[test]

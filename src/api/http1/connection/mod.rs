@@ -141,6 +141,7 @@ where
                         Waited::Bytes => {}
                         Waited::TooLong if self.head_began.is_some() => return End::Refused(Refusal::HeadTimeout),
                         Waited::SentAway if self.head_began.is_some() => return End::Refused(Refusal::Overloaded),
+                        Waited::SentAway if self.has_come_meanwhile().await => {}
                         Waited::TooLong | Waited::SentAway | Waited::Ended => return End::Now,
                     }
                 }
@@ -207,6 +208,18 @@ where
         .await
     }
 
+    /// Whether a request had come when the connection was told to leave. What the kernel has is not known before the
+    /// runtime has asked it: to close without that would break the request off with a reset.
+    async fn has_come_meanwhile(&mut self) -> bool {
+        tokio::task::yield_now().await;
+        let Self { stream, input, shared, .. } = self;
+        let read = poll_fn(|context| Poll::Ready(poll_read(stream, input, shared, HEAD_BYTES_MAX, context))).await;
+        match read {
+            Poll::Ready(read) => some_read(read).is_ok(),
+            Poll::Pending => false,
+        }
+    }
+
     /// Answers the request that begins the input.
     async fn answer(&mut self, head: Head) -> Result<(), End> {
         let text = self.input.split_to(head.bytes).freeze();
@@ -237,10 +250,10 @@ where
             response = self.unless_gone(pin!(self.handler.answer(again))).await?;
         }
         let leaves = self.slot.is_some_and(|slot| slot.is_leaving() || slot.is_spare());
-        self.write(response, &head.method, head.version, whole && head.kept && !leaves).await?;
-        if let Some(since) = refused_since {
-            self.flush().await?;
-            self.shared.shedding.refused(since);
+        let kept = whole && head.kept && !leaves;
+        match refused_since {
+            None => self.write(response, &head.method, head.version, kept).await?,
+            Some(since) => self.write_at_once(response, &head, kept, since).await?,
         }
         self.answered_in_turn += 1;
         if self.answered_in_turn >= TURN_REQUESTS {
@@ -259,6 +272,31 @@ where
             return None;
         }
         shedding.refuses(self.stream.since_last_arrival())
+    }
+
+    /// Sends a refusal, and has it counted what that took since then: also where the connection ends with it, and
+    /// before its client has taken it.
+    async fn write_at_once(
+        &mut self,
+        response: HttpResponse,
+        head: &Head,
+        kept: bool,
+        since: Instant,
+    ) -> Result<(), End> {
+        let shedding = &self.shared.shedding;
+        let mut sending = pin!(async {
+            let written = self.write(response, &head.method, head.version, kept).await;
+            if !matches!(written, Err(End::Now)) {
+                self.flush().await?;
+            }
+            written
+        });
+        let sent = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
+        shedding.refused(since);
+        match sent {
+            Poll::Ready(sent) => sent,
+            Poll::Pending => sending.await,
+        }
     }
 
     /// The body of a request that may be answered.
