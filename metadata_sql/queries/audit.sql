@@ -1,6 +1,6 @@
--- A page of the audit trail of definitions, API keys and erasures, newest first, before the revision $1: of changes
--- by or on behalf of $2, of what $3 names (entity_type.name, an entity type, key: and a name, or what was erased), of the action $4, from
--- $5 to $6, each of these or null; at most $7 entries.
+-- A page of the audit trail of definitions, API keys and erasures, newest first, before the revision $1 and from $8
+-- on: of changes by or on behalf of $2, of what $3 names (entity_type.name, an entity type, key: and a name, or what
+-- was erased), of the action $4, from $5 to $6, each of these or null; at most $7 entries.
 SELECT
     revision AS "revision!",
     changed_at_ns AS "changed_at_ns!",
@@ -31,6 +31,7 @@ FROM (
     FROM erasure_history
 ) AS entry
 WHERE revision < $1
+    AND revision >= $8
     AND ($2::text IS NULL OR changed_by = $2 OR on_behalf_of = $2)
     AND (
         $3::text IS NULL

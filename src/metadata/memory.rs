@@ -6,7 +6,7 @@ use super::change::Transition;
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
-use super::keys::{AuditEntry, AuditFilter, AuditPage};
+use super::keys::{AUDIT_LOOKED_AT_MAX, AuditEntry, AuditFilter, AuditPage};
 use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
 use crate::domain::{FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
@@ -66,10 +66,14 @@ impl Journal for MemoryJournal {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError> {
-        let older = |entry: &&AuditEntry| before.is_none_or(|before| entry.revision() < before);
-        let mut matches = self.audit.iter().rev().filter(older).filter(|entry| filter.matches(entry));
+        let older = |before| self.audit.partition_point(|entry| entry.revision() < before);
+        let end = before.map_or(self.audit.len(), older);
+        let begin = end.saturating_sub(AUDIT_LOOKED_AT_MAX);
+        let looked_at = self.audit.get(begin..end).unwrap_or_default();
+        let mut matches = looked_at.iter().rev().filter(|entry| filter.matches(entry));
         let entries: Vec<_> = matches.by_ref().take(page_size.get()).cloned().collect();
-        Ok(Page { entries, more: matches.next().is_some() }.into())
+        let looked_at_from = looked_at.first().filter(|_| begin > 0).map(AuditEntry::revision);
+        Ok(AuditPage::of(Page { entries, more: matches.next().is_some() }, looked_at_from))
     }
 
     fn history(
@@ -84,5 +88,41 @@ impl Journal for MemoryJournal {
             let entries = matches.by_ref().take(page_size.get()).cloned().collect();
             Page { entries, more: matches.next().is_some() }
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::Author;
+    use crate::metadata::keys::erasures::{Erasure, ErasureAction};
+
+    #[test]
+    fn a_page_of_the_audit_trail_looks_at_so_many_entries_and_no_more() {
+        let mut journal = MemoryJournal::default();
+        let entries = 2 * AUDIT_LOOKED_AT_MAX as u64 + 1;
+        for revision in 1..=entries {
+            let target = format!("entity:user/u-{revision}");
+            let erasure = Erasure { action: ErasureAction::EraseEntity, target, details: json!({}) };
+            let entry = ErasureEntry {
+                revision: Revision(revision),
+                at: Timestamp::from_nanos(revision).unwrap(),
+                by: Author::anonymous(),
+                erasure,
+            };
+            journal.append_erasure(&entry).unwrap();
+        }
+        let oldest = AuditFilter { target: Some("entity:user/u-1".to_owned()), ..AuditFilter::default() };
+        let page = |before| journal.audit(&oldest, before, Limit::of_page(1).unwrap()).unwrap();
+        for before in [None, Some(Revision(entries + 1))] {
+            let first = page(before);
+            assert_eq!((first.entries.len(), first.next), (0, Some(Revision(AUDIT_LOOKED_AT_MAX as u64 + 2))));
+        }
+        let second = page(Some(Revision(AUDIT_LOOKED_AT_MAX as u64 + 2)));
+        assert_eq!((second.entries.len(), second.next), (0, Some(Revision(2))));
+        let last = page(second.next);
+        assert_eq!((last.entries.len(), last.next), (1, None));
     }
 }

@@ -2,8 +2,8 @@
 
 use liststore::access::NoKey;
 use liststore::access::token::Secret;
-use liststore::domain::{Author, Clock, KeyName, RateLimits, Role, Scope, SystemClock};
-use liststore::metadata::keys::KeyChange;
+use liststore::domain::{Author, Clock, KeyName, Limit, RateLimits, Revision, Role, Scope, SystemClock};
+use liststore::metadata::keys::{AuditFilter, KeyChange};
 use liststore::metadata::postgres::{SchemaState, inspect};
 use liststore::metadata::{AccessStore, Calls, MetadataStore};
 use sqlx::Row;
@@ -97,5 +97,36 @@ async fn no_secret_is_in_the_database() {
         let kept: String = row.get(0);
         assert!(kept.contains(secret.id.as_str()) && !kept.contains(&secret.expose()[16..]), "{table}");
     }
+    store.close().await;
+}
+
+/// Whatever it is searched for: the trail of years would take longer than a call may.
+#[tokio::test]
+async fn a_page_of_the_audit_trail_looks_at_a_bounded_part_of_it() {
+    const ENTRIES: u64 = 25_000;
+    let database = Database::migrated().await;
+    let store = store(&database.url);
+    store.create_feature(new_feature("seen", 60), context()).await.unwrap();
+    database
+        .execute(&format!(
+            "INSERT INTO list_feature_history (revision, changed_at_ns, changed_by, action, entity_type, name)
+             SELECT n, n, 'ada', 'delete_feature', 'user', 'gone' FROM generate_series(2, {ENTRIES}) n"
+        ))
+        .await;
+    database.execute(&format!("UPDATE metadata_revision SET revision = {ENTRIES}")).await;
+    let filter = AuditFilter { target: Some("user.seen".to_owned()), ..AuditFilter::default() };
+    let (mut pages, mut before, mut found) = (Vec::new(), None, 0);
+    loop {
+        let page = store.audit(&filter, before, Limit::DEFAULT).await.unwrap();
+        found += page.entries.len();
+        pages.push(page.next);
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!((pages, found), (vec![Some(Revision(15_001)), Some(Revision(5_001)), None], 1));
+    let all = store.audit(&AuditFilter::default(), Some(Revision(15_001)), Limit::DEFAULT).await.unwrap();
+    assert_eq!(all.next, Some(Revision(15_001 - Limit::DEFAULT.get() as u64)));
     store.close().await;
 }

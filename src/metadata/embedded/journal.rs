@@ -15,7 +15,7 @@ use crate::metadata::change::Transition;
 use crate::metadata::jobs::{Job, write as write_job};
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
-use crate::metadata::keys::{AuditFilter, AuditPage, record};
+use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, record};
 use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
 
@@ -124,7 +124,7 @@ impl Journal for RedbJournal {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError> {
-        let read = trail::read(self.database()?, filter, before, page_size, trail::LOOKED_AT_MAX);
+        let read = trail::read(self.database()?, filter, before, page_size, AUDIT_LOOKED_AT_MAX);
         read.map_err(unreadable("the audit trail"))
     }
 

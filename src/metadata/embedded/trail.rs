@@ -13,9 +13,6 @@ use super::{JournalError, records};
 use crate::domain::{Limit, Revision};
 use crate::metadata::keys::{AuditEntry, AuditFilter, AuditPage};
 
-/// Entries that are looked at for one page: one that finds few ends there, and says where the next one begins.
-pub(super) const LOOKED_AT_MAX: usize = 10_000;
-
 /// Makes up for what a release has left out that did not know the table.
 pub(super) fn complete(database: &Database) -> Result<(), JournalError> {
     let transaction = database.begin_read()?;

@@ -190,9 +190,13 @@ pub struct AuditPage {
     pub next: Option<Revision>,
 }
 
-impl From<Page<AuditEntry>> for AuditPage {
-    fn from(Page { entries, more }: Page<AuditEntry>) -> Self {
-        let next = entries.last().filter(|_| more).map(AuditEntry::revision);
+/// Entries that are looked at for one page: one that finds few ends there, and says where the next one begins.
+pub(crate) const AUDIT_LOOKED_AT_MAX: usize = 10_000;
+
+impl AuditPage {
+    /// A page of what fits among those entries that were looked at. Older than `looked_at_from` others may be.
+    pub(crate) fn of(Page { entries, more }: Page<AuditEntry>, looked_at_from: Option<Revision>) -> Self {
+        let next = if more { entries.last().map(AuditEntry::revision) } else { looked_at_from };
         Self { entries, next }
     }
 }

@@ -4,13 +4,13 @@ use sqlx::PgConnection;
 
 use super::error::Failure;
 use super::key_rows::{self, AuditRow, KeyRow};
-use super::queries::{one_more, page};
+use super::queries::{one_more, page, revision};
 use super::rows;
 use super::unnamed::Unnamed;
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
-use crate::metadata::keys::{AuditFilter, AuditPage, KeyHistoryEntry};
+use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, KeyHistoryEntry};
 
 type Connection = PgConnection;
 
@@ -92,21 +92,28 @@ pub(super) async fn audit(
     before: Option<Revision>,
     page_size: Limit,
 ) -> Result<AuditPage, Failure> {
+    // Each revision has one entry at most.
+    let end = revision(connection).await?.0 + 1;
+    let end = before.map_or(end, |before| before.0.min(end));
+    let begin = end.saturating_sub(AUDIT_LOOKED_AT_MAX as u64);
     // Beyond what the tables hold nothing is later.
     let nanos = |at: Timestamp| i64::try_from(at.as_nanos()).unwrap_or(i64::MAX);
     let found = sqlx::query_file_as!(
         AuditRow,
         "metadata_sql/queries/audit.sql",
-        before.map_or(i64::MAX, |revision| rows::number(revision.0)),
+        rows::number(end),
         filter.by.as_deref(),
         filter.target.as_deref(),
         filter.action.as_deref(),
         filter.since.map(nanos),
         filter.until.map(nanos),
         one_more(page_size),
+        rows::number(begin),
     )
     .fetch_all(Unnamed(connection))
     .await?;
     let entries: Result<_, MetadataError> = found.into_iter().map(key_rows::audit_entry).collect();
-    Ok(page(entries?, page_size).into())
+    // The first revision is 1.
+    let looked_at_from = (begin > 1).then_some(Revision(begin));
+    Ok(AuditPage::of(page(entries?, page_size), looked_at_from))
 }
