@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, sign_in};
 use crate::page::Page;
-use crate::provider::Provider;
+use crate::provider::{Lie, Provider};
 
 pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
     let api = Api::start().await;
@@ -131,6 +131,36 @@ pub async fn refused_requests_are_shown(page: Rc<Page>) {
     page.expects_refusals(401).await;
 }
 
+/// A page of the trail may be empty, and not be the last.
+pub async fn an_empty_part_of_the_trail_is_not_its_end(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/access")).await;
+    page.click("link", "Audit trail").await;
+    page.sees("created the feature").await;
+    page.run(
+        "const really = fetch;
+         window.fetch = (path, options) => {
+           const asked = new URL(path, location);
+           if (asked.pathname !== '/v1/audit') return really(path, options);
+           const token = asked.searchParams.get('page_token');
+           if (token === 'second') return really('/v1/audit', options);
+           const body = JSON.stringify({ changes: [], next_page_token: token ? 'second' : 'first' });
+           return Promise.resolve(new Response(body, { headers: { 'Content-Type': 'application/json' } }));
+         };",
+    )
+    .await;
+    page.fill("By", "ada").await;
+    page.click("button", "Filter").await;
+    for _ in 0..2 {
+        page.sees("There are earlier ones").await;
+        page.sees_no("No changes").await;
+        page.click("button", "Show earlier changes").await;
+    }
+    page.sees("created the feature").await;
+    page.sees_no("There are earlier ones").await;
+}
+
 pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     let provider = Provider::start().await;
     let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
@@ -169,4 +199,50 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
         // Who comes back finds a field that was looked at before.
         assert!(line.contains("status of 401 ") || line.contains("status of 400 "), "{line}");
     }
+}
+
+/// Nobody is signed in by a provider that does not say what it should, and no code or verifier goes elsewhere.
+pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
+    let (provider, elsewhere) = (Provider::start().await, Provider::start().await);
+    let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
+    let sign_in = format!("Sign in with {}", provider.url.strip_prefix("http://").unwrap());
+    let token_of_another = format!("{}/token", elsewhere.url);
+    for lie in [Lie::OtherIssuer, Lie::TokensAt(token_of_another.clone())] {
+        provider.lie(Some(lie));
+        page.open(&api.url("/console/access")).await;
+        page.click("button", &sign_in).await;
+        page.sees("The identity provider describes itself as another one").await;
+    }
+    // It may begin to lie while somebody is there.
+    for (lie, told) in [
+        (Lie::TokensAt(token_of_another.clone()), "describes itself as another one"),
+        (Lie::LedTo(token_of_another), "The identity provider does not answer"),
+        (Lie::OtherNonce, "The token is of another sign-in"),
+    ] {
+        provider.lie(None);
+        page.open(&api.url("/console/access")).await;
+        page.click("button", &sign_in).await;
+        page.the("heading", "Who are you?").await;
+        provider.lie(Some(lie));
+        page.click("link", "I am alice").await;
+        page.sees(told).await;
+        page.the("button", &sign_in).await;
+        page.holds("sessionStorage.length === 0").await;
+    }
+    assert_eq!(elsewhere.exchanges(), [0; 0]);
+    // An answer in another one's name, of whoever could lead people back here with a code of their own.
+    provider.lie(None);
+    page.open(&api.url("/console/access")).await;
+    page.click("button", &sign_in).await;
+    page.the("heading", "Who are you?").await;
+    let link = page.run("return document.querySelector('a').href + '&iss=https%3A%2F%2Fid.example.org'").await;
+    let asked = provider.exchanges().len();
+    page.open(link.as_str().unwrap()).await;
+    page.sees("Another identity provider answered").await;
+    // What was begun holds once, also where it came to nothing.
+    page.open(link.as_str().unwrap().split("&iss=").next().unwrap()).await;
+    page.sees("It was not begun in this tab").await;
+    assert_eq!(provider.exchanges().len(), asked);
+    // It asked who one is, and one request was led elsewhere.
+    page.log().await;
 }

@@ -194,6 +194,37 @@ pub async fn what_happened_since_is_told(page: Rc<Page>) {
     page.sees("ada deleted the feature on").await;
 }
 
+/// A page of the audit trail that has looked through much may be empty, and not be the last.
+pub async fn what_happened_long_ago_is_told(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    api.send(Method::DELETE, "/v1/entities/user/u-1", Value::Null).await;
+    page.open(&api.url(LIST)).await;
+    page.sees("This list is empty").await;
+    page.run(
+        "const really = fetch;
+         window.emptyPages = 3;
+         window.fetch = (path, options) => {
+           const asked = new URL(path, location);
+           const page = Number(asked.searchParams.get('page_token') ?? 0);
+           if (asked.pathname !== '/v1/audit') return really(path, options);
+           asked.searchParams.delete('page_token');
+           if (page === emptyPages) return really(asked.pathname + asked.search, options);
+           const body = JSON.stringify({ changes: [], next_page_token: String(page + 1) });
+           return Promise.resolve(new Response(body, { headers: { 'Content-Type': 'application/json' } }));
+         };",
+    )
+    .await;
+    page.run("document.querySelector('.missing').open = true").await;
+    page.fill("When it happened", "-1m").await;
+    page.click("button", "Find out").await;
+    page.sees("ada erased the entity on").await;
+    page.run("window.emptyPages = Infinity").await;
+    page.click("button", "Find out").await;
+    page.sees("The audit trail is too long to be searched to its end here").await;
+    page.sees_no("ada erased the entity on").await;
+}
+
 pub async fn values_of_each_type_are_shown(page: Rc<Page>) {
     let api = Api::start().await;
     let large: Value = serde_json::from_str(&format!("[{}]", "{\"a\":[1,2,3]},".repeat(2_000) + "1")).unwrap();

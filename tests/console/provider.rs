@@ -21,20 +21,34 @@ pub struct Provider {
     told: Arc<Told>,
 }
 
+/// What a provider that was broken into says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Lie {
+    /// That it is another one.
+    OtherIssuer,
+    /// That whoever has a code shall take it there.
+    TokensAt(String),
+    /// The same, once it is asked for tokens.
+    LedTo(String),
+    /// A token of another sign-in.
+    OtherNonce,
+}
+
 struct Told {
     url: String,
     signer: Signer,
     /// What the last person who came wanted, and the codes that were given for it, which hold once.
     asked: Mutex<HashMap<String, String>>,
     exchanges: Mutex<Vec<u16>>,
+    lie: Mutex<Option<Lie>>,
 }
 
 impl Provider {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (asked, exchanges) = (Mutex::default(), Mutex::default());
-        let told = Arc::new(Told { url: url.clone(), signer: Signer::ed(), asked, exchanges });
+        let (asked, exchanges, lie) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let told = Arc::new(Told { url: url.clone(), signer: Signer::ed(), asked, exchanges, lie });
         let provider = Self { url, told: Arc::clone(&told) };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -52,6 +66,10 @@ impl Provider {
             "client_id": CLIENT, "console_scopes": ["openid", "groups"],
         }])
         .to_string()
+    }
+
+    pub fn lie(&self, lie: Option<Lie>) {
+        *self.told.lie.lock().unwrap() = lie;
     }
 
     /// The statuses of what was asked for tokens.
@@ -78,10 +96,17 @@ async fn answer(stream: TcpStream, told: Arc<Told>) -> Option<()> {
     stream.read_exact(&mut body).await.ok()?;
     let target = first.split(' ').nth(1)?;
     let url = Url::parse(&format!("{}{target}", told.url)).ok()?;
+    let lie = told.lie.lock().unwrap().clone();
+    let mut location = String::new();
     let (status, kind, text) = match url.path() {
         "/.well-known/openid-configuration" => (200, "application/json", told.description().to_string()),
         "/jwks" => (200, "application/json", json!({"keys": [told.signer.jwk("k")]}).to_string()),
         "/authorize" => (200, "text/html", told.page(&url)),
+        "/token" if matches!(lie, Some(Lie::LedTo(_))) => {
+            let Some(Lie::LedTo(to)) = lie else { return None };
+            location = format!("Location: {to}\r\n");
+            (307, "text/plain", String::new())
+        }
         "/token" => {
             let (status, tokens) = told.tokens(&String::from_utf8(body).ok()?);
             told.exchanges.lock().unwrap().push(status);
@@ -92,7 +117,7 @@ async fn answer(stream: TcpStream, told: Arc<Told>) -> Option<()> {
     };
     let head = format!(
         "HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nAccess-Control-Allow-Origin: *\r\n\
-         Connection: close\r\n\r\n",
+         {location}Connection: close\r\n\r\n",
         text.len()
     );
     stream.write_all((head + &text).as_bytes()).await.ok()
@@ -102,7 +127,12 @@ impl Told {
     fn description(&self) -> Value {
         let Self { url, .. } = self;
         let [authorization, token] = ["authorize", "token"].map(|path| format!("{url}/{path}"));
-        json!({"issuer": url, "authorization_endpoint": authorization, "token_endpoint": token})
+        let (issuer, token) = match &*self.lie.lock().unwrap() {
+            Some(Lie::OtherIssuer) => ("https://id.example.org", token),
+            Some(Lie::TokensAt(elsewhere)) => (url.as_str(), elsewhere.clone()),
+            _ => (url.as_str(), token),
+        };
+        json!({"issuer": issuer, "authorization_endpoint": authorization, "token_endpoint": token})
     }
 
     /// Where somebody says who they are.
@@ -139,7 +169,8 @@ impl Told {
         let until = SystemClock.now().as_nanos() / 1_000_000_000 + 600;
         let claims = |audience: &str| json!({"iss": self.url, "aud": audience, "sub": "alice", "exp": until});
         let mut id = claims(CLIENT);
-        id["nonce"] = json!(text(&asked, "nonce"));
+        let is_other = *self.lie.lock().unwrap() == Some(Lie::OtherNonce);
+        id["nonce"] = json!(if is_other { "n-0".to_owned() } else { text(&asked, "nonce") });
         let token = |claims: &Value| signed(&self.signer, &header("EdDSA"), claims);
         (200, json!({"token_type": "Bearer", "access_token": token(&claims("liststore")), "id_token": token(&id)}))
     }

@@ -9,6 +9,7 @@ import { refusal } from "./session.js";
 
 const LOOKED_AT = 1000;
 const VERSIONS_LOOKED_AT = 20;
+const TRAIL_PAGES_LOOKED_AT = 50;
 const SECOND = 1000000000n;
 const around = (ns, by) =>
   ({ min_timestamp: rfc3339(ns > by ? ns - by : 0n), max_timestamp: rfc3339(ns + by), limit: LOOKED_AT });
@@ -112,8 +113,24 @@ async function whatTrailTells({ type, feature, id }, ns) {
   if (refusal("keys:write")) return [];
   const asked = [["erase_entity", `entity:${type}/${id}`, "erased the entity"], ["purge", `${type}.${feature}`, "purged the feature"]];
   const found = await Promise.all(asked.map(async ([action, target, words]) => {
-    const { data } = await get("/v1/audit", { action, target, since: rfc3339(ns), page_size: 1 });
-    return data.changes.map(({ at, by }) => `${by} ${words} on ${dayTime(millisOf(at))}.`);
+    const change = await lastChange({ action, target, since: rfc3339(ns) });
+    return change && `${change.by} ${words} on ${dayTime(millisOf(change.at))}.`;
   }));
-  return found.flat();
+  if (found.includes(undefined)) {
+    found.push("The audit trail is too long to be searched to its end here: whether somebody erased the entity or purged the feature is not known.");
+  }
+  return found.filter(Boolean);
+}
+
+/** The last change that fits: null if there is none, undefined if so much of the trail does not tell. */
+async function lastChange(filter) {
+  let token;
+  for (let pages = 0; pages < TRAIL_PAGES_LOOKED_AT; pages++) {
+    const { data } = await get("/v1/audit", { ...filter, page_size: 1, page_token: token });
+    if (data.changes.length) return data.changes[0];
+    // A page that has looked through much may be empty, and not be the last.
+    token = data.next_page_token;
+    if (!token) return null;
+  }
+  return undefined;
 }

@@ -65,6 +65,7 @@ function Changes({ filter }) {
       ${first.data === undefined ? first.loading && html`<${Loading} what="Loading the trail"/>`
         : changes.length ? filter.action === REFUSE ? html`<${Refusals} refusals=${changes}/>`
             : html`<${Trail} changes=${changes} target/>`
+        : token ? html`<p class="fine">None of the newest changes is one of these. There are earlier ones.</p>`
         : filter.action === REFUSE ? html`<${Empty} icon="check" title="Nobody was refused lately">
             <p>This server keeps the newest 1,000 refusals of callers who are known, and of those who are not, until it stops.</p></${Empty}>`
         : html`<${Empty} icon="clock" title="No changes"><p>Changes of features and keys stand here, with who made them.</p></${Empty}>`}
