@@ -14,6 +14,10 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// RFC 8878, section 3.1.1.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// Section 3.1.2: what begins a frame that holds no data, but for the four lowest bits. pzstd writes one before each
+/// frame, with its length.
+const ZSTD_SKIPPED_MAGIC: u32 = 0x184d_2a50;
+
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileCoding {
@@ -41,7 +45,7 @@ impl FileCoding {
     fn by_head(head: &[u8]) -> Self {
         match head {
             _ if head.starts_with(&GZIP_MAGIC) => Self::Gzip,
-            _ if head.starts_with(&ZSTD_MAGIC) => Self::Zstd,
+            _ if head.starts_with(&ZSTD_MAGIC) || is_skipped(head) => Self::Zstd,
             _ => Self::Plain,
         }
     }
@@ -59,6 +63,11 @@ impl FileCoding {
             }
         })
     }
+}
+
+/// Whether a frame begins there that readers of zstd are to skip.
+fn is_skipped(head: &[u8]) -> bool {
+    head.first_chunk().is_some_and(|magic| u32::from_le_bytes(*magic) & !0xf == ZSTD_SKIPPED_MAGIC)
 }
 
 /// Data that is read as it was before it was compressed, whatever its file is called. What was compressed in
@@ -158,6 +167,21 @@ mod tests {
             let middle = damaged.len() / 2;
             damaged[middle] ^= 1;
             assert!(text(&damaged).is_err(), "{coding:?}");
+        }
+    }
+    /// As pzstd writes them: before each frame one that tells its length.
+    #[test]
+    fn frames_that_hold_no_data_are_skipped() {
+        let skipped = |low: u8| [&[0x50 | low, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], b"\n,\"{"].concat();
+        for low in [0, 7, 0xf] {
+            let (first, second) = (encoded(FileCoding::Zstd, "first "), encoded(FileCoding::Zstd, "second"));
+            let file = [skipped(low), first, skipped(low), skipped(0), second, skipped(1)].concat();
+            assert_eq!(text(&file).unwrap(), "first second");
+            assert_eq!(text(&skipped(low)).unwrap(), "");
+            assert!(text(&file[..file.len() - 1]).is_err() && text(&skipped(low)[..6]).is_err());
+        }
+        for plain in ["P*M", "P*M\u{19}"] {
+            assert_eq!(text(plain.as_bytes()).unwrap(), plain);
         }
     }
 }
