@@ -62,8 +62,8 @@ Example:
   liststore entity copy user --from http://127.0.0.1:8080 \\
     --to http://other:8080 --state users.state
 
-The entity type and its indexes are created there if they are missing; those
-that are there must be alike. At the end the bags of both are counted and
+The entity type and its indexes are created in the target if they are missing;
+those that are there must be alike. At the end the bags of both are counted and
 compared; the exit status is 1 if they differ. Let nobody write meanwhile. A bag
 that was copied begins its life anew.")]
 pub(super) struct Copy {
@@ -96,15 +96,15 @@ pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
     let mut output = Output::open();
     if format == Format::Table {
         if copied.brought.entity_type_created {
-            output.line(&format!("created the entity type {} there", copied.entity_type))?;
+            output.line(&format!("created the entity type {} in the target", copied.entity_type))?;
         }
         for index in &copied.brought.indexes_created {
-            output.line(&format!("created the index {index} there"))?;
+            output.line(&format!("created the index {index} in the target"))?;
         }
         let told = if copied.is_alike() { "both have the same" } else { "they differ" };
         output.line(&format!(
-            "{} bags copied; {} there, {} here: {told}",
-            copied.copied, copied.to.bags, copied.from.bags
+            "{} bags copied; {} in the source, {} in the target: {told}",
+            copied.copied, copied.from.bags, copied.to.bags
         ))?;
     } else {
         output.json(&copied)?;

@@ -74,8 +74,8 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
     };
     if there.value_type != feature.value_type {
         return Err(Failure::failed(format!(
-            "{id} has the value type {} there, and {} here: copy it to a server that does not have it",
-            there.value_type, feature.value_type
+            "{id} has the value type {} in the source, and {} in the target: copy it to a server that does not have it",
+            feature.value_type, there.value_type
         )));
     }
     let mut versions = Vec::with_capacity(feature.versions.len());
@@ -85,23 +85,24 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
         match there.versions.iter().find(|known| known.version == version.version) {
             Some(known) if known.ttl != version.ttl => {
                 return Err(Failure::failed(format!(
-                    "{id}, version {:?}, has the ttl {} there, and {} here: change one of them first",
-                    version.version, known.ttl, version.ttl
+                    "{id}, version {:?}, has the ttl {} in the source, and {} in the target: change one of them first",
+                    version.version, version.ttl, known.ttl
                 )));
             }
             Some(known) if known.max_items != version.max_items => {
                 let shown =
                     |items: Option<u64>| items.map_or_else(|| "no max_items".to_owned(), |n| format!("max_items {n}"));
                 return Err(Failure::failed(format!(
-                    "{id}, version {:?}, has {} there, and {} here: change one of them first",
+                    "{id}, version {:?}, has {} in the source, and {} in the target: change one of them first",
                     version.version,
-                    shown(known.max_items),
-                    shown(version.max_items)
+                    shown(version.max_items),
+                    shown(known.max_items)
                 )));
             }
             Some(known) if (known.identity, known.keep) != (version.identity, version.keep) => {
                 return Err(Failure::failed(format!(
-                    "{id}, version {:?}, has another identity there than here: export it, and import it there",
+                    "{id}, version {:?}, has another identity in the source than in the target: export it, and import it \
+                     there",
                     version.version
                 )));
             }
@@ -149,7 +150,7 @@ pub(super) async fn pair(
     if shown(feature, &from) != shown(&there, &to) {
         return Err(Failure::failed(format!(
             "{id}: the versions \"{label}\" and \"{to_label}\" differ in value type, ttl, max_items or identity: items \
-             would not be there as they are here"
+             would not be in the target as they are in the source"
         )));
     }
     let ttl = Ttl::parse(&from.ttl).map_err(unreadable)?;

@@ -1,7 +1,12 @@
 //! Bags and entity types on the command line.
 
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 
+use crate::callers::ask;
 use crate::program::Server;
 
 fn value_of<'a>(shown: &'a str, name: &str) -> &'a str {
@@ -121,7 +126,7 @@ fn bags_are_exported_imported_and_copied() {
     }
     // What the other has more is told by the comparison.
     let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*other.url];
-    assert!(server.ok(&copy).contains("1200 bags copied; 1200 there, 1200 here: both have the same"));
+    assert!(server.ok(&copy).contains("1200 bags copied; 1200 in the source, 1200 in the target: both have the same"));
     other.ok(&["entity", "put", "user", "more", "{}"]);
     let said = server.run(&[&copy[..], &["-o", "json"]].concat());
     assert!(said.status == 1 && said.err.contains("differ") && said.out.contains("\"bags\":1201"), "{said:?}");
@@ -133,8 +138,9 @@ fn bags_are_exported_imported_and_copied() {
     let third = Server::start();
     let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*third.url];
     let told = server.ok(&copy);
-    let created = "created the entity type user there\ncreated the index by_n there\ncreated the index by_s there\n";
-    assert!(told.starts_with(created) && told.contains("both have the same"), "{told}");
+    let created = ["the entity type user", "the index by_n", "the index by_s"];
+    let created = created.map(|what| format!("created {what} in the target\n")).concat();
+    assert!(told.starts_with(&created) && told.contains("both have the same"), "{told}");
     let found = |server: &Server| server.ok(&["entity", "find", "user", "by_n", "--value", "7.0", "-o", "ndjson"]);
     assert!(found(&third).contains("u-7") && found(&third).lines().count() == 1, "{}", found(&third));
     let shown = |server: &Server| {
@@ -151,7 +157,67 @@ fn bags_are_exported_imported_and_copied() {
     assert!(other_index.contains("by_other") && other_index.contains("other properties"), "{other_index}");
     server.ok(&["entity-type", "update", "user", "--ttl", "30d"]);
     let other_ttl = server.run(&copy).failed(1);
-    assert!(other_ttl.contains("ttl 7300d there, and 30d here"), "{other_ttl}");
+    assert!(other_ttl.contains("ttl 30d in the source, and 7300d in the target"), "{other_ttl}");
     let none = server.run(&["entity", "copy", "none", "--from", &*server.url, "--to", &*other.url]).failed(1);
     assert!(none.contains("entity_type_not_found"), "{none}");
+}
+
+/// In front of a server: definitions are created, but whoever asked first is told that nobody knows.
+fn in_doubt(address: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut told = BTreeSet::new();
+        // The commands ask one thing after another.
+        while let Ok((stream, _)) = listener.accept() {
+            let mut stream = BufReader::new(stream);
+            let (mut first, mut length) = (String::new(), 0);
+            stream.read_line(&mut first).unwrap();
+            let mut line = String::from("...");
+            while line.trim_end() != "" {
+                line.clear();
+                stream.read_line(&mut line).unwrap();
+                if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = text.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let mut words = first.split(' ');
+            let (method, path) = (words.next().unwrap(), words.next().unwrap());
+            let answer = ask(&address, method, path, std::str::from_utf8(&body).unwrap());
+            let creates = method == "POST" && (path.ends_with("/indexes") || path.ends_with("/entity-types"));
+            let (status, body) = if creates && answer.status == 201 && told.insert(body) {
+                let doubt = json!({
+                    "type": "urn:liststore:problem:deadline_exceeded", "title": "late", "status": 504,
+                    "code": "deadline_exceeded", "detail": "late", "retryable": true, "outcome_unknown": true,
+                });
+                (504, doubt)
+            } else {
+                (answer.status, answer.body)
+            };
+            let body = body.to_string();
+            let head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+            let kind = if status < 400 { "json" } else { "problem+json" };
+            let answer = format!("{head}Content-Type: application/{kind}\r\n\r\n{body}");
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+/// Else a copy stops at what it has done itself.
+#[test]
+fn a_copy_takes_what_it_created_without_hearing_of_it_for_created() {
+    let (server, other) = (Server::start(), Server::start());
+    server.ok(&["entity-type", "create", "user", "--ttl", "30d"]);
+    server.ok(&["index", "create", "user", "by_n", "--property", "/n", "--wait"]);
+    server.ok(&["index", "create", "user", "by_s", "--property", "/s", "--wait"]);
+    server.ok(&["entity", "put", "user", "u-1", "{\"n\": 1}"]);
+    let target = in_doubt(other.address().to_owned());
+    let copied = server.ok(&["entity", "copy", "user", "--from", &server.url, "--to", &target, "-o", "json"]);
+    let copied: Value = serde_json::from_str(&copied).unwrap();
+    let created = (&copied["entity_type_created"], &copied["indexes_created"], &copied["to"]["bags"]);
+    assert_eq!(created, (&json!(true), &json!(["by_n", "by_s"]), &json!(1)));
+    assert!(other.ok(&["entity", "find", "user", "by_n", "--value", "1"]).contains("u-1"));
 }

@@ -15,61 +15,84 @@ pub struct Brought {
     pub indexes_created: Vec<String>,
 }
 
-/// Creates what is missing. What is there has to be alike: else bags would expire, or be found, otherwise there.
+/// Creates what the target does not have. What is there has to be alike: else bags would expire, or be found,
+/// otherwise.
 ///
 /// Indexes are made before bags come, so that each enters those that it finds by the way, and is ready at once.
 pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) -> Result<Brought, Failure> {
     let name = entity_type.as_str();
     let mut brought = Brought::default();
     let wanted = Request::new(OperationId::GetEntityType, &[name]);
-    let here: wire::EntityType = from.ask(&wanted).await?;
-    match to.ask::<wire::EntityType>(&wanted).await {
-        Ok(there) if there.ttl != here.ttl => {
-            return Err(Failure::failed(format!(
-                "{entity_type} has the ttl {} there, and {} here: change one of them first",
-                there.ttl, here.ttl
-            )));
-        }
-        Ok(_) => {}
+    let source: wire::EntityType = from.ask(&wanted).await?;
+    let target: wire::EntityType = match to.ask(&wanted).await {
         Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::EntityTypeNotFound.name() => {
             let input = EntityTypeInput {
                 entity_type: entity_type.clone(),
-                ttl: Some(Ttl::parse(&here.ttl).map_err(unreadable)?),
-                description: Some(Description::new(here.description).map_err(unreadable)?),
-                owner: Some(Owner::new(here.owner).map_err(unreadable)?),
-                labels: Some(Labels::new(here.labels).map_err(unreadable)?),
+                ttl: Some(Ttl::parse(&source.ttl).map_err(unreadable)?),
+                description: Some(Description::new(source.description).map_err(unreadable)?),
+                owner: Some(Owner::new(source.owner).map_err(unreadable)?),
+                labels: Some(Labels::new(source.labels).map_err(unreadable)?),
             };
-            to.send(&Request::new(OperationId::CreateEntityType, &[]).body(&input)?).await?;
+            let creation = Request::new(OperationId::CreateEntityType, &[]).body(&input)?;
+            create(to, creation, ErrorCode::EntityTypeExists).await?;
             brought.entity_type_created = true;
+            to.ask(&wanted).await?
         }
-        Err(error) => return Err(error.into()),
+        answer => answer?,
+    };
+    if target.ttl != source.ttl {
+        return Err(Failure::failed(format!(
+            "{entity_type} has the ttl {} in the source, and {} in the target: change one of them first",
+            source.ttl, target.ttl
+        )));
     }
     let indexes = Request::new(OperationId::ListIndexes, &[name]);
-    let there: IndexList = to.ask(&indexes).await?;
-    let wanted: IndexList = from.ask(&indexes).await?;
-    for index in wanted.indexes.into_iter().filter(|index| !is_dropping(index)) {
-        match there.indexes.iter().find(|known| known.name == index.name) {
-            Some(known) if (&known.properties, &known.order_by) != (&index.properties, &index.order_by) => {
-                return Err(Failure::failed(format!(
-                    "the index {} of {entity_type} has other properties, or another order, there: drop one of them first",
-                    index.name
-                )));
-            }
-            Some(known) if is_dropping(known) => {
-                return Err(Failure::failed(format!(
-                    "the index {} of {entity_type} is being dropped there: copy again once it is gone",
-                    index.name
-                )));
-            }
-            Some(_) => {}
+    let target: IndexList = to.ask(&indexes).await?;
+    let source: IndexList = from.ask(&indexes).await?;
+    for index in source.indexes.iter().filter(|index| !is_dropping(index)) {
+        match known(&target, index) {
+            Some(known) => is_alike(entity_type, index, known)?,
             None => {
-                let input = input_of(&index)?;
-                to.send(&Request::new(OperationId::CreateIndex, &[name]).body(&input)?).await?;
-                brought.indexes_created.push(index.name);
+                let creation = Request::new(OperationId::CreateIndex, &[name]).body(&input_of(index)?)?;
+                if !create(to, creation, ErrorCode::IndexExists).await? {
+                    let target: IndexList = to.ask(&indexes).await?;
+                    known(&target, index).map_or(Ok(()), |known| is_alike(entity_type, index, known))?;
+                }
+                brought.indexes_created.push(index.name.clone());
             }
         }
     }
     Ok(brought)
+}
+
+/// Creates what was not there. It may be there by now, so that it is refused: where the answer to an earlier try was
+/// lost, or somebody else was faster. Then it has to be looked at whether it is alike.
+async fn create(to: &Client, creation: Request, exists: ErrorCode) -> Result<bool, Failure> {
+    match to.send(&creation.repeatable()).await {
+        Ok(_) => Ok(true),
+        Err(ClientError::Problem(problem)) if problem.details.code == exists.name() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn known<'i>(indexes: &'i IndexList, index: &Index) -> Option<&'i Index> {
+    indexes.indexes.iter().find(|known| known.name == index.name)
+}
+
+fn is_alike(entity_type: &EntityType, source: &Index, target: &Index) -> Result<(), Failure> {
+    let name = &source.name;
+    if (&source.properties, &source.order_by) != (&target.properties, &target.order_by) {
+        return Err(Failure::failed(format!(
+            "the index {name} of {entity_type} has other properties, or another order, in the source than in the \
+             target: drop one of them first"
+        )));
+    }
+    if is_dropping(target) {
+        return Err(Failure::failed(format!(
+            "the index {name} of {entity_type} is being dropped in the target: copy again once it is gone"
+        )));
+    }
+    Ok(())
 }
 
 fn is_dropping(index: &Index) -> bool {
