@@ -23,25 +23,22 @@ pub struct Finding {
     pub outcome: Result<String, StartError>,
 }
 
-/// Looks at each store and the address as `serve` would, and tells what it found. Makes nothing, and changes
-/// nothing.
-pub async fn check(settings: &Settings) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut look = |part, outcome| findings.push(Finding { part, outcome });
+/// Looks at each store and the address as `serve` would, and tells what it found as soon as it knows. Makes nothing,
+/// and changes nothing.
+pub async fn check(settings: &Settings, mut tell: impl FnMut(Finding)) {
+    let mut look = |part, outcome| tell(Finding { part, outcome });
     let parts = parts_here(settings);
     let plan = Plan::make(&RealDisk, &settings.items.embedded.dir, &parts, new_store_id());
     let plan = plan.map_err(|error| look("data", Err(error.into()))).ok();
     look("items", items(settings, plan.as_ref()).await);
     look("metadata", metadata(settings, plan.as_ref()).await);
     look("http", http(settings));
-    findings
 }
 
 /// Reads all that the embedded stores keep in a data directory, which no server may be using, and
-/// tells what it found. Changes nothing.
-pub fn verify(dir: &Path) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut look = |part, outcome| findings.push(Finding { part, outcome });
+/// tells what it found as soon as it knows. Changes nothing.
+pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
+    let mut look = |part, outcome| tell(Finding { part, outcome });
     let belongs = |part, path: PathBuf, found| match data_dir::expected(&RealDisk, dir, part) {
         Ok(Some(expected)) if found != Some(expected) => {
             Err(StartError::from(DataDirError::Mixed { path, found, other: dir.to_owned(), expected }))
@@ -83,7 +80,6 @@ pub fn verify(dir: &Path) -> Vec<Finding> {
             Err(error) => Err(StartError::Metadata(error.to_string())),
         },
     );
-    findings
 }
 
 /// Where no definitions are is where none have to be.

@@ -68,42 +68,30 @@ impl From<Finding> for Found {
     }
 }
 
+impl Found {
+    fn line(&self) -> String {
+        let Self { part, found, error } = self;
+        let told = error.as_ref().map(|error| format!("FAILED: {error}"));
+        format!("{part:9} {}", told.as_ref().or(found.as_ref()).map_or("", String::as_str))
+    }
+}
+
 impl<'a> Report<'a> {
-    fn of(findings: Vec<Finding>) -> Self {
-        let findings: Vec<_> = findings.into_iter().map(Found::from).collect();
-        let sound = findings.iter().all(|finding| finding.error.is_none());
-        Self { dir: None, settings: None, warnings: Vec::new(), findings, sound }
+    /// Of what there is before anything was looked at.
+    fn of(dir: Option<&'a Path>, settings: Option<&'a BTreeMap<String, String>>, warnings: Vec<String>) -> Self {
+        Self { dir, settings, warnings, findings: Vec::new(), sound: true }
     }
 
-    /// Prints it, and to people what it means if all is well.
-    fn show(&self, format: Format, well: &str) -> Result<(), Failure> {
-        let mut output = Output::open();
-        if format == Format::Table {
-            self.table(&mut output)?;
-            if self.sound {
-                output.line(well)?;
-            }
-        } else {
-            output.json(self)?;
-        }
-        output.flush()
-    }
-
-    fn table(&self, output: &mut Output) -> Result<(), Failure> {
+    /// What people are told first.
+    fn head(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         if self.settings.is_some_and(BTreeMap::is_empty) {
-            output.line("settings  all are defaults")?;
+            lines.push("settings  all are defaults".to_owned());
         }
-        for (key, origin) in self.settings.into_iter().flatten() {
-            output.line(&format!("settings  {key} is set by {origin}"))?;
-        }
-        for warning in &self.warnings {
-            output.line(&format!("warning   {warning}"))?;
-        }
-        for Found { part, found, error } in &self.findings {
-            let told = error.as_ref().map(|error| format!("FAILED: {error}"));
-            output.line(&format!("{part:9} {}", told.as_ref().or(found.as_ref()).map_or("", String::as_str)))?;
-        }
-        Ok(())
+        let settings = self.settings.into_iter().flatten();
+        lines.extend(settings.map(|(key, origin)| format!("settings  {key} is set by {origin}")));
+        lines.extend(self.warnings.iter().map(|warning| format!("warning   {warning}")));
+        lines
     }
 
     /// The parts that failed, unless all is well.
@@ -115,26 +103,74 @@ impl<'a> Report<'a> {
     }
 }
 
+/// Prints a report: to people each line as soon as it is known, since a store that does not answer takes its time; as
+/// one document at the end.
+struct Printer<'a> {
+    report: Report<'a>,
+    format: Format,
+    printed: Result<(), Failure>,
+}
+
+impl<'a> Printer<'a> {
+    fn begin(report: Report<'a>, format: Format) -> Self {
+        let mut printer = Self { report, format, printed: Ok(()) };
+        printer.people(&printer.report.head());
+        printer
+    }
+
+    fn add(&mut self, finding: Finding) {
+        let found = Found::from(finding);
+        self.people(&[found.line()]);
+        self.report.sound &= found.error.is_none();
+        self.report.findings.push(found);
+    }
+
+    /// Tells what it means if all is well, and else which parts failed.
+    fn end(mut self, well: &str) -> Result<Option<String>, Failure> {
+        if self.report.sound {
+            self.people(&[well.to_owned()]);
+        }
+        self.printed?;
+        if self.format != Format::Table {
+            let mut output = Output::open();
+            output.json(&self.report)?;
+            output.flush()?;
+        }
+        Ok(self.report.failed())
+    }
+
+    /// Once nobody reads it any more, it is looked on all the same.
+    fn people(&mut self, lines: &[String]) {
+        if self.format == Format::Table && self.printed.is_ok() {
+            let mut output = Output::open();
+            let printed = lines.iter().try_for_each(|line| output.line(line));
+            self.printed = printed.and_then(|()| output.flush());
+        }
+    }
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let format = arguments.format.output;
     if let Some(dir) = &arguments.dir {
         return verify(dir, format);
     }
     let loaded = arguments.settings.load()?;
-    let findings = block_on(async { Ok(app::check(&loaded.settings).await) })?;
-    let warnings = loaded.settings.warnings();
-    let report = Report { settings: Some(&loaded.origins), warnings, ..Report::of(findings) };
-    report.show(format, "liststore serve would start")?;
-    report.failed().map_or(Ok(()), |parts| {
+    let report = Report::of(None, Some(&loaded.origins), loaded.settings.warnings());
+    let mut printer = Printer::begin(report, format);
+    block_on(async {
+        app::check(&loaded.settings, |finding| printer.add(finding)).await;
+        Ok(())
+    })?;
+    printer.end("liststore serve would start")?.map_or(Ok(()), |parts| {
         Err(Failure::failed(format!("liststore serve would not start, or not be ready: see {parts} above")))
     })
 }
 
 /// Reads all that a data directory holds.
 fn verify(dir: &Path, format: Format) -> Result<(), Failure> {
-    let report = Report { dir: Some(dir), ..Report::of(app::verify(dir)) };
-    report.show(format, &format!("{} is whole", dir.display()))?;
-    report
-        .failed()
+    let mut printer = Printer::begin(Report::of(Some(dir), None, Vec::new()), format);
+    app::verify(dir, |finding| printer.add(finding));
+    printer
+        .end(&format!("{} is whole", dir.display()))?
         .map_or(Ok(()), |parts| Err(Failure::failed(format!("{} is not whole: see {parts} above", dir.display()))))
 }

@@ -1,9 +1,12 @@
 //! Standard output: tables for people, JSON and NDJSON for pipes.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-use clap::{Args, ValueEnum};
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Args, Command, ValueEnum};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -21,6 +24,28 @@ pub(super) enum Format {
     Json,
     /// One JSON document a line
     Ndjson,
+}
+
+/// Reads a format. Where a file is named by another option, whoever names it here is told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FormatParser;
+
+impl TypedValueParser for FormatParser {
+    type Value = Format;
+
+    fn parse_ref(&self, command: &Command, option: Option<&Arg>, value: &OsStr) -> Result<Format, clap::Error> {
+        EnumValueParser::new().parse_ref(command, option, value).map_err(|mut error| {
+            if command.get_arguments().any(|option| option.get_long() == Some("file")) {
+                let hint = "--output is how to print data; a file is named by --file".into();
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint]));
+            }
+            error
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Format::value_variants().iter().filter_map(Format::to_possible_value)))
+    }
 }
 
 /// The option by which a command is told so.

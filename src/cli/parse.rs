@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::Failure;
-use super::output::Format;
+use super::output::{Format, FormatParser};
 use crate::client::{Client, Retries, ServerUrl, Tls, Token};
 use crate::domain::{
     Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, MaxItems, MaxItemsInput, Owner, Ttl,
@@ -87,7 +87,7 @@ pub(super) struct ServerOptions {
     #[command(flatten)]
     pub server: Server,
     /// How to print data
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, default_value_t, value_parser = FormatParser)]
     pub output: Format,
 }
 

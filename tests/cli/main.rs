@@ -14,6 +14,7 @@ mod callers;
 mod commands;
 mod connections;
 mod data_dir;
+mod documents;
 mod feature_files;
 mod import;
 mod import_faults;

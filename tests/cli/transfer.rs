@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::callers::ask;
-use crate::program::Server;
+use crate::program::{Server, run};
 
 /// Values that are easily spoilt, of each type.
 fn values(value_type: &str) -> Vec<Value> {
@@ -62,6 +62,20 @@ fn what_was_exported_is_imported_as_it_was_in_every_form() {
             assert!(again.contains("is there already"), "{again}");
         }
     }
+}
+
+#[test]
+fn who_takes_the_form_for_the_file_is_told_which_option_names_it() {
+    for arguments in [&["export", "user", "seen"][..], &["entity", "export", "user"]] {
+        for file in ["seen.ndjson", "./json"] {
+            let said = run(&[arguments, &["--output", file]].concat());
+            assert!(said.status == 2 && said.err.contains("a file is named by --file"), "{said:?}");
+            assert!(said.err.contains(file) && said.err.contains("table, json, ndjson"), "{said:?}");
+        }
+    }
+    // Where no file is, nobody is told of one.
+    let said = run(&["feature", "list", "--output", "seen.ndjson"]);
+    assert!(said.status == 2 && !said.err.contains("--file"), "{said:?}");
 }
 
 /// As many lists as make several parts.
