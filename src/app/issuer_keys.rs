@@ -10,6 +10,7 @@ use std::time::Duration;
 use prometheus::{IntGaugeVec, Opts, Registry};
 use reqwest::header::{ACCEPT, AUTHORIZATION};
 use reqwest::redirect::Policy;
+use tokio::io::AsyncReadExt;
 use tokio::time::{sleep, timeout};
 
 use crate::access::jwt::{Issuers, KeySet};
@@ -90,7 +91,8 @@ impl KeyReader {
                     }
                     self.gauge.set(1);
                     let delay = retry_delay;
-                    retry_delay = (retry_delay * 2).min(RETRY_DELAYS.1);
+                    let is_file = matches!(self.source, KeySource::File(_));
+                    retry_delay = (retry_delay * 2).min(if is_file { FILE_LOOK_INTERVAL } else { RETRY_DELAYS.1 });
                     delay
                 }
             };
@@ -135,11 +137,17 @@ impl KeySource {
 
 async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let length = tokio::fs::metadata(path).await.map_err(failed)?.len();
-    if length > BYTES_MAX as u64 {
+    // To open a pipe waits for whoever writes to it, and a device may have no end.
+    if !tokio::fs::metadata(path).await.map_err(failed)?.is_file() {
+        return Err(format!("{} is no file", path.display()));
+    }
+    let file = tokio::fs::File::open(path).await.map_err(failed)?;
+    let mut text = Vec::new();
+    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut text).await.map_err(failed)?;
+    if text.len() > BYTES_MAX {
         return Err(format!("{} is larger than {BYTES_MAX} bytes", path.display()));
     }
-    tokio::fs::read(path).await.map_err(failed)
+    Ok(text)
 }
 
 /// Made for each reading, so that another authority in the file is used.
@@ -177,4 +185,36 @@ async fn client(url: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, St
 fn causes(error: &dyn std::error::Error) -> String {
     let first = error.to_string();
     std::iter::successors(error.source(), |error| error.source()).fold(first, |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_are_read_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys");
+        for (bytes, fits) in [(0, true), (BYTES_MAX, true), (BYTES_MAX + 1, false)] {
+            std::fs::write(&path, vec![b' '; bytes]).unwrap();
+            let read = read_file(&path).await;
+            assert_eq!(read.as_ref().is_ok_and(|text| text.len() == bytes), fits, "{bytes}");
+        }
+        let read = read_file(&dir.path().join("none")).await.unwrap_err();
+        assert!(read.contains("No such file"), "{read}");
+    }
+
+    /// What has no end would take all memory, and what nobody writes to a thread for each look.
+    #[tokio::test]
+    async fn what_is_no_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        for path in [&pipe, &link, dir.path()] {
+            let read = timeout(READ_TIME_MAX, read_file(path)).await.expect("it is not waited for");
+            assert!(read.unwrap_err().ends_with("is no file"), "{}", path.display());
+        }
+    }
 }

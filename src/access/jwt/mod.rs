@@ -35,7 +35,7 @@ use super::{ActsFor, Identity};
 use crate::domain::Timestamp;
 use key_set::SigningKey;
 use refresh::Refresh;
-use rules::Claims;
+use rules::{Claims, Unique};
 
 /// Tokens with hundreds of groups are shorter.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -284,7 +284,7 @@ fn checked(token: &[u8], header: &Header, key: &SigningKey, options: &IssuerOpti
     validation.set_audience(&options.audiences);
     validation.set_required_spec_claims(&["iss", "aud", "sub", "exp"]);
     (validation.validate_exp, validation.validate_nbf) = (false, false);
-    let decoded: Result<TokenData<Claims>, _> = decode(token, &key.key, &validation);
+    let decoded: Result<TokenData<Unique>, _> = decode(token, &key.key, &validation);
     let claims = decoded.map_err(|error| match error.kind() {
         ErrorKind::InvalidSignature | ErrorKind::InvalidAlgorithm => NoToken::Forged,
         ErrorKind::InvalidIssuer => NoToken::UnknownIssuer,
@@ -292,7 +292,7 @@ fn checked(token: &[u8], header: &Header, key: &SigningKey, options: &IssuerOpti
         ErrorKind::MissingRequiredClaim(_) => NoToken::Incomplete,
         _ => NoToken::Malformed,
     })?;
-    Ok(claims.claims)
+    Ok(claims.claims.0)
 }
 
 #[cfg(test)]

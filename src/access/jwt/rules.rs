@@ -2,11 +2,46 @@
 //!
 //! A token that fits no rule has no role at all.
 
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::access::Grant;
 
 pub(super) type Claims = Map<String, Value>;
+
+/// Claims of which none stands there twice (RFC 7519, section 4): whoever wrote the second one into the first would be
+/// worth what they like.
+#[derive(Clone)]
+pub(super) struct Unique(pub Claims);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Unique;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of claims")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Unique, M::Error> {
+                let mut claims = Claims::new();
+                while let Some((name, value)) = members.next_entry::<String, Value>()? {
+                    if claims.insert(name, value).is_some() {
+                        return Err(M::Error::custom("a claim stands there twice"));
+                    }
+                }
+                Ok(Unique(claims))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
 
 /// Claims that are lists of words in one text (RFC 8693, section 4.2).
 const WORDS: [&str; 2] = ["scope", "scp"];

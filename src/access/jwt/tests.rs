@@ -174,7 +174,14 @@ fn texts_that_could_be_read_in_two_ways_are_refused() {
     let (head, claims) = (r#"{"alg":"EdDSA","kid":"k"}"#, claims().to_string());
     assert_known(&issuers, &signed_text(head, &claims));
     let more = |member: &str| format!("{},{member}}}", claims.strip_suffix('}').unwrap());
-    for twice in [r#""iss":"https://id.example.org""#, r#""aud":"liststore""#, r#""sub":"root""#] {
+    for twice in [
+        r#""iss":"https://id.example.org""#,
+        r#""aud":"liststore""#,
+        r#""sub":"root""#,
+        r#""exp":9999999999"#,
+        // What roles are given for.
+        r#""groups":["admins"]"#,
+    ] {
         let found = verdict(&issuers, &signed_text(head, &more(twice)));
         assert!(matches!(found, Verdict::Refused(_)), "{twice}: {found:?}");
     }
