@@ -1,4 +1,4 @@
-//! The commands of `liststore-operator`, over the real binary. What it does in a cluster is in `scripts/test-kubernetes`.
+//! The commands of `liststore-operator`, over the real binary. `scripts/test-kubernetes` has it in a cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::process::{Command, Output};
