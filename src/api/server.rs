@@ -23,8 +23,8 @@ use crate::access::Principal;
 use crate::background::Command;
 use crate::service::{Descriptor, Group, OperationId};
 
-/// How late those are told of it who are refused for their limits all the time. Each of their connections can ask for ten requests
-/// a second then, whatever it does.
+/// How late those are told of it who are refused for their limits all the time: each of their connections can ask for
+/// no more than ten requests a second then, whatever it does.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {

@@ -64,7 +64,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
             "tls_files",
         ],
     ),
-    ("client", &["access", "admin_socket", "service", "wire", "domain"]),
+    ("client", &["access", "admin_socket", "service", "tls_files", "wire", "domain"]),
     ("import", &["client", "service", "wire", "domain"]),
     ("transfer", &["client", "import", "service", "wire", "domain"]),
     ("loadgen", &["client", "service", "wire", "domain"]),
