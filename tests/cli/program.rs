@@ -139,7 +139,8 @@ impl Server {
         for _ in 0..4 {
             out.read_line(&mut ready).unwrap();
         }
-        let url = ready.split_whitespace().find(|word| word.starts_with("http://"));
+        let is_url = |word: &&str| word.starts_with("http://") || word.starts_with("https://");
+        let url = ready.split_whitespace().find(is_url);
         let Some(url) = url.map(|url| url.trim_end_matches(';').to_owned()) else {
             process.wait().unwrap();
             let log = log.join().unwrap();
