@@ -5,7 +5,7 @@ use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandl
 
 use super::JournalError;
 use super::place::{self, Place};
-use super::tables::{Failure, META};
+use super::tables::Failure;
 use crate::domain::Revision;
 use crate::metadata::MetadataError;
 use crate::metadata::keys::erasures::{self, ErasureEntry};
@@ -24,7 +24,6 @@ pub(super) fn write(database: &Database, revision: Revision, text: &str) -> Resu
     transaction.set_two_phase_commit(true);
     transaction.open_table(ERASURES)?.insert(revision.0, text)?;
     place::note(&transaction, revision, Place::Erasure)?;
-    transaction.open_table(META)?.insert("revision", revision.0)?;
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }
 

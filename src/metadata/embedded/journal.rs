@@ -45,6 +45,12 @@ impl RedbJournal {
         Ok((state, Self { opener, database: Some(database) }))
     }
 
+    /// Of a database that is open, as it is: it is not opened again once it has failed.
+    #[cfg(test)]
+    pub(super) fn of(database: Database) -> Self {
+        Self { opener: Box::new(|| Err(JournalError::Locked)), database: Some(database) }
+    }
+
     fn database(&self) -> Result<&Database, MetadataError> {
         self.database.as_ref().ok_or_else(unavailable)
     }
@@ -195,7 +201,6 @@ fn write(
         transaction.open_table(HISTORY)?.insert((key.as_str(), revision.0), entry)?;
         place::note(&transaction, *revision, Place::Feature(&key))?;
         let mut meta = transaction.open_table(META)?;
-        meta.insert("revision", revision.0)?;
         format::raise(&mut meta, after.as_ref().map_or(format::FIRST, format::of_feature))?;
     }
     // Durable when it returns: redb's default durability is immediate.
@@ -203,15 +208,30 @@ fn write(
 }
 
 fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
+    let (state, database) = open(opener)?;
+    match mistrusting(|| trail::complete(&database)) {
+        Ok(()) => Ok((state, database)),
+        // No reason not to start: the trail is told without the table until there is room for it.
+        Err(JournalError::Storage(redb::Error::Io(error))) => {
+            tracing::warn!(
+                %error,
+                "the table of the audit trail cannot be written; pages of the trail take longer until a start can"
+            );
+            drop(database);
+            open(opener)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn open(opener: &Opener) -> Result<(State, Database), JournalError> {
     mistrusting(|| {
         let mut database = opener()?;
         // By itself redb looks at its checksums only after a crash; damage must not be believed.
         if !database.check_integrity()? {
             tracing::warn!("the metadata file was repaired: no change that had been acknowledged is lost");
         }
-        let state = read_state(&database)?;
-        trail::complete(&database)?;
-        Ok((state, database))
+        Ok((read_state(&database)?, database))
     })
 }
 

@@ -43,9 +43,7 @@ pub(super) fn write(
         transaction.open_table(KEYS)?.insert(key.id.as_str(), texts.0.as_str())?;
         transaction.open_table(KEY_HISTORY)?.insert(entry.revision.0, texts.1.as_str())?;
         place::note(&transaction, entry.revision, Place::Key)?;
-        let mut meta = transaction.open_table(META)?;
-        meta.insert("revision", entry.revision.0)?;
-        format::raise(&mut meta, format::WITH_KEYS)?;
+        format::raise(&mut transaction.open_table(META)?, format::WITH_KEYS)?;
     }
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }

@@ -1,13 +1,16 @@
 //! The audit trail of everything, newest first, by the places that are noted of all entries.
 //!
 //! Releases that do not know that table leave it alone, and go on without it. So it is looked at each start whether
-//! it is whole, and what is missing is made up for.
+//! it is whole, and what is missing is made up for. Where there is no room for that, all places are found anew for
+//! each page: slow where there were many changes, but nothing of the trail is missing.
 
-use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableError};
+use std::collections::BTreeMap;
+
+use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, StorageError};
 
 use super::erasures::{self, ERASURES};
 use super::keys::{self, KEY_HISTORY};
-use super::place::{PLACES, Place, note};
+use super::place::{PLACES, Place, is_whole, note_whole};
 use super::tables::{HISTORY, META};
 use super::{JournalError, records};
 use crate::domain::{Limit, Revision};
@@ -16,40 +19,67 @@ use crate::metadata::keys::{AuditEntry, AuditFilter, AuditPage};
 /// Makes up for what a release has left out that did not know the table.
 pub(super) fn complete(database: &Database) -> Result<(), JournalError> {
     let transaction = database.begin_read()?;
-    let last = match open(&transaction)? {
-        Some(trail) => trail.last()?.map(|(revision, _)| revision.value()),
-        None => None,
-    };
-    if last.unwrap_or(0) == transaction.open_table(META)?.get("revision")?.map_or(0, |revision| revision.value()) {
+    if is_whole(&transaction.open_table(META)?)? {
         return Ok(());
     }
     let mut writing = database.begin_write()?;
     writing.set_two_phase_commit(true);
-    for row in transaction.open_table(HISTORY)?.iter()? {
-        let (key, _) = row?;
-        let (feature, revision) = key.value();
-        note(&writing, Revision(revision), Place::Feature(feature))?;
+    {
+        let mut trail = writing.open_table(PLACES)?;
+        each_place(&transaction, |revision, place| {
+            trail.insert(revision, place.write())?;
+            Ok(())
+        })?;
     }
-    let Histories { keys, erasures } = Histories::open(&transaction)?;
-    for (table, place) in [(keys, Place::Key), (erasures, Place::Erasure)] {
-        let Some(table) = table else { continue };
-        for row in table.iter()? {
-            note(&writing, Revision(row?.0.value()), place)?;
-        }
-    }
+    note_whole(&writing)?;
     Ok(writing.commit()?)
 }
 
-/// The places of all entries, by their revisions.
-type Trail = ReadOnlyTable<u64, (u8, &'static str)>;
-
-/// None in a file that no release has been at which knows the table.
-fn open(transaction: &ReadTransaction) -> Result<Option<Trail>, JournalError> {
-    match transaction.open_table(PLACES) {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
+/// Finds where the entries of all revisions stand, in no order, without the table.
+fn each_place(
+    transaction: &ReadTransaction,
+    mut found: impl FnMut(u64, Place<'_>) -> Result<(), JournalError>,
+) -> Result<(), JournalError> {
+    for row in transaction.open_table(HISTORY)?.iter()? {
+        let (key, _) = row?;
+        let (feature, revision) = key.value();
+        found(revision, Place::Feature(feature))?;
     }
+    let Histories { keys, erasures } = Histories::open(transaction)?;
+    for (table, place) in [(keys, Place::Key), (erasures, Place::Erasure)] {
+        let Some(table) = table else { continue };
+        for row in table.iter()? {
+            found(row?.0.value(), place)?;
+        }
+    }
+    Ok(())
+}
+
+/// A revision, and where its entry stands, as [`Place::write`] has it.
+type Noted = Result<(u64, (u8, String)), JournalError>;
+
+/// The places of the entries before a revision, the last one first.
+fn places_before(transaction: &ReadTransaction, end: u64) -> Result<Box<dyn Iterator<Item = Noted>>, JournalError> {
+    let owned = |(kind, key): (u8, &str)| (kind, key.to_owned());
+    let meta = transaction.open_table(META)?;
+    if meta.get("revision")?.is_none() {
+        return Ok(Box::new(std::iter::empty()));
+    }
+    if is_whole(&meta)? {
+        let noted = transaction.open_table(PLACES)?.range(..end)?.rev();
+        return Ok(Box::new(noted.map(move |row| {
+            let (revision, place) = row?;
+            Ok((revision.value(), owned(place.value())))
+        })));
+    }
+    let mut found = BTreeMap::new();
+    each_place(transaction, |revision, place| {
+        if revision < end {
+            found.insert(revision, owned(place.write()));
+        }
+        Ok(())
+    })?;
+    Ok(Box::new(found.into_iter().rev().map(Ok)))
 }
 
 /// The histories that are not of features, where there are any.
@@ -76,7 +106,6 @@ pub(super) fn read(
     most: usize,
 ) -> Result<AuditPage, JournalError> {
     let transaction = database.begin_read()?;
-    let Some(trail) = open(&transaction)? else { return Ok(AuditPage::default()) };
     let history = transaction.open_table(HISTORY)?;
     let Histories { keys, erasures } = Histories::open(&transaction)?;
     let text_of = |table: &Option<ReadOnlyTable<u64, &'static str>>, revision| {
@@ -85,14 +114,13 @@ pub(super) fn read(
     };
     let mut entries: Vec<AuditEntry> = Vec::new();
     let end = before.map_or(u64::MAX, |before| before.0);
-    for (looked_at, row) in trail.range(..end)?.rev().enumerate() {
-        let (revision, place) = row?;
-        let (revision, place) = (revision.value(), place.value());
+    for (looked_at, noted) in places_before(&transaction, end)?.enumerate() {
+        let (revision, (kind, key)) = noted?;
         if looked_at == most {
             return Ok(AuditPage { entries, next: Some(Revision(revision + 1)) });
         }
         // What an older release has removed from a history is no part of the trail any more.
-        let entry = match Place::read(place) {
+        let entry = match Place::read((kind, key.as_str())) {
             Some(Place::Feature(key)) => {
                 let Some(text) = history.get((key, revision))? else { continue };
                 let id = records::read_feature_id("history", key).map_err(JournalError::Inconsistent)?;

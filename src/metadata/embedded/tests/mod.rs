@@ -1,5 +1,7 @@
 //! What the embedded metadata store does with files that it cannot trust and disks that fail.
 
+mod audit;
+
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -9,15 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::backends::FileBackend;
 use redb::{Builder, StorageBackend, TableDefinition};
-use serde_json::json;
 
 use super::*;
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Revision, Timestamp, Ttl,
-    ValueType,
+    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Timestamp, Ttl, ValueType,
 };
-use crate::metadata::keys::erasures::{Erasure, ErasureAction};
-use crate::metadata::keys::{AccessStore, AuditFilter};
 use crate::metadata::{Calls, ChangeContext, Definitions, FeaturePatch, MetadataStore, NewFeature, Precondition};
 
 fn id() -> FeatureId {
@@ -122,11 +120,12 @@ async fn a_broken_record_is_named() {
 }
 
 /// A file on a disk that fails: writes, growth and syncs succeed `left` times, then never again
-/// until there is room.
+/// until there is room; and it never grows beyond `len_max`.
 #[derive(Debug)]
 struct FailingFile {
     file: FileBackend,
     left: Arc<AtomicI64>,
+    len_max: u64,
 }
 
 impl FailingFile {
@@ -145,6 +144,9 @@ impl StorageBackend for FailingFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        if len > self.len_max {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.spend().and_then(|()| self.file.set_len(len))
     }
 
@@ -163,15 +165,22 @@ impl StorageBackend for FailingFile {
 
 const PLENTY: i64 = i64::MAX;
 
-fn open_on_failing_disk(path: PathBuf, left: &Arc<AtomicI64>) -> LocalStore<RedbJournal> {
-    let left = Arc::clone(left);
-    let opener = move || {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        let file = FailingFile { file: FileBackend::new(file)?, left: Arc::clone(&left) };
+impl FailingFile {
+    fn open(path: &Path, left: &Arc<AtomicI64>, len_max: u64) -> Result<Database, JournalError> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = Self { file: FileBackend::new(file)?, left: Arc::clone(left), len_max };
         Ok(Builder::new().create_with_backend(file)?)
-    };
+    }
+}
+
+fn open_with(opener: impl Fn() -> Result<Database, JournalError> + Send + 'static) -> LocalStore<RedbJournal> {
     let (state, journal) = RedbJournal::open(Box::new(opener), Belonging::Any).unwrap();
     LocalStore::new(state, journal)
+}
+
+fn open_on_failing_disk(path: PathBuf, left: &Arc<AtomicI64>) -> LocalStore<RedbJournal> {
+    let left = Arc::clone(left);
+    open_with(move || FailingFile::open(&path, &left, u64::MAX))
 }
 
 /// The disk fills up at each of a change's file operations in turn. The change is then there whole
@@ -480,66 +489,5 @@ async fn what_was_acknowledged_after_a_failed_sync_outlives_a_loss_of_power() {
             assert!(syncs > 10, "{syncs}");
             break;
         }
-    }
-}
-
-/// All of the trail that a filter finds, page by page, none of which looks at more than so many entries.
-fn walked(database: &Database, filter: &AuditFilter, most: usize) -> (Vec<u64>, usize) {
-    let (mut found, mut before, mut pages) = (Vec::new(), None, 0);
-    loop {
-        let page = trail::read(database, filter, before, Limit::of_page(5).unwrap(), most).unwrap();
-        found.extend(page.entries.iter().map(|entry| entry.revision().0));
-        pages += 1;
-        let Some(next) = page.next else { return (found, pages) };
-        // Revisions follow each other: so many were looked at, and the one that told that there are more.
-        let looked_at = before.map_or(next.0, |before: Revision| before.0 - next.0);
-        assert!(before.is_none() || looked_at <= most as u64, "{looked_at} entries for a page");
-        assert!(before.is_none_or(|before| next < before));
-        before = Some(next);
-    }
-}
-
-#[tokio::test]
-async fn a_page_of_the_audit_trail_costs_what_a_page_costs_and_the_trail_is_made_up_where_it_is_missing() {
-    const CHANGES: u64 = 400;
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join(FILE_NAME);
-    let store = open(dir.path()).unwrap();
-    store.create_feature(new_feature(), context()).await.unwrap();
-    for change in 2..=CHANGES {
-        if change % 100 == 0 {
-            let target = format!("entity:user/u-{change}");
-            let erasure = Erasure { action: ErasureAction::EraseEntity, target, details: json!({}) };
-            store.note_erasure(erasure, context()).await.unwrap();
-        } else {
-            set_ttl(&store, change).await.unwrap();
-        }
-    }
-    store.close().await;
-    drop(store);
-    let rare = AuditFilter { action: Some("erase_entity".to_owned()), ..AuditFilter::default() };
-    let none = AuditFilter { by: Some("nobody".to_owned()), ..AuditFilter::default() };
-    let expected = [400, 300, 200, 100];
-    let database = Database::open(&file).unwrap();
-    for most in [7, 20, 10_000] {
-        let (found, pages) = walked(&database, &rare, most);
-        assert_eq!((found, pages), (expected.to_vec(), (CHANGES as usize).div_ceil(most)));
-        assert_eq!(walked(&database, &none, most).0, [0; 0]);
-        assert_eq!(walked(&database, &AuditFilter::default(), most).0, (1..=CHANGES).rev().collect::<Vec<_>>());
-    }
-    // As an older release leaves it: without the table, or without what it did itself.
-    let rest = |revision| {
-        let writing = database.begin_write().unwrap();
-        match revision {
-            None => assert!(writing.delete_table(place::PLACES).unwrap()),
-            Some(from) => writing.open_table(place::PLACES).unwrap().retain(|revision, _| revision < from).unwrap(),
-        }
-        writing.commit().unwrap();
-    };
-    for from in [None, Some(350)] {
-        rest(from);
-        trail::complete(&database).unwrap();
-        assert_eq!(walked(&database, &rare, 20).0, expected, "{from:?}");
-        assert_eq!(walked(&database, &AuditFilter::default(), 1_000).0.len() as u64, CHANGES);
     }
 }
