@@ -1,6 +1,7 @@
 //! Space comes back: what a Remove All hides, and lists that nobody can read any more, go with a merge
 //! that comes for them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +31,11 @@ fn stored(disk: &SimDisk) -> usize {
     data_files.map(|(_, content)| content.len()).sum()
 }
 
+fn data_files(disk: &SimDisk) -> Vec<PathBuf> {
+    let names = disk.contents().into_iter().map(|(path, _)| path);
+    names.filter(|path| path.extension().is_some_and(|name| name == "items")).collect()
+}
+
 async fn until_less_is_stored(disk: &SimDisk, than: usize) {
     let waited = tokio::time::timeout(Duration::from_secs(60), async {
         while stored(disk) >= than {
@@ -37,6 +43,21 @@ async fn until_less_is_stored(disk: &SimDisk, than: usize) {
         }
     });
     waited.await.unwrap_or_else(|_| panic!("{} bytes are still stored", stored(disk)));
+}
+
+/// Waits until no merge comes any more: each would write other files.
+async fn settled(disk: &SimDisk) {
+    let mut last = (data_files(disk), Instant::now());
+    let settled = tokio::time::timeout(Duration::from_secs(60), async {
+        while last.1.elapsed() < QUIET {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let now = data_files(disk);
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+        }
+    });
+    settled.await.expect("merges go on although there is nothing to be gained");
 }
 
 /// About half a megabyte of one list.
@@ -140,25 +161,8 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
         opened = open(&disk, options()).await;
         bind(&opened);
         until_less_is_stored(&disk, before - 150_000).await;
-        // Once that is done no merge comes for these lists again: each would write other files.
-        let names = || {
-            disk.contents()
-                .into_iter()
-                .map(|(path, _)| path)
-                .filter(|path| path.extension().is_some_and(|name| name == "items"))
-        };
-        let names = || names().collect::<Vec<_>>();
-        let mut last = (names(), Instant::now());
-        let settled = tokio::time::timeout(Duration::from_secs(60), async {
-            while last.1.elapsed() < QUIET {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                let now = names();
-                if now != last.0 {
-                    last = (now, Instant::now());
-                }
-            }
-        });
-        settled.await.expect("merges go on although there is nothing to be gained");
+        // Once that is done no merge comes for these lists again.
+        settled(&disk).await;
         let mut cut = 0;
         for n in 0..=200 {
             let page = opened.session.get(&op(ITEMS), &list(n), &everything()).await.unwrap();
@@ -169,6 +173,48 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
         // Where the unbounded list is, too little is to be gained.
         assert!(cut >= 170, "{cut} of 201 lists were cut");
         assert_eq!(count(&opened, &other).await, ITEMS);
+    });
+}
+
+/// The newest items have long values, one in a block, and the others stand closer: none of them lies beyond, or all of
+/// them, which are few bytes.
+#[test]
+fn where_values_differ_much_no_merge_comes_for_few_bytes() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, options()).await;
+        let (is_lowered, is_asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (lowered, asked) = (Arc::clone(&is_lowered), Arc::clone(&is_asked));
+        opened.store.bound(Arc::new(move |key| {
+            let lowered = lowered.load(Ordering::Acquire);
+            asked.fetch_or(lowered, Ordering::AcqRel);
+            let items = match key {
+                _ if !lowered => MaxItems::MAX,
+                "user#seen|few" => MaxItems::new(5_500).unwrap(),
+                "user#seen|many" => MaxItems::new(1_100).unwrap(),
+                _ => MaxItems::new(100).unwrap(),
+            };
+            Some((operation(START, 600).ttl, items))
+        }));
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        for (name, long, short, len) in [("few", 500, 5_000, 400), ("many", 100, 1_000, 20), ("light", 100, 1_000, 20)]
+        {
+            let key = FeatureKey::new(&id, &VersionLabel::new(name).unwrap(), Generation::FIRST);
+            let list = ListKey::new(key, EntityId::new("u-1").unwrap());
+            let value = |n: u64| [n.to_string().into_bytes(), vec![b'v'; if n < long { 3_000 } else { len }]].concat();
+            for from in (0..long + short).step_by(100) {
+                let items = (from..from + 100).map(|n| item(START - n, &value(n), 600)).collect();
+                opened.session.add(&operation(START, 600), &list, items).await.unwrap();
+            }
+        }
+        opened.store.flush().unwrap();
+        opened.store.compact().unwrap();
+        let before = data_files(&disk);
+        assert!(before.len() > 10, "{before:?}");
+        is_lowered.store(true, Ordering::Release);
+        settled(&disk).await;
+        assert!(is_asked.load(Ordering::Acquire));
+        assert_eq!(data_files(&disk), before);
     });
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::census::{self, Census};
+use super::census::Census;
 use super::engine::Engine;
 use super::error::WriteError;
 use super::file::PARTITIONS;
@@ -73,7 +73,7 @@ impl Compactor<'_> {
         let retries = self.waiting.iter().flatten().map(|waiting| waiting.until.saturating_duration_since(now));
         let retry = retries.filter(|left| !left.is_zero()).min();
         let look = match engine.unreachable.get().is_some() || engine.bound_of.get().is_some() {
-            true => census::INTERVAL,
+            true => self.census.interval(),
             false if engine.room.is_low() => SCARCE_INTERVAL,
             false => EXPIRY_CHECK,
         };
@@ -96,8 +96,9 @@ impl Compactor<'_> {
     /// Finds out how much there is to be given back.
     fn look_around(&mut self) {
         let files = self.engine.tables.view().files.clone();
-        let Engine { unreachable, bound_of, clock, .. } = self.engine;
-        self.census.renew(&files, unreachable.get().cloned(), bound_of.get(), clock.now());
+        let Engine { unreachable, bound_of, clock, bell, .. } = self.engine;
+        let is_stopping = || bell.is_stopping();
+        self.census.renew(&files, unreachable.get().cloned(), bound_of.get(), clock.now(), &is_stopping);
         let hidden = (0..PARTITIONS).filter_map(|partition| gives_back(&self.weigh(files.partition(partition))));
         self.engine.metrics.hidden_bytes.set(i64::try_from(hidden.sum::<u64>()).unwrap_or(i64::MAX));
     }

@@ -29,7 +29,8 @@ pub struct Sample {
     pub list: Arc<[u8]>,
     /// How many blocks in front of it begin with the same list.
     pub blocks_before: usize,
-    pub entries: Vec<Entry>,
+    /// With the bytes that each takes there.
+    pub entries: Vec<(Entry, u64)>,
 }
 
 impl DataFile {
@@ -47,8 +48,10 @@ impl DataFile {
             }
             let entries = &mut samples.last_mut().ok_or_else(malformed)?.entries;
             let mut row = RowCursor::new(bytes.slice(entry.row)).map_err(|_| malformed())?;
-            while let Some(entry) = row.entry() {
-                entries.push(entry.clone());
+            let mut begin = 0;
+            while let (Some(entry), Some(place)) = (row.entry(), row.place()) {
+                entries.push((entry.clone(), (place.offset() - begin) as u64));
+                begin = place.offset();
                 row.advance().map_err(|_| malformed())?;
             }
         }
