@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use hashbrown::HashTable;
+use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use quick_cache::{OptionsBuilder, Weighter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::change::Change;
@@ -35,6 +35,9 @@ const BUILDERS: usize = 2;
 const GROWTH_MAX: u64 = 4;
 /// Of what there is for list heads, tables of members take this part at most.
 const SHARE: u64 = 4;
+/// Tables that the cache is told to expect. It divides itself into parts of 32 and more, and a table that is larger
+/// than a part would not be kept: so it is to have one part.
+const ONE_PART: usize = 32;
 /// Sets that share a place here share their account: only when a table is made depends on it.
 const ACCOUNTS: usize = 4096;
 /// Finding a member on disk takes about as long as reading so many items one after another.
@@ -230,17 +233,7 @@ pub struct MemberIndexes {
 impl MemberIndexes {
     /// `heads_bytes` is what they share with list heads.
     pub fn new(heads_bytes: u64) -> Self {
-        // In one part: a table that is larger than a part would not be kept.
-        let options = OptionsBuilder::new()
-            .shards(1)
-            .estimated_items_capacity(ACCOUNTS)
-            .weight_capacity(heads_bytes / SHARE)
-            .build();
-        let kept = match options {
-            Ok(options) => Cache::with_options(options, ByBytes, Default::default(), Default::default()),
-            // Not met: what must be said is said.
-            Err(_) => Cache::with_weighter(ACCOUNTS, heads_bytes / SHARE, ByBytes),
-        };
+        let kept = Cache::with_weighter(ONE_PART, heads_bytes / SHARE, ByBytes);
         let accounts = (0..ACCOUNTS).map(|_| AtomicU64::new(Account::NEW.pack())).collect();
         Self { kept, any: AtomicBool::new(false), accounts, turns: Arc::new(Semaphore::new(BUILDERS)) }
     }
@@ -444,5 +437,15 @@ mod tests {
         builder.push(2, 9, false, &long);
         indexes.follow(last, &Change::Row(builder.finish()));
         assert!(indexes.kept.peek(last).is_none());
+    }
+    #[test]
+    fn a_table_that_takes_nearly_all_that_there_is_for_tables_is_kept() {
+        let (indexes, set) = (MemberIndexes::new(64 << 10), ListId::from_bytes(b"s", HASH));
+        let mut builder = RowBuilder::default();
+        builder.push(2, 9, false, &vec![b'x'; 14 << 10]);
+        let mut index = MemberIndex::new(IDENTITY);
+        index.apply(builder.finish()).unwrap();
+        indexes.insert(&set, index);
+        assert!(indexes.kept.peek(&set).is_some());
     }
 }
