@@ -3,6 +3,9 @@
 //! once the file system is mounted anew. Stores that were opened again in between must not have built
 //! on it.
 //!
+//! It need not go on: what was not written is gone sooner if the kernel wants its memory. That is not for this disk to
+//! show in `group` mode, since a loop device confirms a write of which only a part had room.
+//!
 //! The test runs itself in a mount namespace of its own, where the machine lets it.
 
 use std::fs::{self, File};
@@ -10,6 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use liststore::domain::{Clock, SystemClock};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
@@ -32,6 +36,8 @@ const SCRIPT: &str = r#"
 "#;
 /// Items that are added at once.
 const BATCH: usize = 100;
+/// Longer than a file system is busy.
+const MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
 /// More than fits.
 const BATCHES_MAX: usize = 2_000;
 
@@ -62,9 +68,7 @@ fn what_a_failed_fsync_left_in_the_kernels_memory_alone_is_on_the_disk_after_a_s
 fn child() {
     let disk = Disk(PathBuf::from(std::env::var_os(DIR).unwrap()));
     crate::run(async {
-        for (name, fsync) in
-            [("group", Fsync::Group), ("interval", Fsync::Interval(std::time::Duration::from_millis(20)))]
-        {
+        for (name, fsync) in [("group", Fsync::Group), ("interval", Fsync::Interval(Duration::from_millis(20)))] {
             items(&disk, &disk.0.join("disk").join(name), fsync).await;
         }
         metadata(&disk, &disk.0.join("disk/definitions")).await;
@@ -84,12 +88,17 @@ impl Disk {
     }
 
     /// Forgets all that is not on the disk.
-    fn mount_anew(&self) {
+    async fn mount_anew(&self) {
         let (image, disk) = (self.0.join("below/image"), self.0.join("disk"));
         for command in
             [Command::new("umount").arg(&disk), Command::new("mount").args(["-o", "loop"]).arg(image).arg(&disk)]
         {
-            assert!(command.status().unwrap().success());
+            // Files and loop devices that were closed the kernel lets go of a little later, and is busy until then.
+            let give_up = Instant::now() + MOUNT_TIMEOUT;
+            while !command.status().unwrap().success() {
+                assert!(Instant::now() < give_up, "{command:?}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
     }
 }
@@ -121,12 +130,18 @@ async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
 
     let probe = Probe::of(open(), list.clone(), base, ttl(3_600)).await;
     let there = probe.all().await.len();
-    if there != acknowledged.len() {
-        let counts = format!("{there} items are there, {} were acknowledged", acknowledged.len());
+    let counts = format!("{there} items are there, {} were acknowledged ({fsync:?}, {refused:?})", acknowledged.len());
+    if there > acknowledged.len() {
         assert_eq!(there, acknowledged.len() + unknown.len(), "{counts}");
-        assert!(refused.outcome_unknown(), "what was refused for certain is there ({refused:?}): {counts}");
+        assert!(refused.outcome_unknown(), "what was refused for certain is there: {counts}");
         acknowledged.extend(unknown);
+    } else if there < acknowledged.len() {
+        // What no fsync had confirmed may be gone as by a loss of power: the newest, and whole adds.
+        assert!(matches!(fsync, Fsync::Interval(_)), "what an fsync had confirmed is gone: {counts}");
+        assert_eq!(there % BATCH, 0, "{counts}");
+        acknowledged.truncate(there);
     }
+    assert_eq!(probe.all().await, probe.in_order(&acknowledged));
     for n in 0..50 {
         let one = (-2 * SECOND, format!("later-{n}"));
         probe.add(std::slice::from_ref(&one)).await;
@@ -135,7 +150,7 @@ async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
     assert_eq!(probe.all().await, probe.in_order(&acknowledged));
     probe.store.close().await.unwrap();
     drop(probe);
-    disk.mount_anew();
+    disk.mount_anew().await;
 
     let probe = Probe::of(open(), list, base, ttl(3_600)).await;
     assert_eq!(probe.all().await, probe.in_order(&acknowledged));
@@ -167,6 +182,6 @@ async fn metadata(disk: &Disk, dir: &Path) {
         present = store.update_feature(&id, change(), ANY, by("editor")).await.unwrap();
     }
     drop(store);
-    disk.mount_anew();
+    disk.mount_anew().await;
     assert_eq!(read(&liststore::metadata::embedded::open(dir).unwrap(), &id).await, present);
 }
