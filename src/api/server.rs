@@ -78,9 +78,9 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
             let writes = operation.is_some_and(|id| id.descriptor().effect.writes());
             let outcome_unknown = problem.outcome_unknown && writes;
             let problem = problem.with_outcome_unknown(outcome_unknown);
-            state.metrics.refused(&problem);
-            state.note_refusal(&asks, label(operation), &problem);
-            state.request_log.failed(&request_id, label(operation), &problem);
+            state.metrics.refused(problem.noted());
+            state.note_refusal(&asks, label(operation), problem.noted());
+            state.request_log.failed(&request_id, label(operation), problem.noted());
             (problem.to_response(), Some(problem.code))
         }
     };

@@ -5,8 +5,8 @@ use crate::access::token::NoRandomness;
 use crate::access::{Denied, Limited};
 use crate::actors::ListError;
 use crate::backup::BackupError;
-use crate::domain::Invalid;
 use crate::domain::index::{ENTRIES_MAX, TooManyEntries};
+use crate::domain::{Invalid, JobId};
 use crate::metadata::MetadataError;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -41,6 +41,9 @@ pub enum ServiceError {
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// The caller may not know of this job: they are told that there is none.
+    #[error("{}", MetadataError::JobNotFound(*.job))]
+    JobOutOfSight { job: JobId, denied: Denied },
     /// The caller asks for more than they may.
     #[error(transparent)]
     Limited(#[from] Limited),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::operation::{PurgeFeature, Reply};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
-use crate::access::{Permission, Resource, decide};
+use crate::access::{Denied, Permission, Resource, decide};
 use crate::background::Command;
 use crate::domain::{FeatureId, Generation, JobId, VersionLabel};
 use crate::metadata::jobs::{Job, Target, Task, TaskKind};
@@ -67,8 +67,10 @@ impl<R: PageRenderer> Service<R> {
     /// feature, so that they could not have known better.
     async fn job_in_sight(&self, caller: &Caller, id: JobId) -> Result<Job, ServiceError> {
         let job = within(caller, Changes::Nothing, self.jobs.get(id)).await?;
-        may(caller, Permission::FeaturesRead, &job).map_err(|_| MetadataError::JobNotFound(id))?;
-        Ok(job)
+        match may(caller, Permission::FeaturesRead, &job) {
+            Ok(()) => Ok(job),
+            Err(denied) => Err(ServiceError::JobOutOfSight { job: id, denied }),
+        }
     }
 
     pub(super) async fn command_job(
@@ -86,8 +88,8 @@ impl<R: PageRenderer> Service<R> {
 }
 
 /// Whether the caller may do this to the feature that a job is about.
-fn may(caller: &Caller, permission: Permission, job: &Job) -> Result<(), ServiceError> {
+fn may(caller: &Caller, permission: Permission, job: &Job) -> Result<(), Denied> {
     let FeatureId { entity_type, name } = &job.task.feature;
     let resource = Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() };
-    Ok(decide(&caller.principal, permission, resource)?)
+    decide(&caller.principal, permission, resource)
 }

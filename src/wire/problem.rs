@@ -23,6 +23,9 @@ pub struct Problem {
     pub outcome_unknown: bool,
     /// For the log alone.
     pub cause: Option<String>,
+    /// The refusal that this is told in place of, where that would tell too much: for the log, the audit trail and
+    /// metrics alone.
+    pub conceals: Option<Box<Problem>>,
     /// The methods that the path has, for a 405.
     pub allow: Option<String>,
     /// When to come back, where the code does not say.
@@ -37,6 +40,7 @@ impl Problem {
             field: None,
             outcome_unknown: false,
             cause: None,
+            conceals: None,
             allow: None,
             retry_after_secs: None,
         }
@@ -76,6 +80,17 @@ impl Problem {
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
+    }
+
+    /// Keeps the refusal that this is told in place of.
+    pub fn in_place_of(mut self, refusal: Self) -> Self {
+        self.conceals = Some(Box::new(refusal));
+        self
+    }
+
+    /// What happened, whatever is told of it: for the books.
+    pub fn noted(&self) -> &Self {
+        self.conceals.as_deref().unwrap_or(self)
     }
 
     pub fn with_outcome_unknown(mut self, outcome_unknown: bool) -> Self {

@@ -185,6 +185,18 @@ async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
     }
     let jobs = with_key(&api, &limited, Method::GET, "/v1/jobs", &Value::Null).await.expect(200);
     assert_eq!(jobs, json!({"jobs": []}));
+    // Whoever keeps watch learns what was asked for: by it, as by any other refusal.
+    let audit = with_key(&api, &admin, Method::GET, "/v1/audit?action=refuse&by=key:o", &Value::Null).await;
+    let audit = audit.expect(200);
+    let refused = audit["changes"].as_array().unwrap().iter();
+    let mut refused: Vec<_> = refused.map(|change| (&change["target"], &change["after"]["code"])).collect();
+    refused.sort_by_key(|(target, _)| target.to_string());
+    let (denied, names) =
+        (json!("permission_denied"), ["cancel_job", "get_job", "pause_job", "resume_job", "update_job"]);
+    let names = names.map(|name| json!(name));
+    assert_eq!(refused, names.iter().map(|name| (name, &denied)).collect::<Vec<_>>());
+    let metrics = with_key(&api, &admin, Method::GET, "/metrics", &Value::Null).await.text();
+    assert!(metrics.contains("liststore_access_refused_total{reason=\"permission_denied\"} 5\n"), "{metrics}");
     // Whoever may see it, and no more, is told that.
     let reader = json!({"name": "r", "roles": ["reader"], "scopes": ["user.seen"]});
     let (reader, _) = key(&api, Some(&admin), reader).await;

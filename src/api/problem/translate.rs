@@ -25,6 +25,9 @@ impl From<ServiceError> for Problem {
             ServiceError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
             ServiceError::Backup(error) => error.into(),
             ServiceError::Denied(error) => error.into(),
+            ServiceError::JobOutOfSight { job, denied } => {
+                Self::from(MetadataError::JobNotFound(job)).in_place_of(denied.into())
+            }
             ServiceError::Limited(limited) => limited.into(),
             ServiceError::NoRandomness(error) => Self::internal(error.to_string()),
             ServiceError::NoMemoryForAnswer => Lack::RoomForAnswer.problem(),
