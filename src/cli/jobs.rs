@@ -205,6 +205,7 @@ fn show_job(body: &[u8], format: Format) -> Result<(), Failure> {
             ("indexes", job.indexes.join(" ")),
             (if is_clearing { "versions cleared" } else { "indexes done" }, done),
             (if is_clearing { "lists cleared" } else { "looked at" }, job.lists_cleared.to_string()),
+            ("gone through", job.walked_percent.map(|percent| format!("{percent} %")).unwrap_or_default()),
             ("entries added", count(job.entries_added)),
             ("entries removed", count(job.entries_removed)),
             ("entries", count(job.entries)),
@@ -234,7 +235,8 @@ async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure
         bar.set_position(job.generations_cleared);
         let problem = job.problem.map(|problem| format!(": {}", printable(&problem))).unwrap_or_default();
         let done = if matches!(&*job.kind, "purge" | "drop_index") { "lists cleared" } else { "looked at" };
-        bar.set_message(format!("{} {done}, {}{problem}", job.lists_cleared, job.state));
+        let walked = job.walked_percent.map(|percent| format!(", {percent} % gone through")).unwrap_or_default();
+        bar.set_message(format!("{} {done}{walked}, {}{problem}", job.lists_cleared, job.state));
         match &*job.state {
             "done" => {
                 bar.finish_and_clear();

@@ -91,6 +91,11 @@ pub struct Job {
     pub generations: u64,
     /// Those of them that are behind it.
     pub generations_cleared: u64,
+    /// How much of all that is stored was gone through for the next of them, in percent, also where nothing of it was
+    /// found: absent before it begins, and once the job is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, minimum = 0, maximum = 100, required = false)]
+    pub walked_percent: Option<u64>,
     /// Lists that were cleared so far, or bags and entries that were looked at.
     pub lists_cleared: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,10 +4,17 @@
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
+use liststore::domain::{EntityId, ListKey};
+use liststore::items::cql::CqlOptions;
 use nix::sys::signal::Signal;
+use scylla::errors::DbError;
+use scylla_proxy::{Condition, RequestReaction, RequestRule};
 use serde_json::{Value, json};
 
+use crate::cassandra::shared_options;
+use crate::forger::Forger;
 use crate::postgres::Database;
+use crate::probe;
 use crate::program::{Server, liststore};
 use crate::servers::{call, environment, ok};
 
@@ -22,20 +29,26 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A keyspace of their own: a purge walks over the lists of all features, and other tests make many.
 const KEYSPACE: &str = "liststore_purges";
 
-fn start(database: &Database) -> Server {
+fn environment_in_keyspace() -> Vec<(&'static str, String)> {
     let mut environment = environment();
-    environment.retain(|(key, _)| !["LISTSTORE__LOG__FILTER", "LISTSTORE__METADATA__STORE"].contains(key));
+    environment.retain(|(key, _)| *key != "LISTSTORE__LOG__FILTER");
     for (_, value) in environment.iter_mut().filter(|(key, _)| *key == "LISTSTORE__ITEMS__CQL__KEYSPACE") {
         *value = KEYSPACE.to_owned();
     }
-    environment.push(("LISTSTORE__METADATA__STORE", "postgres".to_owned()));
-    environment.push(("LISTSTORE__METADATA__POSTGRES__URL", database.url.clone()));
     static MIGRATED: Once = Once::new();
     MIGRATED.call_once(|| {
         let migrated = liststore(&["migrate"]).envs(environment.iter().map(|(key, value)| (*key, value))).output();
         let migrated = migrated.unwrap();
         assert!(migrated.status.success(), "{migrated:?}");
     });
+    environment
+}
+
+fn start(database: &Database) -> Server {
+    let mut environment = environment_in_keyspace();
+    environment.retain(|(key, _)| *key != "LISTSTORE__METADATA__STORE");
+    environment.push(("LISTSTORE__METADATA__STORE", "postgres".to_owned()));
+    environment.push(("LISTSTORE__METADATA__POSTGRES__URL", database.url.clone()));
     let environment: Vec<_> = environment.iter().map(|(key, value)| (*key, value.as_str())).collect();
     Server::start_with(&environment)
 }
@@ -176,4 +189,36 @@ async fn what_one_server_is_told_of_a_purge_the_other_holds_to() {
     let id = job_after["id"].as_str().unwrap();
     until("it is not finished", || (job(&one, id)["state"] == "done").then_some(()));
     only_what_was_purged_is_gone(&one, &purged, &kept);
+}
+
+/// Partitions that were deleted are passed over until they are compacted away: where those between two that are there
+/// are too many, a walk once asked for the same in vain for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_walk_goes_on_where_too_much_is_to_be_passed_over_at_once() {
+    environment_in_keyspace();
+    let mut forger = Forger::before(CqlOptions { keyspace: KEYSPACE.to_owned(), ..shared_options() }).await;
+    let server = probe::Server::open(forger.options.clone()).await;
+    let ListKey { feature_key, .. } = probe::fresh_list();
+    let mut expected: Vec<_> = (0..20).map(|n| EntityId::new(&format!("u-{n}")).unwrap()).collect();
+    for entity in &expected {
+        server.add(&ListKey::new(feature_key.clone(), entity.clone()), &[(probe::now(), b"here")]).await;
+    }
+    // From the first token to the last, each with its length: nothing that is narrower.
+    let token = |token: i64| [&8_i32.to_be_bytes()[..], &token.to_be_bytes()].concat();
+    let everything = Condition::BodyContainsCaseSensitive([token(i64::MIN), token(i64::MAX)].concat().into());
+    let consistency = scylla::statement::Consistency::One;
+    let in_vain = DbError::ReadTimeout { consistency, received: 0, required: 1, data_present: false };
+    forger.on_requests(vec![RequestRule(everything, RequestReaction::forge_with_error(in_vain))]);
+    let (mut found, mut from) = (Vec::new(), None);
+    loop {
+        let page = server.session.entities(&server.op(), &feature_key, from.as_ref(), 100).await.unwrap();
+        found.extend(page.entities);
+        assert!(page.next.is_none() || page.next != from, "it does not go on");
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    (found.sort(), expected.sort());
+    assert_eq!(found, expected);
 }

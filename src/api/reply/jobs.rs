@@ -23,6 +23,7 @@ pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
             (TaskKind::Clean, _) => progress.targets.saturating_sub(1) as u64,
             _ => progress.targets as u64,
         },
+        walked_percent: progress.place.as_ref().filter(|_| !state.is_over()).map(|(hash, _)| percent(*hash)),
         indexes,
         entries_added: is_clean.then_some(progress.added),
         entries_removed: is_clean.then_some(progress.removed),
@@ -34,5 +35,20 @@ pub(super) fn body(job: metadata::jobs::Job) -> wire::Job {
         created_at: created_at.to_string(),
         created_by: created_by.as_str().to_owned(),
         updated_at: updated_at.to_string(),
+    }
+}
+
+/// Walks are in the order of hashes, which are spread evenly.
+fn percent(hash: u64) -> u64 {
+    ((u128::from(hash) * 100) >> u64::BITS) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_is_over_when_its_hashes_are() {
+        assert_eq!([0, 1 << 62, u64::MAX / 2 + 1, u64::MAX].map(percent), [0, 25, 50, 99]);
     }
 }

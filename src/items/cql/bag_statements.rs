@@ -38,8 +38,8 @@ impl BagTexts {
                 "SELECT state, written, stamp, expires_at, document FROM {table} WHERE {LIST}{select_within}"
             ),
             entities: format!(
-                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? LIMIT \
-                 ?{select_within}"
+                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? AND \
+                 token(feature_key, entity_id) <= ? LIMIT ?{select_within}"
             ),
             put: format!(
                 "UPDATE {table} USING TTL ? SET state = ?, written = ?, stamp = ?, expires_at = ?, document = ? WHERE {LIST} \

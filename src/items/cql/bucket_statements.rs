@@ -51,8 +51,8 @@ impl BucketTexts {
             ),
             forget: format!("DELETE FROM {directory} USING TIMESTAMP ?{and_within} WHERE {LIST} AND bucket < ?"),
             entities: format!(
-                "SELECT DISTINCT feature_key, entity_id FROM {directory} WHERE token(feature_key, entity_id) >= ? LIMIT \
-                 ?{select_within}"
+                "SELECT DISTINCT feature_key, entity_id FROM {directory} WHERE token(feature_key, entity_id) >= ? AND \
+                 token(feature_key, entity_id) <= ? LIMIT ?{select_within}"
             ),
             several: format!("SELECT feature_key, item_key, value {several}"),
             several_keys: format!("SELECT feature_key, item_key {several}"),

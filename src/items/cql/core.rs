@@ -2,7 +2,7 @@
 //! operation passes before it asks the cluster.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,8 @@ pub struct Core {
     pub wide: Arc<WideLists>,
     pub wide_sample: WideSample,
     pub mends: Mends,
+    /// How much narrower than a whole table the parts of walks over partitions are at present.
+    pub walk_narrowed: AtomicU32,
     /// Counts what was mended of sets, by what it was.
     pub mended: IntCounterVec,
     /// Who this process is in the reverse entries of sets.
@@ -124,6 +126,7 @@ impl Core {
             wide: Arc::clone(&shared.metrics.wide),
             wide_sample: WideSample::default(),
             mends: Mends::default(),
+            walk_narrowed: AtomicU32::default(),
             mended: shared.metrics.mended.clone(),
             writer: shared.writer,
             bound_of: Arc::clone(&shared.bound_of),

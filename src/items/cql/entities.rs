@@ -6,6 +6,8 @@
 //! feature version is asked whether anything of it can be seen.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use scylla::response::PagingState;
@@ -24,6 +26,10 @@ const PARTITIONS_MIN: usize = 500;
 const PARTITIONS_MAX: usize = 2_000;
 /// Lists that are asked at once whether they have items.
 const LOOKS_MAX: usize = 8;
+/// What cannot be read between two tokens is read of a part of them: of this many bits less.
+const STEP_BITS: u32 = 4;
+/// With less time than this none is tried anew.
+const ATTEMPT_MIN: Duration = Duration::from_millis(100);
 
 /// One part of the walk.
 pub async fn entities(
@@ -48,9 +54,9 @@ pub async fn entities(
     };
     let (mut partitions, mut cut): (Vec<Partition>, Option<i64>) = (Vec::new(), None);
     for statement in statements {
-        let found = partitions_of(core, op, statement, token_of(from.hash), rows_max).await?;
-        // Where the next part begins: lists of one token may have been cut off in their middle.
-        let end = found.last().filter(|_| found.len() == rows_max).map(|partition| partition.0);
+        // No further than the table before was read: the next part begins there.
+        let tokens = (token_of(from.hash), cut.unwrap_or(i64::MAX));
+        let (found, end) = partitions_between(core, op, statement, tokens, rows_max).await?;
         cut = [cut, end].into_iter().flatten().min();
         partitions.extend(found);
     }
@@ -96,12 +102,54 @@ pub async fn entities(
 /// The token, feature key and entity ID of a partition.
 type Partition = (i64, String, String);
 
-/// Partitions of a table from a token on.
+/// Partitions of a table between two tokens; of fewer tokens where there is too much to be passed over in the time that
+/// there is, such as partitions that were deleted and are not compacted away yet. Tells where the next part begins if
+/// this was not the end of the table: lists of that token may have been cut off in their middle.
+async fn partitions_between(
+    core: &Arc<Core>,
+    op: &Operation,
+    statement: &PreparedStatement,
+    (from, mut to): (i64, i64),
+    rows_max: usize,
+) -> Result<(Vec<Partition>, Option<i64>), StoreError> {
+    // What was too wide lately is so again, most likely.
+    let mut narrowed = core.walk_narrowed.load(Ordering::Relaxed);
+    to = nearer(from, to, narrowed);
+    loop {
+        let left = op.deadline.saturating_duration_since(Instant::now());
+        let attempt = Operation { deadline: Instant::now() + left / 2, ..*op };
+        let began = Instant::now();
+        match partitions_of(core, &attempt, statement, (from, to), rows_max).await {
+            Ok(found) => {
+                let is_easy = began.elapsed() < left / 16;
+                core.walk_narrowed.store(narrowed.saturating_sub(is_easy.into()), Ordering::Relaxed);
+                let full = found.last().filter(|_| found.len() == rows_max).map(|partition| partition.0);
+                return Ok((found, full.or((to < i64::MAX).then_some(to))));
+            }
+            Err(error) if to.abs_diff(from) <= 1 || left < ATTEMPT_MIN => return Err(error),
+            Err(error) => {
+                tracing::debug!(%error, from, to, "a part of a walk over partitions is made narrower");
+                while nearer(from, to, narrowed) == to {
+                    narrowed += 1;
+                }
+                to = nearer(from, to, narrowed);
+            }
+        }
+    }
+}
+
+/// The end of a part that begins at a token: of all that there are up to another one, or of fewer.
+fn nearer(from: i64, to: i64, narrowed: u32) -> i64 {
+    let width = u64::MAX.checked_shr(STEP_BITS * narrowed).unwrap_or(0);
+    from.saturating_add_unsigned(width.max(1)).min(to)
+}
+
+/// Partitions of a table between two tokens, at most so many.
 async fn partitions_of(
     core: &Arc<Core>,
     op: &Operation,
     statement: &PreparedStatement,
-    from: i64,
+    (from, to): (i64, i64),
     rows_max: usize,
 ) -> Result<Vec<Partition>, StoreError> {
     let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
@@ -113,8 +161,8 @@ async fn partitions_of(
             statement.set_page_size(limit);
             statement.set_load_balancing_policy(Some(route));
             let bound = match core.prepared.within(op.deadline) {
-                None => statement.bind(&(from, limit)),
-                Some(timeout) => statement.bind(&(from, limit, timeout)),
+                None => statement.bind(&(from, to, limit)),
+                Some(timeout) => statement.bind(&(from, to, limit, timeout)),
             };
             keys::read(Arc::clone(core), bound, PagingState::start())
         })
@@ -174,6 +222,14 @@ fn token_of(hash: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_becomes_narrower_until_it_is_of_two_tokens() {
+        assert_eq!(nearer(i64::MIN, i64::MAX, 0), i64::MAX);
+        assert_eq!(nearer(i64::MIN, i64::MAX, 1), i64::MIN + (1 << 60) - 1);
+        assert_eq!([nearer(0, 100, 14), nearer(0, 200, 14), nearer(0, 200, 15), nearer(0, 200, 99)], [100, 200, 15, 1]);
+        assert_eq!([nearer(i64::MAX - 1, i64::MAX, 99), nearer(i64::MAX, i64::MAX, 0)], [i64::MAX; 2]);
+    }
 
     #[test]
     fn places_are_in_the_order_of_tokens() {

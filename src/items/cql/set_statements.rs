@@ -61,8 +61,8 @@ impl SetTexts {
             all_entries: format!("{entries}{select_within}"),
             entries: format!("{entries} AND sort IN ?{select_within}"),
             entities: format!(
-                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? LIMIT \
-                 ?{select_within}"
+                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? AND \
+                 token(feature_key, entity_id) <= ? LIMIT ?{select_within}"
             ),
             add_row: format!(
                 "INSERT INTO {table} (feature_key, entity_id, kind, sort, member) VALUES (?, ?, 'item', ?, ?) USING TTL ? \

@@ -153,8 +153,8 @@ impl Texts {
             find_keys: format!("{found} AND item_key IN ?{select_within}"),
             find_between: format!("{found} AND {between}{select_within}"),
             entities: format!(
-                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? LIMIT \
-                 ?{select_within}"
+                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? AND \
+                 token(feature_key, entity_id) <= ? LIMIT ?{select_within}"
             ),
             add_one: (dialect == Dialect::Scylla).then(|| format!("{add}{and_within}")),
             add,
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(
             texts.entities,
             "SELECT DISTINCT feature_key, entity_id FROM \"Lists\".list_items WHERE token(feature_key, entity_id) >= ? \
-             LIMIT ?"
+             AND token(feature_key, entity_id) <= ? LIMIT ?"
         );
         assert_eq!(texts.add_one, None);
         let slice = "WHERE feature_key = ? AND entity_id = ? AND item_key >= ? AND item_key < ?";
