@@ -17,7 +17,7 @@ use super::messages::{
 };
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
-use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation, Swapped, UnfinishedSwap};
+use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation, SwapPage, Swapped};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -180,7 +180,7 @@ impl Handler<SwapBag> for ListActor {
 }
 
 impl Handler<UnfinishedSwaps> for ListActor {
-    type Result = ResponseFuture<Result<Vec<UnfinishedSwap>, ListError>>;
+    type Result = ResponseFuture<Result<SwapPage, ListError>>;
 
     fn handle(&mut self, message: UnfinishedSwaps, _: &mut Self::Context) -> Self::Result {
         let UnfinishedSwaps { look, deadline, permit } = message;

@@ -34,7 +34,7 @@ use crate::access::Limiter;
 use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
 use crate::items::{
     self, BagSwap, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts,
-    Range, Removal, StateToken, StoreError, SwapId, Swapped, UnfinishedSwap, Validity,
+    Range, Removal, StateToken, StoreError, SwapId, SwapLook, SwapPage, Swapped, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -315,10 +315,10 @@ impl ListPool {
         self.inner.store.leaves_swaps()
     }
 
-    /// Swaps of bags whose entries may not be written: with each look other ones of those that were not made lately.
-    pub async fn unfinished_swaps(&self, look: u64, deadline: Instant) -> Result<Vec<UnfinishedSwap>, ListError> {
+    /// Swaps of bags whose entries may not be written: a part of a look at them.
+    pub async fn unfinished_swaps(&self, look: SwapLook, deadline: Instant) -> Result<SwapPage, ListError> {
         // Each look is another actor's.
-        let token = Token::of_bytes(&look.to_be_bytes());
+        let token = Token::of_bytes(&look.number.to_be_bytes());
         self.deliver(token, deadline, Effect::Read, |permit| UnfinishedSwaps { look, deadline, permit }).await
     }
 

@@ -9,7 +9,7 @@ use super::list_error::ListError;
 use super::permit::Permit;
 use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Value};
 use crate::items::{
-    self, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, SwapId, Swapped, UnfinishedSwap,
+    self, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, SwapId, SwapLook, SwapPage, Swapped,
 };
 
 /// What every list operation carries.
@@ -90,9 +90,9 @@ pub(super) struct SwapBag {
 
 /// About no list: any actor will do.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<Vec<UnfinishedSwap>, ListError>")]
+#[rtype(result = "Result<SwapPage, ListError>")]
 pub(super) struct UnfinishedSwaps {
-    pub look: u64,
+    pub look: SwapLook,
     pub deadline: Instant,
     pub permit: Permit,
 }

@@ -38,6 +38,8 @@ pub struct MetadataOptions {
     /// How long a call may take, its waiting included.
     pub timeout: Duration,
     pub refresh: RefreshOptions,
+    /// How long after a reading of the store it may be relied on that the catalog has all that there is.
+    pub in_step_for: Duration,
     /// Where the catalog is kept for a start without the store, if it is to be.
     pub stored: Option<StoredCatalogOptions>,
 }
@@ -165,6 +167,13 @@ impl MetadataHandle {
     /// How long ago a moment was.
     pub fn age_of(&self, moment: Timestamp) -> Duration {
         Duration::from_nanos(self.clock.now().as_nanos().saturating_sub(moment.as_nanos()))
+    }
+
+    /// Whether the catalog has all that the store had lately. Who made a change elsewhere waits until every server
+    /// knows of it, or knows by this that it may not, before it relies on their knowing.
+    pub fn is_in_step(&self) -> bool {
+        let in_step_for = self.options.in_step_for;
+        !self.store.is_shared() || self.refresher.succeeded().is_some_and(|began| began.elapsed() <= in_step_for)
     }
 
     /// As of when the file on disk tells the definitions, if they are kept there.

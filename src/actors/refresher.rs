@@ -46,6 +46,8 @@ struct Reading {
     began: Instant,
     /// Why it failed, if it did.
     failure: Option<String>,
+    /// When the last one began that did not fail.
+    succeeded: Option<Instant>,
 }
 
 /// What is wanted of the refresher, and how often it may be asked.
@@ -105,7 +107,8 @@ impl Refresher {
             };
             let result = refresh(if everything { Extent::Everything } else { Extent::News }).await;
             let failure = result.as_ref().err().map(MetadataError::reason);
-            self.last.send_replace(Some(Reading { began, failure }));
+            let succeeded = if failure.is_none() { Some(began) } else { self.succeeded() };
+            self.last.send_replace(Some(Reading { began, failure, succeeded }));
             match result {
                 Ok(()) => {
                     delay = RETRY_DELAY_MIN;
@@ -120,6 +123,11 @@ impl Refresher {
                 }
             }
         }
+    }
+
+    /// When the last reading began that did not fail: what the store had by then is in the catalog.
+    pub fn succeeded(&self) -> Option<Instant> {
+        self.last.borrow().as_ref().and_then(|reading| reading.succeeded)
     }
 
     /// Passes the store's news on, for as long as the actor lives.

@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use crate::items::{
     BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
-    RemovalTurns, StoreError, SwapId, Swapped, ToAwait, UnfinishedSwap,
+    RemovalTurns, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// A session whose removals take turns.
@@ -210,7 +210,7 @@ impl ItemSession for TurnTaking {
         self.session.swap_bag(op, list, swap).await
     }
 
-    async fn unfinished_swaps(&self, op: &Operation, look: u64) -> Result<Vec<UnfinishedSwap>, StoreError> {
+    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
         self.session.unfinished_swaps(op, look).await
     }
 

@@ -198,8 +198,7 @@ impl Application {
             .map_err(StartError::Metrics)?,
         );
         let settle = Settle(
-            Duration::from_secs(settings.metadata.poll_interval_secs)
-                + Duration::from_millis(settings.items.operation_timeout_ms),
+            options::in_step_for(&settings.metadata) + Duration::from_millis(settings.items.operation_timeout_ms),
         );
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
         let options = ListenOptions {

@@ -21,6 +21,9 @@ use crate::items::embedded::{self, EmbeddedOptions};
 use crate::metadata::postgres::{self, PostgresOptions};
 use crate::metadata::snapshot_file::SnapshotFile;
 
+/// What a reading of the definitions may take before a server doubts that it knows all.
+const READING_TIME: Duration = Duration::from_secs(1);
+
 /// `None` without TLS.
 pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     let required = settings.client_auth == ClientAuth::Required;
@@ -191,6 +194,12 @@ fn consistency(level: Consistency) -> cql::Consistency {
     }
 }
 
+/// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval; what
+/// that takes itself is not to make it doubt.
+pub fn in_step_for(settings: &MetadataSettings) -> Duration {
+    Duration::from_secs(settings.poll_interval_secs) + READING_TIME
+}
+
 pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartError> {
     // The embedded store is on the same machine: what cannot be read there has no use for a copy.
     let dir = settings.snapshot_dir.as_ref().filter(|_| settings.store == MetadataStoreKind::Postgres);
@@ -207,6 +216,7 @@ pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartErr
             look_ups_max: settings.look_ups_max,
             look_up_interval: Duration::from_millis(settings.look_up_interval_ms),
         },
+        in_step_for: in_step_for(settings),
         stored: dir.map(|dir| stored(dir)).transpose()?,
     })
 }

@@ -26,8 +26,10 @@ const ENTERED_AT_ONCE: usize = 32;
 /// How often it is said that the work goes on while nothing is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long it takes until all servers that share a metadata store know of a change, and have ended what they began
-/// before.
+/// How long it takes until all servers that share a metadata store know of a change, or know that they may not know it
+/// ([`MetadataHandle::is_in_step`]), and have ended what they began before.
+///
+/// [`MetadataHandle::is_in_step`]: crate::actors::MetadataHandle::is_in_step
 #[derive(Debug, Clone, Copy)]
 pub struct Settle(pub Duration);
 
@@ -103,17 +105,19 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
             return Ok(Entered::Done(0));
         }
         let count = entries.iter().map(|change| change.added.len() as u64).sum();
-        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Same, entries };
+        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Same, entries, entered_in: None };
         if lists.swap_bag(list.clone(), ttl, swap, deadline).await? == Swapped::Done {
             return Ok(Entered::Done(count));
         }
     }
 }
 
-/// Other servers may not know of the index yet, and write bags without it.
+/// Other servers may not know of the index yet, and write bags without it. Whoever takes the job over before its walk
+/// has begun waits again: so no two clocks are compared.
 async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle) -> Result<(), Lost> {
-    let since = |held: &Held<'_>| jobs.metadata.age_of(held.job.created_at);
-    while jobs.metadata.is_shared() && since(held) < time {
+    let began = Instant::now();
+    let has_begun = held.job.progress.place.is_some() || held.job.progress.lists > 0;
+    while jobs.metadata.is_shared() && !has_begun && began.elapsed() < time {
         sleep(LOOK_INTERVAL).await;
         held.save_if_due().await?;
     }

@@ -100,7 +100,7 @@ async fn remove(
         let Some(bag) = lists.bag(list.clone(), Ttl::ENDLESS, deadline).await? else { break };
         // None comes, so that none can be too many.
         let entries = entry_changes(indexes.iter(), &list.entity_id, Some(&bag), None).unwrap_or_default();
-        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Gone, entries };
+        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Gone, entries, entered_in: None };
         if lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await? == Swapped::Done {
             return Ok(());
         }

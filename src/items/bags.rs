@@ -24,7 +24,7 @@
 
 use bytes::Bytes;
 
-use crate::domain::{ListKey, NewItem, Timestamp};
+use crate::domain::{FeatureKey, ListKey, NewItem, Timestamp};
 
 /// The most bytes of a bag as it is stored.
 pub const BAG_BYTES_MAX: usize = crate::domain::document::DOCUMENT_BYTES_MAX;
@@ -43,7 +43,8 @@ pub const ENTRIES_MAX: usize = 2_000;
 /// the changes of entries, in any order, before it answers. If some of these fail, it answers an error whose outcome is
 /// unknown: the bag may stand, and its entries be mended by whoever compares them with it. Such a store notes each swap
 /// that puts a bag or takes one out with its entries before it makes it, and forgets it once all is done: so what a
-/// process leaves that dies in between is found by [`ItemSession::unfinished_swaps`].
+/// process leaves that dies in between is found by [`ItemSession::unfinished_swaps`]. One that puts a bag and may lack
+/// entries, as `entered_in` says, it notes in any case, and does not forget.
 ///
 /// [`ItemSession::unfinished_swaps`]: super::ItemSession::unfinished_swaps
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,9 @@ pub struct BagSwap {
     pub after: BagAfter,
     /// Each list once, [`ENTRIES_MAX`] entries in all at most.
     pub entries: Vec<EntryChange>,
+    /// Which indexes these are all entries in, where there may be others by now: whoever makes the swap has not read
+    /// the definitions for so long that others rely on their being known.
+    pub entered_in: Option<Vec<FeatureKey>>,
 }
 
 /// What is to become of a bag.
@@ -104,6 +108,31 @@ pub struct UnfinishedSwap {
     pub entries: Vec<EntryChange>,
     /// Whether whoever made it may still be at work on it.
     pub is_recent: bool,
+    /// Of a swap that was made with all entries in these indexes: whoever made it may not have known of others.
+    pub entered_in: Option<Vec<FeatureKey>>,
+}
+
+/// How far a look at unfinished swaps has come. It begins as its default. Opaque to all but the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwapLook {
+    /// How many looks were begun: each of them takes others of the swaps that were not made lately.
+    pub number: u64,
+    /// For stores: the minutes and shards that are left of it, in which it goes on after an ID.
+    pub left: Vec<(i64, i32, uuid::Uuid)>,
+}
+
+impl SwapLook {
+    /// Whether the next one begins.
+    pub fn is_over(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+/// A part of a look at unfinished swaps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwapPage {
+    pub swaps: Vec<UnfinishedSwap>,
+    pub look: SwapLook,
 }
 
 /// What became of a swap.

@@ -196,7 +196,7 @@ impl ItemSession for MemoryStore {
 
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         op.begin()?;
-        let BagSwap { before, after, entries } = swap;
+        let BagSwap { before, after, entries, entered_in: _ } = swap;
         let mut lists = self.lists();
         let present = lists.get(list).and_then(|rows| visible(op, rows).next()).map(|(key, _)| key.timestamp);
         if present != before {

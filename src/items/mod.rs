@@ -24,7 +24,7 @@ pub mod error;
 pub mod memory;
 mod request;
 
-pub use bags::{BagAfter, BagSwap, EntryChange, SwapId, Swapped, UnfinishedSwap};
+pub use bags::{BagAfter, BagSwap, EntryChange, SwapId, SwapLook, SwapPage, Swapped, UnfinishedSwap};
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
@@ -327,10 +327,11 @@ pub trait ItemSession {
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
 
     /// Swaps that this or another server has begun and whose entries may not be written: those of lately, and with each
-    /// `look`, which are counted, a part of those before, so that all of the last hours are met in some minutes.
-    /// Bounded, and in no order. None of a store whose swaps are made with their entries.
-    async fn unfinished_swaps(&self, _op: &Operation, _look: u64) -> Result<Vec<UnfinishedSwap>, StoreError> {
-        Ok(Vec::new())
+    /// look a part of those before, so that all of the last hours are met in some minutes. A bounded part of what there
+    /// is, in no order: the look that comes with it goes on behind. What cannot be read is left to the next look. None
+    /// of a store whose swaps are made with their entries.
+    async fn unfinished_swaps(&self, _op: &Operation, _look: SwapLook) -> Result<SwapPage, StoreError> {
+        Ok(SwapPage::default())
     }
 
     /// Says that the entries of a swap are written.

@@ -40,7 +40,7 @@ async fn put(server: &Server, bag: &ListKey, document: &str, entries: Vec<EntryC
     let before = server.session.bag(&server.op(), bag).await?.map(|found| found.timestamp);
     let stamp = before.map_or(0, |before| before.as_nanos() + 1).max(now().as_nanos());
     let after = BagAfter::Put(item(server, Timestamp::from_nanos(stamp).unwrap(), document));
-    server.session.swap_bag(&server.op(), bag, BagSwap { before, after, entries }).await
+    server.session.swap_bag(&server.op(), bag, BagSwap { before, after, entries, entered_in: None }).await
 }
 
 async fn entries(server: &Server, list: &ListKey) -> usize {
@@ -61,7 +61,8 @@ async fn count(server: &Server, bag: &ListKey, times: usize) -> (usize, usize) {
         let stamp = before.map_or(0, |before| before.as_nanos() + 1).max(now().as_nanos());
         let counted = counted.parse::<usize>().unwrap() + 1;
         let after = BagAfter::Put(item(server, Timestamp::from_nanos(stamp).unwrap(), &counted.to_string()));
-        match server.session.swap_bag(&op, bag, BagSwap { before, after, entries: Vec::new() }).await {
+        match server.session.swap_bag(&op, bag, BagSwap { before, after, entries: Vec::new(), entered_in: None }).await
+        {
             Ok(Swapped::Done) => done += 1,
             Ok(Swapped::Lost) => {}
             Err(error) if error.outcome_unknown() => unknown += 1,
@@ -108,7 +109,7 @@ async fn entries_follow_the_order_of_swaps_whatever_the_clocks() {
         let slow = Server::open_with(options.clone(), Arc::new(SystemClock)).await;
         if taken_out {
             let before = read(&slow, &bag).await.map(|(stamp, _)| stamp);
-            let swap = BagSwap { before, after: BagAfter::Gone, entries: goes() };
+            let swap = BagSwap { before, after: BagAfter::Gone, entries: goes(), entered_in: None };
             assert_eq!(slow.session.swap_bag(&slow.op(), &bag, swap).await.unwrap(), Swapped::Done);
         } else {
             assert_eq!(put(&slow, &bag, "[]", goes()).await.unwrap(), Swapped::Done);

@@ -30,6 +30,7 @@ mod servers;
 mod sets;
 mod sets_at_once;
 mod settings;
+mod swaps;
 mod takeover;
 mod tls;
 mod topology;
@@ -43,6 +44,9 @@ mod postgres;
 #[allow(dead_code, reason = "the tests of the command line use more of it")]
 #[path = "../cli/program.rs"]
 mod program;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../support/proxy.rs"]
+mod proxy;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../support/server.rs"]
 mod server;

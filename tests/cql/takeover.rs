@@ -22,12 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server that has its definitions, and its jobs, in a database.
 pub fn server_on(database: &Database, contact_points: &[String]) -> Server {
-    let settings = [
+    server_with(contact_points, &on_postgres(&database.url))
+}
+
+/// The settings of one that reaches its database by this URL.
+pub fn on_postgres(url: &str) -> [(&'static str, String); 3] {
+    [
         ("LISTSTORE__METADATA__STORE", "postgres".to_owned()),
-        ("LISTSTORE__METADATA__POSTGRES__URL", database.url.clone()),
+        ("LISTSTORE__METADATA__POSTGRES__URL", url.to_owned()),
         ("LISTSTORE__METADATA__POLL_INTERVAL_SECS", "1".to_owned()),
-    ];
-    server_with(contact_points, &settings)
+    ]
 }
 
 async fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {

@@ -66,7 +66,7 @@ fn swap(bag: u64, before: Option<u64>, after: Option<u64>) -> BagSwap {
     let entries = (0..LISTS).map(of).filter(|change| !(change.removed.is_empty() && change.added.is_empty()));
     let after =
         after.map_or(BagAfter::Gone, |stamp| BagAfter::Put(new_item(START - 1_000_000 + stamp, document(stamp))));
-    BagSwap { before: before.map(stamp_at), after, entries: entries.collect() }
+    BagSwap { before: before.map(stamp_at), after, entries: entries.collect(), entered_in: None }
 }
 
 fn stamp_at(stamp: u64) -> Timestamp {
@@ -180,7 +180,12 @@ fn the_largest_documents_are_kept_and_those_before_are_given_back() {
         for stamp in 1..=40_u64 {
             let bag = stamp % 4;
             let item = new_item(START - 1_000 + stamp, large(stamp));
-            let swap = BagSwap { before: before[bag as usize], after: BagAfter::Put(item), entries: Vec::new() };
+            let swap = BagSwap {
+                before: before[bag as usize],
+                after: BagAfter::Put(item),
+                entries: Vec::new(),
+                entered_in: None,
+            };
             assert_eq!(opened.session.swap_bag(&op(), &bag_list(bag), swap).await.unwrap(), Swapped::Done);
             before[bag as usize] = Some(at(START - 1_000 + stamp));
             let found = opened.session.bag(&op(), &bag_list(bag)).await.unwrap().unwrap();

@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(3_600);
 fn options() -> MetadataOptions {
     let (millis, secs) = (Duration::from_millis, Duration::from_secs);
     let refresh = RefreshOptions { retry_delay_max: secs(2), look_ups_max: 5, look_up_interval: millis(200) };
-    MetadataOptions { permits: 64, timeout: millis(2_800), refresh, stored: None }
+    MetadataOptions { permits: 64, timeout: millis(2_800), refresh, in_step_for: millis(5_000), stored: None }
 }
 
 /// Runs a case on an actix system, which arbiters need.

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Cleaner;
 use crate::actors::{ListPool, MetadataHandle};
-use crate::items::SwapId;
+use crate::items::{SwapId, SwapLook, UnfinishedSwap};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Whoever is at work on a swap has this long before it is mended. It counts from when it is first seen: no clocks of
@@ -17,51 +17,144 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// database is at work on its write for some 12 s yet.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Recent swaps that are followed. The others are mended once they are recent no more.
+const SEEN_MAX: usize = 100_000;
 
 /// Looks until it is dropped, for as long as there are indexes.
 pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle, lists: &ListPool) {
     if !lists.leaves_swaps() {
         return;
     }
-    // What is known of swaps that were seen lately: as many as one look tells of at most.
-    let mut seen: HashMap<SwapId, Seen> = HashMap::new();
-    let mut look = 0;
+    let (mut look, mut seen) = (SwapLook::default(), Seen::default());
     loop {
-        sleep(LOOK_INTERVAL).await;
-        if !has_indexes(metadata) {
-            continue;
+        // Whoever does not know all indexes would take for finished what is not. What is there stays noted.
+        while !has_indexes(metadata) || !metadata.is_in_step() || cleaner.has_much_to_do() {
+            sleep(LOOK_INTERVAL).await;
         }
-        let began = Instant::now();
-        let found = match lists.unfinished_swaps(look, began + LOOK_TIMEOUT).await {
-            Ok(found) => found,
+        let found = match lists.unfinished_swaps(look.clone(), Instant::now() + LOOK_TIMEOUT).await {
+            Ok(page) => {
+                look = page.look;
+                page.swaps
+            }
             Err(error) => {
                 tracing::debug!(%error, "unfinished swaps of bags cannot be looked for");
-                continue;
+                sleep(LOOK_INTERVAL).await;
+                Vec::new()
             }
         };
-        look += 1;
-        seen.retain(|id, _| found.iter().any(|swap| swap.id == *id));
         for swap in found {
-            let known = seen.entry(swap.id).or_insert(Seen { since: began, mended_at_age: PATIENCE });
-            let age = began.duration_since(known.since);
-            if !swap.is_recent || age >= FORGOTTEN_AFTER {
-                cleaner.last_of_swap(swap);
-            } else if age >= known.mended_at_age {
-                known.mended_at_age = 2 * age;
-                cleaner.swap(swap);
+            match seen.what_to_do(&swap, look.number, Instant::now()) {
+                ToDo::Nothing => {}
+                ToDo::Mend => cleaner.swap(swap, false),
+                ToDo::MendAndForget => cleaner.swap(swap, true),
             }
+        }
+        if look.is_over() {
+            seen.end_of(look.number);
+            sleep(LOOK_INTERVAL).await;
         }
     }
 }
 
-/// What is known of a swap that may be under way.
-struct Seen {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ToDo {
+    Nothing,
+    Mend,
+    MendAndForget,
+}
+
+/// What is known of swaps that may be under way.
+#[derive(Debug, Default)]
+struct Seen(HashMap<SwapId, SeenSwap>);
+
+#[derive(Debug)]
+struct SeenSwap {
     since: Instant,
     /// When it is mended next, for as long as it is there.
     mended_at_age: Duration,
+    /// The last look that met it.
+    met_by: u64,
+}
+
+impl Seen {
+    fn what_to_do(&mut self, swap: &UnfinishedSwap, look: u64, now: Instant) -> ToDo {
+        if !swap.is_recent || swap.entered_in.is_some() {
+            return ToDo::MendAndForget;
+        }
+        let Self(known) = self;
+        if known.len() >= SEEN_MAX && !known.contains_key(&swap.id) {
+            return ToDo::Nothing;
+        }
+        let known = known.entry(swap.id).or_insert(SeenSwap { since: now, mended_at_age: PATIENCE, met_by: look });
+        known.met_by = look;
+        let age = now.duration_since(known.since);
+        if age >= FORGOTTEN_AFTER {
+            ToDo::MendAndForget
+        } else if age >= known.mended_at_age {
+            known.mended_at_age = 2 * age;
+            ToDo::Mend
+        } else {
+            ToDo::Nothing
+        }
+    }
+
+    /// What a look has not met is gone, unless it could not be read: it is looked for once more.
+    fn end_of(&mut self, look: u64) {
+        self.0.retain(|_, known| known.met_by + 1 >= look);
+    }
 }
 
 fn has_indexes(metadata: &MetadataHandle) -> bool {
     let snapshot = metadata.catalog().snapshot();
     snapshot.is_some_and(|snapshot| snapshot.versions().any(|version| version.index.is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EntityId, EntityType, FeatureId, FeatureKey, Generation, ListKey, VersionLabel};
+
+    fn swap(id: u128, is_recent: bool) -> UnfinishedSwap {
+        let bags = FeatureId::of_bags(EntityType::new("t").unwrap());
+        let key = FeatureKey::new(&bags, &VersionLabel::default_version(), Generation::FIRST);
+        let id = SwapId { minute: 7, shard: 1, id: uuid::Uuid::from_u128(id), written: 1 };
+        let bag = ListKey::new(key, EntityId::new("e").unwrap());
+        UnfinishedSwap { id, bag, entries: Vec::new(), is_recent, entered_in: None }
+    }
+
+    #[test]
+    fn what_may_be_under_way_is_mended_now_and_then_and_forgotten_late() {
+        let (mut seen, began) = (Seen::default(), Instant::now());
+        let mut at = |secs: u64| seen.what_to_do(&swap(1, true), 1, began + Duration::from_secs(secs));
+        assert_eq!([0, 1, 1, 2, 3, 4, 29].map(&mut at), {
+            use ToDo::{Mend, Nothing};
+            [Nothing, Mend, Nothing, Mend, Nothing, Mend, Mend]
+        });
+        assert_eq!([30, 31].map(at), [ToDo::MendAndForget; 2]);
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten_at_once() {
+        let (mut seen, now) = (Seen::default(), Instant::now());
+        assert_eq!(seen.what_to_do(&swap(1, false), 1, now), ToDo::MendAndForget);
+        let entered = UnfinishedSwap { entered_in: Some(Vec::new()), ..swap(2, true) };
+        assert_eq!(seen.what_to_do(&entered, 1, now), ToDo::MendAndForget);
+        assert!(seen.0.is_empty());
+    }
+
+    #[test]
+    fn what_two_looks_have_not_met_is_followed_no_more_and_so_much_at_once_only() {
+        let (mut seen, began) = (Seen::default(), Instant::now());
+        assert_eq!(seen.what_to_do(&swap(0, true), 1, began), ToDo::Nothing);
+        for id in 1..=SEEN_MAX as u128 {
+            seen.what_to_do(&swap(id, true), 2, began);
+        }
+        assert_eq!(seen.0.len(), SEEN_MAX);
+        seen.end_of(2);
+        assert_eq!(seen.0.len(), SEEN_MAX);
+        seen.end_of(3);
+        assert_eq!(seen.0.len(), SEEN_MAX - 1);
+        seen.end_of(4);
+        assert!(seen.0.is_empty());
+    }
 }

@@ -24,6 +24,9 @@ pub(super) enum NotNow {
     Lists(#[from] ListError),
     #[error(transparent)]
     Metadata(#[from] MetadataError),
+    /// There may be indexes that this server does not know.
+    #[error("the definitions were not read for long")]
+    OutOfStep,
 }
 
 pub(in crate::background) struct Mender {
@@ -43,9 +46,16 @@ impl Mender {
     pub(super) async fn mend(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
         match wrong {
             Wrong::Bag { list, entries, noted } => {
-                let mended = self.bag(list, entries).await?;
-                if let Some(swap) = noted {
-                    self.lists.finish_swap(*swap, deadline()).await?;
+                let last = noted.as_ref().filter(|noted| noted.is_last);
+                // Before definitions are looked up: what is created from now on is built after this.
+                if last.is_some() && !self.metadata.is_in_step() {
+                    return Err(NotNow::OutOfStep);
+                }
+                let entered_in = noted.as_ref().and_then(|noted| noted.entered_in.as_deref());
+                let is_whole = entered_in.is_some_and(|entered_in| self.has_no_other_index(list, entered_in));
+                let mended = !is_whole && self.bag(list, entries).await?;
+                if let Some(noted) = last {
+                    self.lists.finish_swap(noted.swap, deadline()).await?;
                 }
                 Ok(mended.then_some(Repair::Bag))
             }
@@ -54,6 +64,12 @@ impl Mender {
                 Ok(removed.then_some(Repair::Entry))
             }
         }
+    }
+
+    /// Whether a bag that was entered in these indexes is in all there are.
+    fn has_no_other_index(&self, list: &ListKey, entered_in: &[FeatureKey]) -> bool {
+        let found = self.definitions(&list.feature_key);
+        found.is_none_or(|found| found.indexes.iter().all(|index| entered_in.contains(&index.feature_key)))
     }
 
     /// Writes the entries of a bag as it is now, and removes those that a change took out.
@@ -130,7 +146,7 @@ pub(in crate::background) async fn changed(
     deadline: Instant,
 ) -> Result<Swapped, ListError> {
     let after = if bag.is_some() { BagAfter::Same } else { BagAfter::Gone };
-    let swap = BagSwap { before: bag.map(|bag| bag.timestamp), after, entries };
+    let swap = BagSwap { before: bag.map(|bag| bag.timestamp), after, entries, entered_in: None };
     lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await
 }
 

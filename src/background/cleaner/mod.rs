@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use self::look::look_for_swaps;
 pub(super) use self::mend::{Mender, changed};
 use self::metrics::CleanerMetrics;
-use self::queue::{Due, Queue, Wrong};
+use self::queue::{Due, Noted, Queue, Wrong};
 use super::insist::{RETRY_MAX, RETRY_MIN};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::domain::{EntityId, ListKey, Timestamp};
@@ -71,15 +71,16 @@ impl Cleaner {
         self.metrics.refresh(self.queue.len(), self.queue.lag());
     }
 
-    /// A swap that somebody has noted and not ended, and may be at work on yet.
-    fn swap(&self, left: UnfinishedSwap) {
-        self.bag(left.bag, left.entries);
+    /// A swap that somebody has noted: its bag is mended, and if nobody can be at work on it any more, it is forgotten.
+    fn swap(&self, left: UnfinishedSwap, is_last: bool) {
+        let UnfinishedSwap { id: swap, bag, entries, entered_in, .. } = left;
+        let noted = Some(Noted { swap, is_last, entered_in });
+        self.note(Due::at_once(Wrong::Bag { list: bag, entries, noted }));
     }
 
-    /// A swap that nobody can be at work on any more: it is forgotten once it is mended.
-    fn last_of_swap(&self, left: UnfinishedSwap) {
-        let UnfinishedSwap { id, bag, entries, .. } = left;
-        self.note(Due::at_once(Wrong::Bag { list: bag, entries, noted: Some(id) }));
+    /// Whether what stays noted had better wait.
+    fn has_much_to_do(&self) -> bool {
+        self.queue.has_much()
     }
 
     /// Mends until it is dropped.

@@ -7,11 +7,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{EntityId, ListKey, Timestamp};
+use crate::domain::{EntityId, FeatureKey, ListKey, Timestamp};
 use crate::items::{EntryChange, SwapId};
 
 /// Beyond it what was met first is left to whoever meets it again.
 const WAITING_MAX: usize = 10_000;
+/// Beyond it nothing is looked for that stays noted: it would push out what nobody else knows of.
+const MUCH: usize = WAITING_MAX / 2;
 /// A write that has swapped a bag and is about to change its entries has this long before its leavings are mended.
 const SOON: Duration = Duration::from_millis(500);
 
@@ -19,9 +21,19 @@ const SOON: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// A bag, some of whose entries may be missing, and some of those that these changes took out be there.
-    Bag { list: ListKey, entries: Vec<EntryChange>, noted: Option<SwapId> },
+    Bag { list: ListKey, entries: Vec<EntryChange>, noted: Option<Noted> },
     /// An entry that its bag does not have.
     Entry { list: ListKey, place: Timestamp, entity: EntityId },
+}
+
+/// A swap that is noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub swap: SwapId,
+    /// Whether it is to be forgotten once its bag is mended.
+    pub is_last: bool,
+    /// The indexes that its bag was entered in.
+    pub entered_in: Option<Vec<FeatureKey>>,
 }
 
 /// Something to mend.
@@ -43,10 +55,10 @@ impl Due {
         Self { what, since: now, not_before: now + SOON }
     }
 
-    /// By which it is known again. Bags are not: each time others of their entries may be concerned.
+    /// By which it is known again. Bags are not, but by their swaps: each time others of their entries may be concerned.
     fn key(&self) -> Option<Key> {
         match &self.what {
-            Wrong::Bag { noted, .. } => noted.map(Key::Swap),
+            Wrong::Bag { noted, .. } => noted.as_ref().map(|noted| Key::Swap(noted.swap)),
             Wrong::Entry { list, place, entity } => Some(Key::Entry(list.clone(), *place, entity.clone())),
         }
     }
@@ -122,6 +134,11 @@ impl Queue {
         state.waiting.len() + state.at_work.len()
     }
 
+    /// Whether there is no room for what others know, too.
+    pub fn has_much(&self) -> bool {
+        self.len() > MUCH
+    }
+
     /// For how long the oldest of it has been known.
     pub fn lag(&self) -> Duration {
         let state = self.state();
@@ -164,7 +181,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{EntityType, FeatureId, FeatureKey, Generation, VersionLabel};
+    use crate::domain::{EntityType, FeatureId, Generation, VersionLabel};
 
     fn list(entity: &str) -> ListKey {
         let id = FeatureId::of_bags(EntityType::new("t").unwrap());
@@ -209,6 +226,28 @@ mod tests {
         assert_eq!((queue.len(), queue.lag()), (0, Duration::ZERO));
         assert!(queue.add(entry(1)));
         assert_eq!(queue.len(), 1, "it is there again");
+    }
+
+    /// Else what cannot be mended for now, and is met with each look, would take all the room.
+    #[tokio::test(start_paused = true)]
+    async fn a_noted_swap_is_known_once_however_often_it_is_met() {
+        let queue = Queue::default();
+        let swap = |id: u128, is_last: bool| {
+            let swap = SwapId { minute: 7, shard: 1, id: uuid::Uuid::from_u128(id), written: 1 };
+            let noted = Some(Noted { swap, is_last, entered_in: None });
+            Due::at_once(Wrong::Bag { list: list("e"), entries: Vec::new(), noted })
+        };
+        for id in 0..10 {
+            assert!(queue.add(swap(id, false)) && queue.add(swap(id, false)) && queue.add(swap(id, true)));
+        }
+        assert_eq!(queue.len(), 10);
+        let taken = queue.next(9).await;
+        assert!(queue.add(swap(9, false)), "it may be as it was again");
+        queue.ended(taken);
+        assert_eq!(queue.len(), 10);
+        assert!(!queue.has_much());
+        (10..=MUCH as u128).for_each(|id| assert!(queue.add(swap(id, false))));
+        assert!(queue.has_much());
     }
 
     #[tokio::test(start_paused = true)]

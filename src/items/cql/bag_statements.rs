@@ -24,7 +24,7 @@ pub struct BagTexts {
     /// Notes a swap, and forgets it.
     pub note: String,
     pub forget: String,
-    /// The swaps that are noted in one partition.
+    /// The swaps that are noted in one partition, after one of them.
     pub noted: String,
 }
 
@@ -51,8 +51,8 @@ impl BagTexts {
             ),
             forget: format!("DELETE FROM {swaps} USING TIMESTAMP ? WHERE minute = ? AND shard = ? AND id = ?"),
             noted: format!(
-                "SELECT id, feature_key, entity_id, removed, written FROM {swaps} WHERE minute = ? AND shard = ? LIMIT \
-                 ?{select_within}"
+                "SELECT id, feature_key, entity_id, removed, written FROM {swaps} WHERE minute = ? AND shard = ? \
+                 AND id > ? LIMIT ?{select_within}"
             ),
         }
     }

@@ -71,11 +71,13 @@ pub async fn bag(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Opt
 
 /// Swaps a bag, and changes its entries then.
 pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
-    let BagSwap { before, after, entries } = swap;
+    let BagSwap { before, after, entries, entered_in } = swap;
+    // Nobody finds what is not there.
+    let entered_in = entered_in.filter(|_| matches!(after, BagAfter::Put(_)));
     let mut permit = core.permit(op.deadline).await?;
     let mut noted = None;
     // What changes entries alone is done again by whoever asks for it.
-    if !entries.is_empty() && after != BagAfter::Same {
+    if (!entries.is_empty() || entered_in.is_some()) && after != BagAfter::Same {
         let swap;
         (swap, permit) =
             unfinished::begin(core, op, list, &entries, permit).await.map_err(StoreError::with_nothing_done)?;
@@ -89,9 +91,15 @@ pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwa
         permit = changed.map_err(StoreError::with_outcome_unknown)?;
     }
     if let Some(swap) = noted {
-        let (core, op) = (Arc::clone(core), *op);
+        let (core, op, list) = (Arc::clone(core), *op, list.clone());
+        let entered_in = entered_in.filter(|_| made.is_some());
         // Nobody waits for it: a swap that stays noted is looked at again, and that is all.
-        tokio::spawn(async move { unfinished::end(&core, &op, swap, permit).await });
+        tokio::spawn(async move {
+            match entered_in {
+                Some(indexes) => unfinished::left(&core, &op, swap, &list, indexes, permit).await,
+                None => unfinished::end(&core, &op, swap, permit).await,
+            }
+        });
     }
     Ok(if made.is_some() { Swapped::Done } else { Swapped::Lost })
 }

@@ -26,7 +26,7 @@ use super::{add, bags, buckets, contains, entities, lookout, members, remove, tr
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
-    StoreError, SwapId, Swapped, ToAwait, UnfinishedSwap,
+    StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -250,7 +250,7 @@ impl ItemSession for CqlSession {
         self.to_the_end(|core| async move { bags::swap(&core, &op, &list, swap).await }).await
     }
 
-    async fn unfinished_swaps(&self, op: &Operation, look: u64) -> Result<Vec<UnfinishedSwap>, StoreError> {
+    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
         self.core.admit()?;
         let op = *op;
         self.read(|core| async move { unfinished::look(&core, &op, look).await }).await

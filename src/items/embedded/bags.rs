@@ -21,7 +21,7 @@ impl EmbeddedSession {
     pub(super) async fn swap(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         // What somebody wrote who has left may still be queued.
         self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
-        let BagSwap { before, after, entries } = swap;
+        let BagSwap { before, after, entries, entered_in: _ } = swap;
         if self.visible_bag(op, list).await?.map(|bag| bag.timestamp) != before {
             return Ok(Swapped::Lost);
         }

@@ -114,6 +114,8 @@ impl<R: PageRenderer> Service<R> {
         let (list, ttl) = (ListKey::new(found.feature_key, entity.entity_id.clone()), found.retention.ttl);
         let (lists, id) = (self.lists_of(caller), FeatureId::of_bags(entity.entity_type.clone()));
         loop {
+            // Before indexes are looked up: whoever creates one from now on enters what is written in time.
+            let is_in_step = self.metadata.is_in_step();
             let indexes = self.indexes_of(&id);
             let before = lists.bag(list.clone(), ttl, deadline).await?;
             conditions.check(before.as_ref().map(|before| before.timestamp))?;
@@ -126,7 +128,9 @@ impl<R: PageRenderer> Service<R> {
             let entries = entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref())?;
             let stamp = before.as_ref().map(|before| before.timestamp);
             let changes = entries.clone();
-            let swap = BagSwap { before: stamp, after: BagAfter::from(after.clone()), entries };
+            let known = || indexes.iter().map(|index| index.feature_key.clone()).collect();
+            let entered_in = (!is_in_step).then(known);
+            let swap = BagSwap { before: stamp, after: BagAfter::from(after.clone()), entries, entered_in };
             let swapped = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
             match swapped.inspect_err(|error| self.mend_after(error, &list, &changes))? {
                 Swapped::Lost if Instant::now() < deadline => {}
@@ -138,7 +142,8 @@ impl<R: PageRenderer> Service<R> {
                         let entries = entries.unwrap_or_default();
                         if !entries.is_empty() {
                             let missing = entries.clone();
-                            let swap = BagSwap { before: Some(after.timestamp), after: BagAfter::Same, entries };
+                            let (before, after) = (Some(after.timestamp), BagAfter::Same);
+                            let swap = BagSwap { before, after, entries, entered_in: None };
                             // Whoever came next knows the index, and has entered what stands now.
                             let entered = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
                             // The bag is written by now, whatever becomes of this.

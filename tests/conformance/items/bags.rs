@@ -64,8 +64,16 @@ impl Bag {
     async fn swap(&self, before: Option<i64>, after: Option<(i64, &str)>, entries: Vec<EntryChange>) -> Swapped {
         let op = self.probe.op();
         let after = after.map(|(stamp, document)| self.item(&op, stamp, document));
-        self.swap_at(&op, BagSwap { before: before.map(|stamp| self.probe.at(stamp)), after: after.into(), entries })
-            .await
+        self.swap_at(
+            &op,
+            BagSwap {
+                before: before.map(|stamp| self.probe.at(stamp)),
+                after: after.into(),
+                entries,
+                entered_in: None,
+            },
+        )
+        .await
     }
 
     async fn put(&self, before: Option<i64>, stamp: i64, document: &str) {
@@ -176,20 +184,23 @@ pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backe
     let (long, short) = (bag.probe.op_at(0, ttl(3_600)), bag.probe.op_at(0, ttl(10)));
     let old = bag.item(&long, -20 * SECOND, "old");
     assert_eq!(
-        bag.swap_at(&long, BagSwap { before: None, after: BagAfter::Put(old), entries: vec![] }).await,
+        bag.swap_at(&long, BagSwap { before: None, after: BagAfter::Put(old), entries: vec![], entered_in: None })
+            .await,
         Swapped::Done
     );
     assert_eq!((bag.at(&short).await, bag.at(&long).await), (None, some(-20 * SECOND, "old")));
-    let hidden = BagSwap { before: Some(bag.probe.at(-20 * SECOND)), after: BagAfter::Gone, entries: vec![] };
+    let hidden =
+        BagSwap { before: Some(bag.probe.at(-20 * SECOND)), after: BagAfter::Gone, entries: vec![], entered_in: None };
     assert_eq!(bag.swap_at(&short, hidden).await, Swapped::Lost);
     let new = bag.item(&short, -5 * SECOND, "new");
     assert_eq!(
-        bag.swap_at(&short, BagSwap { before: None, after: BagAfter::Put(new), entries: vec![] }).await,
+        bag.swap_at(&short, BagSwap { before: None, after: BagAfter::Put(new), entries: vec![], entered_in: None })
+            .await,
         Swapped::Done
     );
     // What it took the place of is gone, and not hidden behind it.
     let stamp = Some(bag.probe.at(-5 * SECOND));
-    let gone = BagSwap { before: stamp, after: BagAfter::Gone, entries: vec![] };
+    let gone = BagSwap { before: stamp, after: BagAfter::Gone, entries: vec![], entered_in: None };
     assert_eq!((bag.at(&long).await, bag.swap_at(&long, gone).await), (some(-5 * SECOND, "new"), Swapped::Done));
     assert_eq!(bag.at(&long).await, None);
 }
@@ -201,12 +212,18 @@ pub async fn a_bag_ends_by_the_expiry_that_it_was_stored_with(backend: &dyn Back
     let bag = Bag::open(backend).await;
     let op = bag.probe.op_at(0, ttl(60));
     let after = BagAfter::Put(bag.item(&op, -5, "{}"));
-    assert_eq!(bag.swap_at(&op, BagSwap { before: None, after, entries: vec![] }).await, Swapped::Done);
+    assert_eq!(
+        bag.swap_at(&op, BagSwap { before: None, after, entries: vec![], entered_in: None }).await,
+        Swapped::Done
+    );
     assert_eq!(bag.at(&bag.probe.op_at(60 * SECOND - 6, ttl(3_600))).await, some(-5, "{}"));
     let later = bag.probe.op_at(60 * SECOND - 5, ttl(3_600));
     assert_eq!(bag.at(&later).await, None);
     let again = BagAfter::Put(bag.item(&later, 60 * SECOND - 5, "again"));
-    assert_eq!(bag.swap_at(&later, BagSwap { before: None, after: again, entries: vec![] }).await, Swapped::Done);
+    assert_eq!(
+        bag.swap_at(&later, BagSwap { before: None, after: again, entries: vec![], entered_in: None }).await,
+        Swapped::Done
+    );
     assert_eq!(bag.at(&later).await, some(60 * SECOND - 5, "again"));
 }
 
@@ -249,7 +266,7 @@ pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
     let op = bag.probe.op();
     let mended = |before| {
         let entries = vec![change("oslo", &[], &[(1, "u-1")])];
-        BagSwap { before: Some(bag.probe.at(before)), after: BagAfter::Same, entries }
+        BagSwap { before: Some(bag.probe.at(before)), after: BagAfter::Same, entries, entered_in: None }
     };
     assert_eq!(bag.swap_at(&op, mended(-6)).await, Swapped::Lost);
     assert_eq!(bag.entries_now("oslo").await, []);
@@ -447,8 +464,12 @@ async fn agree(backend: &dyn Backend, steps: &[Step]) {
                         .collect(),
                 };
                 let changes = entries.iter().map(change).collect();
-                let swap =
-                    BagSwap { before: before.map(|stamp| bag.probe.at(stamp)), after: after.into(), entries: changes };
+                let swap = BagSwap {
+                    before: before.map(|stamp| bag.probe.at(stamp)),
+                    after: after.into(),
+                    entries: changes,
+                    entered_in: None,
+                };
                 let expected = if *wrong { Swapped::Lost } else { Swapped::Done };
                 assert_eq!(of.swap_at(&op, swap).await, expected, "step {number} of {steps:?}");
                 if *wrong {

@@ -1,0 +1,285 @@
+//! Swaps of bags that stay noted, since who makes them may not know of all indexes or dies in between: others find
+//! them, however many they are.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
+
+use liststore::domain::{EntityType, FeatureId, FeatureKey, Generation, Ttl, VersionLabel};
+use liststore::items::SwapLook;
+use liststore::items::cql::CqlOptions;
+use nix::sys::signal::Signal;
+use scylla::errors::DbError;
+use scylla_proxy::{Condition, RequestReaction, RequestRule};
+use serde_json::{Value, json};
+
+use crate::bag_checker::{Promise, Writer, begin, create_sometimes, until_ready};
+use crate::cassandra::shared_options;
+use crate::cleaning::server_with;
+use crate::forger::{Forger, Sent, of};
+use crate::postgres::{Database, address_of};
+use crate::probe;
+use crate::program::{Server, liststore};
+use crate::proxy::Proxy;
+use crate::servers::{call, environment, ok, text};
+use crate::takeover::on_postgres;
+
+/// Far beyond what is promised, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A keyspace of their own, one after the other: servers of other tests know nothing of the bags whose swaps are noted,
+/// and forget them.
+const KEYSPACE: &str = "liststore_swaps";
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn options() -> CqlOptions {
+    static MIGRATED: Once = Once::new();
+    MIGRATED.call_once(|| {
+        let mut environment = environment();
+        environment.retain(|(key, _)| *key != "LISTSTORE__LOG__FILTER");
+        environment.extend([keyspace()]);
+        assert!(liststore(&["migrate"]).envs(environment).output().unwrap().status.success());
+    });
+    CqlOptions { keyspace: KEYSPACE.to_owned(), ..shared_options() }
+}
+
+fn keyspace() -> (&'static str, String) {
+    ("LISTSTORE__ITEMS__CQL__KEYSPACE", KEYSPACE.to_owned())
+}
+
+fn server(settings: &[(&'static str, String)]) -> Server {
+    server_at(&options().contact_points, settings)
+}
+
+fn server_at(contact_points: &[String], settings: &[(&'static str, String)]) -> Server {
+    server_with(contact_points, &[settings, &[keyspace()]].concat())
+}
+
+fn new_type(server: &Server) -> String {
+    let name = format!("t{}", uuid::Uuid::new_v4().simple());
+    ok(server, "POST", "/v1/entity-types", &json!({"entity_type": name}));
+    name
+}
+
+fn bags_of(entity_type: &str) -> FeatureKey {
+    let id = FeatureId::of_bags(EntityType::new(entity_type).unwrap());
+    FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST)
+}
+
+async fn create_index(server: &Server, entity_type: &str, name: &str, property: &str) {
+    let path = format!("/v1/entity-types/{entity_type}/indexes");
+    ok(server, "POST", &path, &json!({"name": name, "properties": [property]}));
+    until(name, async || ok(server, "GET", &format!("{path}/{name}"), &Value::Null)["state"] == "ready").await;
+}
+
+fn found(server: &Server, entity_type: &str, index: &str, value: u32) -> Vec<String> {
+    let path = format!("/v1/entity-types/{entity_type}/indexes/{index}/entities?value={value}");
+    let page = ok(server, "GET", &path, &Value::Null);
+    page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// For how long a server has not read the definitions.
+fn catalog_age_secs(server: &Server) -> f64 {
+    let metrics = text(server, "/metrics");
+    let age = metrics.lines().find_map(|line| line.strip_prefix("liststore_catalog_age_seconds "));
+    age.unwrap().parse().unwrap()
+}
+
+/// How many swaps of bags of a type are noted lately.
+async fn noted(probe: &probe::Server, entity_type: &str) -> usize {
+    let (mut look, mut noted) = (SwapLook::default(), 0);
+    loop {
+        let page = probe.session.unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look).await.unwrap();
+        noted += page.swaps.iter().filter(|swap| swap.bag.feature_key == bags_of(entity_type)).count();
+        look = page.look;
+        if look.is_over() {
+            return noted;
+        }
+    }
+}
+
+/// It goes on by the definitions that it has, and nobody can tell it of an index. Others enter what it writes, while it
+/// is cut off, and after it was killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bag_of_a_server_that_is_cut_off_is_found_by_an_index_that_it_cannot_know() {
+    let _alone = ALONE.lock().await;
+    let database = Database::migrated().await;
+    let address = address_of(&database.url);
+    let proxy = Proxy::start(address.clone()).await;
+    let stays = server(&on_postgres(&database.url));
+    let apart = server(&on_postgres(&database.url.replace(&address, &proxy.address.to_string())));
+    let probe = probe::Server::open(options()).await;
+    let (entity_type, bare) = (new_type(&stays), new_type(&stays));
+    create_index(&stays, &entity_type, "known", "/b").await;
+    let known = format!("/v1/entity-types/{entity_type}/indexes/known/entities?value=0");
+    until("it knows the index", async || call(&apart, "GET", &known, &Value::Null).0 == 200).await;
+    let put = |entity_type: &str, entity: &str, value: u32| {
+        let bag = json!({"a": value, "b": value});
+        ok(&apart, "PUT", &format!("/v1/entities/{entity_type}/{entity}"), &bag);
+    };
+    put(&entity_type, "e-0", 0);
+    put(&bare, "e-0", 0);
+    until("what is known is ended", async || noted(&probe, &entity_type).await == 0).await;
+
+    proxy.hang();
+    until("it is cut off", async || catalog_age_secs(&apart) > 3.0).await;
+    create_index(&stays, &entity_type, "by", "/a").await;
+    put(&entity_type, "e-1", 1);
+    until("it is found", async || found(&stays, &entity_type, "by", 1) == ["e-1"]).await;
+    assert_eq!(found(&stays, &entity_type, "known", 1), ["e-1"]);
+    until("it is noted no more", async || noted(&probe, &entity_type).await == 0).await;
+    // Of a type without an index, too, and of one whose only server that knew of it is gone.
+    create_index(&stays, &bare, "by", "/a").await;
+    put(&bare, "e-2", 2);
+    put(&entity_type, "e-2", 2);
+    assert!(catalog_age_secs(&apart) > 3.0, "it was cut off all the while");
+    apart.end(Signal::SIGKILL);
+    for entity_type in [&entity_type, &bare] {
+        until("it is found", async || found(&stays, entity_type, "by", 2) == ["e-2"]).await;
+        assert_eq!(found(&stays, entity_type, "by", 0), ["e-0"]);
+    }
+}
+
+/// Else an hour without Postgres would have every bag mended that was written meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bag_of_a_server_that_was_cut_off_is_not_mended_where_it_knew_all_indexes() {
+    let _alone = ALONE.lock().await;
+    let database = Database::migrated().await;
+    let address = address_of(&database.url);
+    let proxy = Proxy::start(address.clone()).await;
+    let server = server(&on_postgres(&database.url.replace(&address, &proxy.address.to_string())));
+    let probe = probe::Server::open(options()).await;
+    let entity_type = new_type(&server);
+    create_index(&server, &entity_type, "by", "/a").await;
+    proxy.hang();
+    until("it is cut off", async || catalog_age_secs(&server) > 3.0).await;
+    for value in 0..20 {
+        ok(&server, "PUT", &format!("/v1/entities/{entity_type}/e-{value}"), &json!({"a": value}));
+    }
+    assert_eq!(noted(&probe, &entity_type).await, 20, "who does not know all leaves them");
+    proxy.go_on_with_new();
+    until("they are noted no more", async || noted(&probe, &entity_type).await == 0).await;
+    let metrics = text(&server, "/metrics");
+    assert!(metrics.contains("liststore_cleaner_repairs_total{kind=\"bag\"} 0\n"), "{metrics}");
+    assert!((0..20).all(|value| found(&server, &entity_type, "by", value) == [format!("e-{value}")]));
+}
+
+/// A crash under load leaves thousands of them in one minute: they are read part by part, and not the first ones again
+/// and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn swaps_that_are_left_are_mended_in_one_go_however_many_they_are() {
+    const LEFT: usize = 2_500;
+    let _alone = ALONE.lock().await;
+    let server = server(&[]);
+    let entity_type = new_type(&server);
+    let bare = probe::bare(&options()).await;
+    let minute = probe::now_micros() / 60_000_000 - 5;
+    let insert = "INSERT INTO list_bag_swaps (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, 0, ?, \
+                  ?, ?, 0x, 1) USING TIMESTAMP 1";
+    let insert = bare.prepare(insert).await.unwrap();
+    for n in 0..LEFT {
+        let values = (minute, uuid::Uuid::new_v4(), bags_of(&entity_type).as_str().to_owned(), format!("e-{n}"));
+        bare.execute_unpaged(&insert, values).await.unwrap();
+    }
+    let left = async || {
+        let count = format!("SELECT COUNT(*) FROM list_bag_swaps WHERE minute = {minute} AND shard = 0");
+        let rows = bare.query_unpaged(count, &[]).await.unwrap().into_rows_result().unwrap();
+        rows.single_row::<(i64,)>().unwrap().0
+    };
+    assert_eq!(left().await, LEFT as i64, "nobody looks where there are no indexes");
+    create_index(&server, &entity_type, "by", "/a").await;
+    until("all are gone", async || left().await == 0).await;
+}
+
+/// One of two servers is cut off from Postgres, before bags are written or meanwhile, and now and then killed then; entries
+/// are refused, and an index comes and goes under one name. All that was acknowledged is found soon, also by an index of
+/// which the server knew nothing.
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
+async fn none_is_missed_for_long_whose_server_is_cut_off_refused_and_killed() {
+    const WRITERS: u8 = 3;
+    const STEPS: usize = 12;
+    let _alone = ALONE.lock().await;
+    let database = Database::migrated().await;
+    let address = address_of(&database.url);
+    let proxy = Proxy::start(address.clone()).await;
+    let mut forger = Forger::before(options()).await;
+    let forged = forger.options.contact_points.clone();
+    let by_proxy = on_postgres(&database.url.replace(&address, &proxy.address.to_string()));
+    let impatient = [&by_proxy[..], &[("LISTSTORE__METADATA__CALL_TIMEOUT_MS", "500".to_owned())]].concat();
+    let stays = server(&on_postgres(&database.url));
+    let mut apart = Some(server_at(&forged, &impatient));
+    let seeds = std::env::var("LISTSTORE_TEST_BAG_SEEDS").map_or(4, |seeds| seeds.parse().unwrap());
+    for seed in 1..=seeds {
+        let (is_cut_before, is_killed) = (seed % 2 == 1, seed % 4 >= 2);
+        let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
+        begin(stays.address(), &entity_type);
+        let cut = apart.take().unwrap();
+        ok(&cut, "PUT", &format!("/v1/entities/{entity_type}/it-knows-the-type"), &json!({"a": [0], "b": 0}));
+        if is_cut_before {
+            proxy.hang();
+            until("it is cut off", async || catalog_age_secs(&cut) > 3.0).await;
+        }
+        let refused = of(Sent::Add).and(Condition::RandomWithProbability(0.3));
+        forger.on_requests(vec![RequestRule(refused, RequestReaction::forge_with_error(DbError::Unauthorized))]);
+        let addresses = Mutex::new([stays.address().to_owned(), cut.address().to_owned()]);
+        let calls = AtomicUsize::new(0);
+        let address = || {
+            let addresses = addresses.lock().unwrap();
+            addresses[calls.fetch_add(1, Ordering::Relaxed) % addresses.len()].clone()
+        };
+        let writers: Vec<_> = tokio::task::block_in_place(|| {
+            std::thread::scope(|threads| {
+                let (address, entity_type) = (&address, &entity_type);
+                let running: Vec<_> = (0..WRITERS)
+                    .map(|name| {
+                        threads.spawn(move || {
+                            let mut writer = Writer::new(address, entity_type, name, Promise::Soon, seed);
+                            if name == 0 {
+                                writer.run_with_indexes(STEPS / 4)
+                            } else {
+                                (0..4).for_each(|_| {
+                                    writer.run(STEPS / 2);
+                                    std::thread::sleep(Duration::from_millis(500));
+                                });
+                            }
+                            writer
+                        })
+                    })
+                    .collect();
+                std::thread::sleep(Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..1_000)));
+                proxy.hang();
+                std::thread::sleep(Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..1_500)));
+                if is_killed {
+                    cut.end(Signal::SIGKILL);
+                    *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
+                } else {
+                    apart = Some(cut);
+                }
+                running.into_iter().map(|writer| writer.join().unwrap()).collect()
+            })
+        });
+        forger.heal();
+        tokio::task::block_in_place(|| {
+            // An answer may have been lost, so that it is there.
+            assert!(matches!(create_sometimes(stays.address(), &entity_type), Some(201 | 409)));
+            *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
+            for index in ["always", "sometimes"] {
+                until_ready(stays.address(), &entity_type, index);
+                writers.iter().for_each(|writer| writer.settle_in(index));
+            }
+        });
+        proxy.go_on_with_new();
+        let cut = apart.take().unwrap_or_else(|| server_at(&forged, &impatient));
+        until("it is back", async || catalog_age_secs(&cut) < 2.0).await;
+        apart = Some(cut);
+    }
+}
