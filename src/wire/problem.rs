@@ -27,7 +27,7 @@ pub struct Problem {
     /// metrics alone.
     pub conceals: Option<Box<Problem>>,
     /// The methods that the path has, for a 405.
-    pub allow: Option<String>,
+    pub allow: Option<Box<str>>,
     /// When to come back, where the code does not say.
     pub retry_after_secs: Option<u64>,
 }
@@ -58,7 +58,7 @@ impl Problem {
 
     pub fn method_not_allowed(allow: String) -> Self {
         let detail = format!("this path takes {allow}");
-        Self { allow: Some(allow), ..Self::new(ErrorCode::MethodNotAllowed, detail) }
+        Self { allow: Some(allow.into()), ..Self::new(ErrorCode::MethodNotAllowed, detail) }
     }
 
     /// Blames a member, parameter or header.

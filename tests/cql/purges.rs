@@ -219,6 +219,7 @@ async fn a_walk_goes_on_where_too_much_is_to_be_passed_over_at_once() {
             break;
         }
     }
-    (found.sort(), expected.sort());
+    found.sort();
+    expected.sort();
     assert_eq!(found, expected);
 }

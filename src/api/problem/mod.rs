@@ -29,7 +29,7 @@ impl Problem {
             response.insert_header((WWW_AUTHENTICATE, CHALLENGE));
         }
         if let Some(allow) = &self.allow {
-            response.insert_header((ALLOW, allow.as_str()));
+            response.insert_header((ALLOW, &**allow));
         }
         response.json(self.body())
     }
