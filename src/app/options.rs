@@ -194,8 +194,8 @@ fn consistency(level: Consistency) -> cql::Consistency {
     }
 }
 
-/// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval; what
-/// that takes itself is not to make it doubt.
+/// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval;
+/// what that takes itself is not to make it doubt.
 pub fn in_step_for(settings: &MetadataSettings) -> Duration {
     Duration::from_secs(settings.poll_interval_secs) + READING_TIME
 }

@@ -199,9 +199,9 @@ async fn swaps_that_are_left_are_mended_in_one_go_however_many_they_are() {
     until("all are gone", async || left().await == 0).await;
 }
 
-/// One of two servers is cut off from Postgres, before bags are written or meanwhile, and now and then killed then; entries
-/// are refused, and an index comes and goes under one name. All that was acknowledged is found soon, also by an index of
-/// which the server knew nothing.
+/// One of two servers is cut off from Postgres, before bags are written or meanwhile, and now and then killed then;
+/// entries are refused, and an index comes and goes under one name. All that was acknowledged is found soon, also by an
+/// index of which the server knew nothing.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
 async fn none_is_missed_for_long_whose_server_is_cut_off_refused_and_killed() {

@@ -55,7 +55,8 @@ impl Due {
         Self { what, since: now, not_before: now + SOON }
     }
 
-    /// By which it is known again. Bags are not, but by their swaps: each time others of their entries may be concerned.
+    /// By which it is known again. Bags are not, but by their swaps: each time others of their entries may be
+    /// concerned.
     fn key(&self) -> Option<Key> {
         match &self.what {
             Wrong::Bag { noted, .. } => noted.as_ref().map(|noted| Key::Swap(noted.swap)),
