@@ -17,8 +17,8 @@ import yaml
 VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
 # Their schemas come with what they belong to, not with Kubernetes.
 OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule", "ListActorPool"}
-# Metrics of databases that the server which was asked does not have.
-ELSEWHERE = re.compile(r"liststore_(cql|metadata_postgres|http_tls)_")
+# Metrics of what the server which was asked does not have: databases, issuers of tokens, TLS.
+ELSEWHERE = re.compile(r"liststore_(access_issuer|cql|metadata_postgres|http_tls)_")
 METRIC = re.compile(r"\b(?:liststore|process)_[a-z0-9_]+\b")
 
 wrong = []
