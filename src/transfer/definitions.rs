@@ -52,8 +52,8 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
         entity_type: EntityType::new(&feature.entity_type).map_err(unreadable)?,
         name: FeatureName::new(&feature.name).map_err(unreadable)?,
     };
-    let there: Feature = match client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await {
-        Ok(there) => there,
+    let wanted = Request::of_feature(OperationId::GetFeature, &id);
+    let there: Feature = match client.ask(&wanted).await {
         Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::FeatureNotFound.name() => {
             let input = FeatureInput {
                 entity_type: id.entity_type.clone(),
@@ -68,9 +68,11 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                 owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
                 labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
             };
-            client.ask(&Request::new(OperationId::CreateFeature, &[]).body(&input)?).await?
+            let creation = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
+            create(client, creation, ErrorCode::FeatureExists).await?;
+            client.ask(&wanted).await?
         }
-        Err(error) => return Err(error.into()),
+        answer => answer?,
     };
     if there.value_type != feature.value_type {
         return Err(Failure::failed(format!(
@@ -82,48 +84,68 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
     for version in &feature.versions {
         let label = VersionLabel::new(&version.version).map_err(unreadable)?;
         let ttl = Ttl::parse(&version.ttl).map_err(unreadable)?;
-        match there.versions.iter().find(|known| known.version == version.version) {
-            Some(known) if known.ttl != version.ttl => {
-                return Err(Failure::failed(format!(
-                    "{id}, version {:?}, has the ttl {} in the source, and {} in the target: change one of them first",
-                    version.version, version.ttl, known.ttl
-                )));
-            }
-            Some(known) if known.max_items != version.max_items => {
-                let shown =
-                    |items: Option<u64>| items.map_or_else(|| "no max_items".to_owned(), |n| format!("max_items {n}"));
-                return Err(Failure::failed(format!(
-                    "{id}, version {:?}, has {} in the source, and {} in the target: change one of them first",
-                    version.version,
-                    shown(version.max_items),
-                    shown(known.max_items)
-                )));
-            }
-            Some(known) if (known.identity, known.keep) != (version.identity, version.keep) => {
-                return Err(Failure::failed(format!(
-                    "{id}, version {:?}, has another identity in the source than in the target: export it, and import it \
-                     there",
-                    version.version
-                )));
-            }
-            Some(_) => {}
-            None => {
-                let description = Some(Description::new(version.description.clone()).map_err(unreadable)?);
-                let input = VersionInput {
-                    version: label.clone(),
-                    ttl: Some(ttl),
-                    max_items: max_items_of(version.max_items)?.into(),
-                    identity: Some(version.identity),
-                    keep: version.keep,
-                    bucket: version.bucket.into(),
-                    description,
-                };
-                client.send(&Request::of_feature(OperationId::CreateVersion, &id).body(&input)?).await?;
-            }
+        if let Some(known) = known(&there, version) {
+            is_alike(&id, version, known)?;
+        } else if !create(client, creation_of(&id, version, label.clone(), ttl)?, ErrorCode::VersionExists).await? {
+            let there: Feature = client.ask(&wanted).await?;
+            known(&there, version).map_or(Ok(()), |known| is_alike(&id, version, known))?;
         }
         versions.push(Version { feature: id.clone(), to_label: label.clone(), label, ttl });
     }
     Ok(versions)
+}
+
+/// Creates what was not there, and tells whether it did. It may be there by now, so that it is refused: where the
+/// answer to an earlier try was lost, or somebody else was faster. Then it has to be looked at whether it is alike.
+pub(super) async fn create(client: &Client, creation: Request, exists: ErrorCode) -> Result<bool, Failure> {
+    match client.send(&creation.repeatable()).await {
+        Ok(_) => Ok(true),
+        Err(ClientError::Problem(problem)) if problem.details.code == exists.name() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn known<'f>(feature: &'f Feature, version: &FeatureVersion) -> Option<&'f FeatureVersion> {
+    feature.versions.iter().find(|known| known.version == version.version)
+}
+
+fn creation_of(id: &FeatureId, version: &FeatureVersion, label: VersionLabel, ttl: Ttl) -> Result<Request, Failure> {
+    let input = VersionInput {
+        version: label,
+        ttl: Some(ttl),
+        max_items: max_items_of(version.max_items)?.into(),
+        identity: Some(version.identity),
+        keep: version.keep,
+        bucket: version.bucket.into(),
+        description: Some(Description::new(version.description.clone()).map_err(unreadable)?),
+    };
+    Ok(Request::of_feature(OperationId::CreateVersion, id).body(&input)?)
+}
+
+/// Whether a version shows the same items in the target as in the source.
+fn is_alike(id: &FeatureId, source: &FeatureVersion, target: &FeatureVersion) -> Result<(), Failure> {
+    let label = &source.version;
+    if target.ttl != source.ttl {
+        return Err(Failure::failed(format!(
+            "{id}, version {label:?}, has the ttl {} in the source, and {} in the target: change one of them first",
+            source.ttl, target.ttl
+        )));
+    }
+    if target.max_items != source.max_items {
+        let shown = |items: Option<u64>| items.map_or_else(|| "no max_items".to_owned(), |n| format!("max_items {n}"));
+        return Err(Failure::failed(format!(
+            "{id}, version {label:?}, has {} in the source, and {} in the target: change one of them first",
+            shown(source.max_items),
+            shown(target.max_items)
+        )));
+    }
+    if (target.identity, target.keep) != (source.identity, source.keep) {
+        return Err(Failure::failed(format!(
+            "{id}, version {label:?}, has another identity in the source than in the target: export it, and import it \
+             there"
+        )));
+    }
+    Ok(())
 }
 
 /// A version of a feature, and the version there that its items go to. Both are there, and show the same of the same

@@ -15,6 +15,7 @@ mod commands;
 mod connections;
 mod data_dir;
 mod documents;
+mod doubt;
 mod feature_files;
 mod import;
 mod import_faults;

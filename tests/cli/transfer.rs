@@ -6,6 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::callers::ask;
+use crate::doubt::in_doubt;
 use crate::program::{Server, run};
 
 /// Values that are easily spoilt, of each type.
@@ -190,6 +191,22 @@ fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
     other.feature("other", "int64");
     let told = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer", "other"]).failed(1);
     assert!(told.contains("value type"), "{told}");
+}
+
+/// Else a copy stops at what it has done itself.
+#[test]
+fn a_copy_takes_features_and_versions_that_it_created_without_hearing_of_it_for_created() {
+    let (one, other) = (Server::start(), Server::start());
+    one.feature("json", "json");
+    one.ok(&["version", "create", "customer", "json", "v2", "--ttl", "6000d", "--max-items", "7"]);
+    one.ok(&["list", "add", "customer", "json", "u", "--version", "v2", "--value", "{}"]);
+    let target = in_doubt(other.address().to_owned());
+    let copied = one.ok(&["copy", "--from", &one.url, "--to", &target, "-o", "json"]);
+    let copied: Value = serde_json::from_str(&copied).unwrap();
+    let alike = copied.as_array().unwrap().iter().map(|version| version["from"] == version["to"]);
+    assert_eq!(alike.collect::<Vec<_>>(), [true, true], "{copied}");
+    let shown: Value = serde_json::from_str(&other.ok(&["feature", "get", "customer", "json", "-o", "json"])).unwrap();
+    assert_eq!(shown["versions"][1]["max_items"], 7, "{shown}");
 }
 
 /// A feature that has come meanwhile is copied before the one at which the copy was cut off.

@@ -201,6 +201,38 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     }
 }
 
+/// What came back has to be of what was begun here: by its state for the console, by its verifier for the provider.
+pub async fn a_sign_in_without_its_state_or_with_another_verifier_is_refused(page: Rc<Page>) {
+    let provider = Provider::start().await;
+    let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
+    let sign_in = format!("Sign in with {}", provider.url.strip_prefix("http://").unwrap());
+    let console = api.url("/console/access");
+    page.open(&console).await;
+    page.click("button", &sign_in).await;
+    page.the("heading", "Who are you?").await;
+    page.open(&api.url("/console/signed-in?code=c-1")).await;
+    page.sees("It was not begun in this tab").await;
+    page.holds("sessionStorage.length === 0").await;
+    assert_eq!(provider.exchanges(), [0; 0]);
+    page.open(&console).await;
+    page.click("button", &sign_in).await;
+    page.the("heading", "Who are you?").await;
+    let link = page.run("return document.querySelector('a').href").await;
+    page.open(&console).await;
+    page.the("button", &sign_in).await;
+    page.run(
+        "const [key] = Object.keys(sessionStorage);
+         sessionStorage[key] = JSON.stringify({ ...JSON.parse(sessionStorage[key]), verifier: 'x'.repeat(43) });",
+    )
+    .await;
+    page.open(link.as_str().unwrap()).await;
+    page.sees("The identity provider refused it").await;
+    page.the("button", &sign_in).await;
+    assert_eq!(provider.exchanges(), [400]);
+    // Fields that were looked at by nobody yet, and what the provider said.
+    page.log().await;
+}
+
 /// Nobody is signed in by a provider that does not say what it should, and no code or verifier goes elsewhere.
 pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
     let (provider, elsewhere) = (Provider::start().await, Provider::start().await);

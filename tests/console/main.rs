@@ -99,6 +99,7 @@ fn main() -> ExitCode {
         access::refused_requests_are_shown,
         access::an_empty_part_of_the_trail_is_not_its_end,
         access::people_sign_in_with_their_identity_provider,
+        access::a_sign_in_without_its_state_or_with_another_verifier_is_refused,
         access::a_provider_that_lies_signs_nobody_in,
         reference::a_call_is_read_about_and_tried,
         hostile::names_and_values_do_no_harm,

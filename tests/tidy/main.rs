@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod cycles;
-mod dependencies;
 mod links;
 mod shape;
 mod sources;

@@ -6,6 +6,7 @@ use crate::client::{Client, ClientError, Failure, Request};
 use crate::domain::index::Pointer;
 use crate::domain::{Description, EntityType, Invalid, Labels, Owner, Ttl, VersionLabel};
 use crate::service::OperationId;
+use crate::transfer::definitions::create;
 use crate::wire::{self, EntityTypeInput, ErrorCode, Index, IndexInput, IndexList, IndexState};
 
 /// What was not there before.
@@ -63,16 +64,6 @@ pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) 
         }
     }
     Ok(brought)
-}
-
-/// Creates what was not there. It may be there by now, so that it is refused: where the answer to an earlier try was
-/// lost, or somebody else was faster. Then it has to be looked at whether it is alike.
-async fn create(to: &Client, creation: Request, exists: ErrorCode) -> Result<bool, Failure> {
-    match to.send(&creation.repeatable()).await {
-        Ok(_) => Ok(true),
-        Err(ClientError::Problem(problem)) if problem.details.code == exists.name() => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn known<'i>(indexes: &'i IndexList, index: &Index) -> Option<&'i Index> {
