@@ -8,6 +8,7 @@ time. Needs nothing but the standard library.
 import json
 import selectors
 import socket
+import struct
 import time
 
 from measure import Failed, cpu_secs
@@ -65,6 +66,42 @@ def _command(words):
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
 
+class Postgres:
+    """Statements of one text on Postgres, prepared once on each connection (its manual, chapter "Frontend/Backend
+    Protocol", extended query). Passwords are not spoken of: the server trusts whoever connects."""
+
+    READY = b"Z\0\0\0\5"
+
+    def __init__(self, user, database, statement):
+        start = b"".join(f"{word}\0".encode() for word in ("user", user, "database", database)) + b"\0"
+        self.start = struct.pack("!ii", 8 + len(start), 196_608) + start
+        self.parse = self._message(b"P", f"q\0{statement}\0".encode() + b"\0\0") + self._message(b"S")
+
+    def open(self, connection):
+        """What comes before a connection's first statement."""
+        for message in self.start, self.parse:
+            connection.sendall(message)
+            answer = b""
+            while not self._is_whole(answer):
+                answer += connection.recv(RECEIVE_BYTES)
+
+    def execute(self, *values, units=1):
+        parts = [text.encode() for text in values]
+        bound = b"".join(struct.pack("!i", len(part)) + part for part in parts)
+        bind = self._message(b"B", b"\0q\0" + struct.pack("!hh", 0, len(parts)) + bound + struct.pack("!h", 0))
+        return Exchange(bind + self._message(b"E", b"\0" + struct.pack("!i", 0)) + self._message(b"S"), self._is_whole, units)
+
+    @staticmethod
+    def _message(kind, body=b""):
+        return kind + struct.pack("!i", 4 + len(body)) + body
+
+    @classmethod
+    def _is_whole(cls, answer):
+        if answer.startswith(b"E"):
+            raise Failed(f"refused: {answer[:2_000].decode(errors='replace')}")
+        return answer[-6:-1] == cls.READY
+
+
 class Done:
     """What a run came to."""
 
@@ -85,9 +122,11 @@ class Done:
 
 
 class _Connection:
-    def __init__(self, port):
+    def __init__(self, port, opened):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if opened:
+            opened(self.socket)
         self.answer = b""
         self.exchange = None
 
@@ -97,19 +136,21 @@ class _Connection:
         self.socket.sendall(exchange.request)
 
 
-def run(pid, port, exchanges, connections=50, seconds=None):
+def run(pid, port, exchanges, connections=50, seconds=None, opened=None):
     """Sends what an iterator gives until it ends, or for so many seconds, and returns what the server
-    with this process did for it. Every request that was sent is answered before that."""
+    with this process did for it. Every request that was sent is answered before that. Each connection is
+    given to `opened` before, which counts for nothing."""
     selector = selectors.DefaultSelector()
     source = iter(exchanges)
+    ready = [_Connection(port, opened) for _ in range(connections)]
     began = time.monotonic()
     server_began = cpu_secs(pid)
     open_requests = requests = units = 0
-    for _ in range(connections):
+    for connection in ready:
         exchange = next(source, None)
         if exchange is None:
-            break
-        connection = _Connection(port)
+            connection.socket.close()
+            continue
         connection.send(exchange)
         open_requests += 1
         selector.register(connection.socket, selectors.EVENT_READ, connection)

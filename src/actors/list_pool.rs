@@ -291,10 +291,16 @@ impl ListPool {
         self.send(list, retention.into(), deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
     }
 
+    /// The visible bag, or that there is none, if the store can tell at once from memory, on this thread.
+    pub fn bag_from_memory(&self, list: &ListKey, ttl: Ttl, deadline: Instant) -> Option<Option<Item>> {
+        let (page, _) = self.get_from_memory(list, ttl, &Range::NEWEST, deadline)?;
+        Some(page.items.into_iter().next())
+    }
+
     /// The visible bag, if there is one: from memory if the store can, else through the bag's actor.
     pub async fn bag(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<Option<Item>, ListError> {
-        if let Some((page, _)) = self.get_from_memory(&list, ttl, &Range::NEWEST, deadline) {
-            return Ok(page.items.into_iter().next());
+        if let Some(found) = self.bag_from_memory(&list, ttl, deadline) {
+            return Ok(found);
         }
         self.send(list, ttl.into(), deadline, Effect::Read, |envelope| GetBag { envelope }).await
     }

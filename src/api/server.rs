@@ -1,5 +1,6 @@
 //! Serves one request: finds its operation, lets the handler answer, and keeps the books.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -23,9 +24,10 @@ use crate::access::Principal;
 use crate::background::Command;
 use crate::service::{Descriptor, Group, OperationId};
 
-/// How late those are told of it who are refused for their limits all the time: each of their connections can ask for
-/// no more than ten requests a second then, whatever it does.
-const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
+/// How many milliseconds late those are told of it who are refused for their limits all the time: each of their
+/// connections can ask for no more than ten requests a second then, whatever it does. By chance, or all connections
+/// would come back at one moment, and ask at once for what has been allowed meanwhile.
+const REFUSAL_PAUSE_MILLIS: Range<u64> = 100..200;
 
 pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
     let started = Instant::now();
@@ -105,7 +107,7 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
     finish(state, &mut response, request_id);
     if code == Some(ErrorCode::RateLimited) && asks.limiter().is_some_and(|limiter| limiter.refuses_too_often()) {
         // On the heap, so that it takes no room in the tasks of all connections.
-        Box::pin(tokio::time::sleep(REFUSAL_PAUSE)).await;
+        Box::pin(tokio::time::sleep(Duration::from_millis(fastrand::u64(REFUSAL_PAUSE_MILLIS)))).await;
     }
     response
 }

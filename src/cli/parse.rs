@@ -39,8 +39,8 @@ pub(super) struct TlsArguments {
     /// PEM: the authorities to believe at an https URL [default: the system's]
     #[arg(long, env = "LISTSTORE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// PEM: a certificate to show there, and its private key
-    #[arg(long, env = "LISTSTORE_CERTIFICATE_FILE", value_name = "FILE", requires = "ca_file")]
+    /// PEM: a certificate to show there, and its private key; with --ca-file
+    #[arg(long, env = "LISTSTORE_CERTIFICATE_FILE", value_name = "FILE")]
     certificate_file: Option<PathBuf>,
 }
 

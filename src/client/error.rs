@@ -29,6 +29,12 @@ pub enum ClientError {
          LISTSTORE_URL names another"
     )]
     Unreachable { url: String, reason: String },
+    /// The same: who answered has shown a certificate that does not hold.
+    #[error(
+        "{url} cannot be trusted: {reason}; --ca-file or LISTSTORE_CA_FILE names the authority of its certificate, if it \
+         is not one of the system's"
+    )]
+    Untrusted { url: String, reason: String },
     /// No server listens in a data directory.
     #[error("no server answers at {path}: {reason}; --data-dir names the data directory of a running one")]
     NoSocket { path: String, reason: String },
@@ -73,10 +79,29 @@ fn root_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
+/// Whether the server's certificate is why there is no connection.
+fn is_of_certificate(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = error.source();
+    while let Some(outer) = cause {
+        let mut inner = outer;
+        // It is no cause of an error of input or output, but the error itself.
+        while let Some(wrapped) = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+            inner = wrapped;
+        }
+        if matches!(inner.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))) {
+            return true;
+        }
+        cause = outer.source();
+    }
+    false
+}
+
 impl ClientError {
     pub fn of_transport(url: &impl Display, error: &reqwest::Error) -> Self {
         let url = url.to_string();
-        if error.is_connect() {
+        if error.is_connect() && is_of_certificate(error) {
+            Self::Untrusted { url, reason: root_cause(error) }
+        } else if error.is_connect() {
             Self::Unreachable { url, reason: root_cause(error) }
         } else if error.is_timeout() {
             Self::NoAnswer { url, reason: "it took too long".to_owned() }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::bag::{Bag, EntityName};
 use super::operation::{FindBags, Reply};
 use super::{Caller, PageRenderer, Service, ServiceError};
-use crate::actors::ResolveError;
+use crate::actors::{ListError, ListPool, ResolveError};
 use crate::background::has_entry;
 use crate::domain::index::{Condition, Document};
 use crate::domain::page::{BagPlace, BagWalk};
@@ -126,27 +126,23 @@ impl<R: PageRenderer> Service<R> {
             query.range.limit = (limit - found.len()).min(READ_AT_ONCE);
             let (page, _) = lists.get(&query.entries, Ttl::ENDLESS, query.range, deadline).await?;
             let ItemPage { items, more } = page;
-            let read = items.iter().map(|entry| async {
-                let bag = match entity_of(entry) {
-                    Some(entity) => lists.bag(query.bag_of(&entity), query.bags.retention.ttl, deadline).await?,
-                    None => None,
-                };
-                Ok::<_, ServiceError>(bag)
-            });
-            let bags = join_all(read).await;
-            let count = items.len();
-            for (index, (entry, bag)) in items.into_iter().zip(bags).enumerate() {
+            let entities: Vec<_> = items.iter().map(entity_of).collect();
+            let bags = bags_of(&lists, &query, &entities, deadline).await;
+            // Keys are computed of the few entries alone at which something ends.
+            let after = |index: usize| index.checked_sub(1).map_or(query.range.after, |last| Some(items[last].key()));
+            for (index, ((entry, entity), bag)) in items.iter().zip(entities).zip(bags).enumerate() {
                 let bag = bag?;
                 let fits = bag.as_ref().is_some_and(|bag| query.holds(bag, entry.timestamp));
-                if !fits && !bag.as_ref().is_some_and(|bag| query.has(bag, entry.timestamp)) {
-                    self.hand_over(&query, &entry);
+                if !fits
+                    && !bag.as_ref().is_some_and(|bag| query.has(bag, entry.timestamp))
+                    && let Some(entity) = &entity
+                {
+                    self.cleaner.entry(query.entries.clone(), entry.timestamp, entity.clone());
                 }
-                let held = bag.filter(|_| fits);
-                let (key, follows) = (entry.key(), more || index + 1 < count);
-                match (held, entity_of(&entry)) {
+                match (bag.filter(|_| fits), entity) {
                     (Some(bag), Some(entity_id)) => {
                         if bytes + bag.value.len() > self.options.page_bytes_max && !found.is_empty() {
-                            return Ok((found, query.range.after));
+                            return Ok((found, after(index)));
                         }
                         bytes += bag.value.len();
                         let entity = EntityName { entity_type: query.entity_type.clone(), entity_id };
@@ -154,25 +150,41 @@ impl<R: PageRenderer> Service<R> {
                     }
                     _ => left_over += 1,
                 }
-                query.range.after = Some(key);
                 if found.len() == limit || left_over >= LEFT_OVER_MAX {
-                    return Ok((found, follows.then_some(key)));
+                    let follows = more || index + 1 < items.len();
+                    return Ok((found, after(index + 1).filter(|_| follows)));
                 }
             }
             if !more {
                 return Ok((found, None));
             }
+            query.range.after = after(items.len());
         }
     }
 }
 
-impl<R: PageRenderer> Service<R> {
-    /// Has an entry looked at whose bag does not fit.
-    fn hand_over(&self, query: &Query<'_>, entry: &Item) {
-        if let Some(entity) = entity_of(entry) {
-            self.cleaner.entry(query.entries.clone(), entry.timestamp, entity);
+/// The bags of entities, in their order: those at once that are in memory, and the others together.
+async fn bags_of(
+    lists: &ListPool,
+    query: &Query<'_>,
+    entities: &[Option<EntityId>],
+    deadline: Instant,
+) -> Vec<Result<Option<Item>, ListError>> {
+    let ttl = query.bags.retention.ttl;
+    let (mut bags, mut missing) = (Vec::with_capacity(entities.len()), Vec::new());
+    for (index, entity) in entities.iter().enumerate() {
+        let bag = entity.as_ref().map(|entity| query.bag_of(entity));
+        let known = bag.as_ref().map_or(Some(None), |bag| lists.bag_from_memory(bag, ttl, deadline));
+        if let (None, Some(bag)) = (&known, bag) {
+            missing.push((index, bag));
         }
+        bags.push(Ok(known.flatten()));
     }
+    let read = missing.into_iter().map(|(index, bag)| async move { (index, lists.bag(bag, ttl, deadline).await) });
+    for (index, bag) in join_all(read).await {
+        bags[index] = bag;
+    }
+    bags
 }
 
 impl Query<'_> {

@@ -162,6 +162,8 @@ fn the_commands_speak_tls_with_an_authority_and_a_certificate_of_their_own() {
     let refused =
         server.run(&["feature", "list", "--ca-file", &ca, "--certificate-file", &path("feeds.pem")]).failed(1);
     assert!(refused.contains("private key"), "{refused}");
-    let usage = server.run(&["feature", "list", "--certificate-file", &certificate]);
-    assert!(usage.status == 2 && usage.err.contains("--ca-file <FILE>"), "{usage:?}");
+    let lacks = server.run(&["feature", "list", "--certificate-file", &certificate]).failed(1);
+    assert!(lacks.contains("needs the server's authority too: --ca-file"), "{lacks}");
+    let unknown = server.run(&["feature", "list"]).failed(1);
+    assert!(unknown.contains("cannot be trusted") && unknown.contains("--ca-file"), "{unknown}");
 }

@@ -35,6 +35,7 @@ mod takeover;
 mod tls;
 mod topology;
 mod trims;
+mod walks;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -12,34 +12,78 @@ use crate::access::Grant;
 
 pub(super) type Claims = Map<String, Value>;
 
-/// Claims of which none stands there twice (RFC 7519, section 4): whoever wrote the second one into the first would be
-/// worth what they like.
+/// Claims of which none stands there twice (RFC 7519, section 4), nor any member of an object in them: whoever wrote
+/// the second one into the first would be worth what they like.
 #[derive(Clone)]
 pub(super) struct Unique(pub Claims);
 
 impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match UniqueValue::deserialize(deserializer)? {
+            UniqueValue(Value::Object(claims)) => Ok(Self(claims)),
+            UniqueValue(_) => Err(D::Error::custom("claims are an object")),
+        }
+    }
+}
+
+/// A value whose objects have no member twice.
+struct UniqueValue(Value);
+
+impl<'de> Deserialize<'de> for UniqueValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
 
         impl<'de> Visitor<'de> for Reader {
-            type Value = Unique;
+            type Value = UniqueValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of claims")
+                f.write_str("a claim")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Unique, M::Error> {
-                let mut claims = Claims::new();
-                while let Some((name, value)) = members.next_entry::<String, Value>()? {
-                    if claims.insert(name, value).is_some() {
+            fn visit_unit<E: Error>(self) -> Result<UniqueValue, E> {
+                Ok(UniqueValue(Value::Null))
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<UniqueValue, E> {
+                Ok(UniqueValue(value.into()))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<UniqueValue, E> {
+                Ok(UniqueValue(value.into()))
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<UniqueValue, E> {
+                Ok(UniqueValue(value.into()))
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<UniqueValue, E> {
+                Ok(UniqueValue(value.into()))
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<UniqueValue, E> {
+                Ok(UniqueValue(value.into()))
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut values: S) -> Result<UniqueValue, S::Error> {
+                let mut all = Vec::new();
+                while let Some(UniqueValue(value)) = values.next_element()? {
+                    all.push(value);
+                }
+                Ok(UniqueValue(Value::Array(all)))
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<UniqueValue, M::Error> {
+                let mut all = Claims::new();
+                while let Some((name, UniqueValue(value))) = members.next_entry::<String, UniqueValue>()? {
+                    if all.insert(name, value).is_some() {
                         return Err(M::Error::custom("a claim stands there twice"));
                     }
                 }
-                Ok(Unique(claims))
+                Ok(UniqueValue(Value::Object(all)))
             }
         }
 
-        deserializer.deserialize_map(Reader)
+        deserializer.deserialize_any(Reader)
     }
 }
 
@@ -98,6 +142,22 @@ mod tests {
         let grant = Grant { roles: vec![], scopes: vec![] };
         let rule = Rule { claim: claim.to_owned(), value: value.to_owned(), grant, acts_for_others: false };
         rule.fits(claims.as_object().unwrap())
+    }
+
+    #[test]
+    fn no_member_stands_twice_at_any_depth() {
+        let read = |text: &str| serde_json::from_str::<Unique>(text).map(|Unique(claims)| Value::Object(claims));
+        let whole = r#"{"a":[{"b":[1,-1,0.5,"x",null,true]},{"b":{}}],"c":{"a":{"a":18446744073709551615}}}"#;
+        assert_eq!(read(whole).unwrap(), serde_json::from_str::<Value>(whole).unwrap());
+        for twice in [
+            r#"{"sub":"a","s\u0075b":"b"}"#,
+            r#"{"realm_access":{"roles":["user"],"roles":["admin"]}}"#,
+            r#"{"a":[1,{"b":{"c":1,"d":2,"c":1}}]}"#,
+        ] {
+            let refused = read(twice).unwrap_err().to_string();
+            assert!(refused.contains("twice"), "{refused}");
+        }
+        assert!(read("[]").is_err() && read("1").is_err());
     }
 
     #[test]

@@ -88,8 +88,14 @@ impl Mender {
                 value: bag.value.clone(),
                 expires_at: bags.ttl_max.expiry_of(bag.timestamp),
             });
-            // A bag that has too many was there before its index, and has none.
-            let entries = entry_changes(indexes.iter(), &list.entity_id, None, stands.as_ref()).unwrap_or_default();
+            // Such a bag was there before its index, or was put by a server that did not know all of them.
+            let entries = entry_changes(indexes.iter(), &list.entity_id, None, stands.as_ref()).unwrap_or_else(|_| {
+                tracing::warn!(
+                    bags = list.feature_key.as_str(),
+                    "a bag has more values than all indexes together may have of one: no index has it"
+                );
+                Vec::new()
+            });
             let entries = with_removals(entries, changes, &indexes);
             if entries.is_empty() {
                 return Ok(false);

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use hashbrown::DefaultHashBuilder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// A JSON object of which only the first level is taken apart.
 pub struct Document<'d> {
-    properties: HashMap<Name<'d>, &'d RawValue>,
+    /// Taken apart for each bag that a query finds, with a quicker hash than the standard library's.
+    properties: HashMap<Name<'d>, &'d RawValue, DefaultHashBuilder>,
 }
 
 /// The name of a property: where it stands without escapes it is not copied.

@@ -5,6 +5,7 @@
 //! What expired or was removed may still have a partition, and a shorter TTL hides items: so each list of the
 //! feature version is asked whether anything of it can be seen.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,6 +25,8 @@ use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
 /// Partitions that one part looks at, of whatever feature.
 const PARTITIONS_MIN: usize = 500;
 const PARTITIONS_MAX: usize = 2_000;
+/// Partitions of one request. There may be fewer, or none, though others follow.
+const PAGE_PARTITIONS: i32 = 1_000;
 /// Lists that are asked at once whether they have items.
 const LOOKS_MAX: usize = 8;
 /// What cannot be read between two tokens is read of a part of them: of this many bits less.
@@ -61,7 +64,8 @@ pub async fn entities(
         partitions.extend(found);
     }
     let first = partitions.iter().map(|partition| partition.0).min();
-    let is_whole = |token: i64| cut.is_none_or(|cut| token < cut) || Some(token) == first;
+    // All lists of the token at which the next part begins may not be here: it meets them, unless none is before them.
+    let is_whole = |token: i64| cut.is_none_or(|cut| token < cut || (token == cut && Some(token) == first));
     let mut lists: Vec<(u64, EntityId)> = Vec::new();
     for (token, key, entity) in &partitions {
         let is_ours = key == feature_key.as_str() && is_whole(*token);
@@ -144,7 +148,7 @@ fn nearer(from: i64, to: i64, narrowed: u32) -> i64 {
     from.saturating_add_unsigned(width.max(1)).min(to)
 }
 
-/// Partitions of a table between two tokens, at most so many.
+/// Partitions of a table between two tokens, at most so many; fewer only if there are no more.
 async fn partitions_of(
     core: &Arc<Core>,
     op: &Operation,
@@ -153,27 +157,33 @@ async fn partitions_of(
     rows_max: usize,
 ) -> Result<Vec<Partition>, StoreError> {
     let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
-    let permit = core.permit(op.deadline).await?;
-    let ((result, _), _permit) = core
-        .attempts
-        .run(core.request(Statement::Entities, op), permit, |route| {
-            let mut statement = statement.clone();
-            statement.set_page_size(limit);
-            statement.set_load_balancing_policy(Some(route));
-            let bound = match core.prepared.within(op.deadline) {
-                None => statement.bind(&(from, to, limit)),
-                Some(timeout) => statement.bind(&(from, to, limit, timeout)),
-            };
-            keys::read(Arc::clone(core), bound, PagingState::start())
-        })
-        .await?;
-    let result = result.into_rows_result().map_err(|_| damaged_row())?;
-    let rows = result.rows::<(&str, &str)>().map_err(|_| damaged_row())?;
-    rows.map(|row| {
-        let (key, entity) = row.map_err(|_| damaged_row())?;
-        Ok((partition_token(key, entity), key.to_owned(), entity.to_owned()))
-    })
-    .collect()
+    let (mut found, mut state) = (Vec::new(), PagingState::start());
+    let mut permit = core.permit(op.deadline).await?;
+    loop {
+        let ((result, next), kept) = core
+            .attempts
+            .run(core.request(Statement::Entities, op), permit, |route| {
+                let mut statement = statement.clone();
+                statement.set_page_size(PAGE_PARTITIONS);
+                statement.set_load_balancing_policy(Some(route));
+                let bound = match core.prepared.within(op.deadline) {
+                    None => statement.bind(&(from, to, limit)),
+                    Some(timeout) => statement.bind(&(from, to, limit, timeout)),
+                };
+                keys::read(Arc::clone(core), bound, state.clone())
+            })
+            .await?;
+        permit = kept;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        for row in result.rows::<(&str, &str)>().map_err(|_| damaged_row())? {
+            let (key, entity) = row.map_err(|_| damaged_row())?;
+            found.push((partition_token(key, entity), key.to_owned(), entity.to_owned()));
+        }
+        match next.into_paging_control_flow() {
+            ControlFlow::Continue(next) if found.len() < rows_max => state = next,
+            _ => return Ok(found),
+        }
+    }
 }
 
 async fn has_items(

@@ -5,6 +5,7 @@
 //! are hints: one too many has a bag looked at that is as it should be. A row stays, too, where who writes a bag may
 //! not know of all indexes.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -132,39 +133,47 @@ async fn read(
     core: &Arc<Core>,
     op: &Operation,
     (minute, shard, after): (i64, i32, Uuid),
-    permit: Permit,
+    mut permit: Permit,
 ) -> Result<(Vec<UnfinishedSwap>, Option<Uuid>), StoreError> {
-    let ((result, _), _permit) = core
-        .attempts
-        .run(core.request(Statement::Get, op), permit, |route| {
-            let mut statement = core.for_bags.noted.clone();
-            statement.set_load_balancing_policy(Some(route));
-            let bound = match core.prepared.within(op.deadline) {
-                None => statement.bind(&(minute, shard, after, ROWS_MAX)),
-                Some(timeout) => statement.bind(&(minute, shard, after, ROWS_MAX, timeout)),
-            };
-            keys::read(Arc::clone(core), bound, PagingState::start())
-        })
-        .await?;
     type Columns = (Uuid, Option<String>, Option<String>, Option<Bytes>, Option<i64>);
-    let result = result.into_rows_result().map_err(|_| damaged_row())?;
-    let (mut found, mut rows, mut last) = (Vec::new(), 0, None);
-    for row in result.rows::<Columns>().map_err(|_| damaged_row())? {
-        let (id, feature_key, entity_id, packed, written) = row.map_err(|_| damaged_row())?;
-        (rows, last) = (rows + 1, Some(id));
-        // Cells of one row expire together; one that is read while they do is as good as gone.
-        let (Some(feature_key), Some(entity_id), Some(packed), Some(written)) =
-            (feature_key, entity_id, packed, written)
-        else {
-            continue;
-        };
-        let Some(bag) = list_of(&feature_key, &entity_id) else { continue };
-        let note = Note::unpack(&packed);
-        let id = SwapId { minute, shard, id, written };
-        let (entries, entered_in) = (note.entries(), note.entered_in());
-        found.push(UnfinishedSwap { id, bag, entries, is_recent: true, entered_in });
+    let (mut found, mut rows, mut last, mut state) = (Vec::new(), 0, None, PagingState::start());
+    loop {
+        let ((result, next), kept) = core
+            .attempts
+            .run(core.request(Statement::Get, op), permit, |route| {
+                let mut statement = core.for_bags.noted.clone();
+                statement.set_page_size(ROWS_MAX);
+                statement.set_load_balancing_policy(Some(route));
+                let bound = match core.prepared.within(op.deadline) {
+                    None => statement.bind(&(minute, shard, after, ROWS_MAX)),
+                    Some(timeout) => statement.bind(&(minute, shard, after, ROWS_MAX, timeout)),
+                };
+                keys::read(Arc::clone(core), bound, state.clone())
+            })
+            .await?;
+        permit = kept;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        for row in result.rows::<Columns>().map_err(|_| damaged_row())? {
+            let (id, feature_key, entity_id, packed, written) = row.map_err(|_| damaged_row())?;
+            (rows, last) = (rows + 1, Some(id));
+            // Cells of one row expire together; one that is read while they do is as good as gone.
+            let (Some(feature_key), Some(entity_id), Some(packed), Some(written)) =
+                (feature_key, entity_id, packed, written)
+            else {
+                continue;
+            };
+            let Some(bag) = list_of(&feature_key, &entity_id) else { continue };
+            let note = Note::unpack(&packed);
+            let id = SwapId { minute, shard, id, written };
+            let (entries, entered_in) = (note.entries(), note.entered_in());
+            found.push(UnfinishedSwap { id, bag, entries, is_recent: true, entered_in });
+        }
+        match next.into_paging_control_flow() {
+            // Among many that were forgotten a page may be short, or empty.
+            ControlFlow::Continue(next) if rows < ROWS_MAX => state = next,
+            _ => return Ok((found, last.filter(|_| rows == ROWS_MAX))),
+        }
     }
-    Ok((found, last.filter(|_| rows == ROWS_MAX)))
 }
 
 fn minute_of(moment: Timestamp) -> i64 {
