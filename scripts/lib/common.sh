@@ -87,15 +87,20 @@ need_go() {
   fi
 }
 
-# quiet_apt_install PACKAGE…: for packages that would start a service of their own.
-quiet_apt_install() {
-  local policy=/usr/sbin/policy-rc.d had=no
-  [ ! -e "$policy" ] || had=yes
-  [ "$had" = yes ] || printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-  [ "$had" = yes ] || as_root chmod +x "$policy"
+# quiet_apt_install PACKAGE…: for packages that would start a service of their own. What keeps them from it is taken
+# away however this ends.
+quiet_apt_install() (
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    trap 'as_root rm -f "$policy"' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod +x "$policy"
+  fi
   apt_install "$@"
-  [ "$had" = yes ] || as_root rm -f "$policy"
-}
+)
 
 # port_is_free PORT: true if no socket of this machine has it as its local port, on any address.
 port_is_free() {
