@@ -104,11 +104,7 @@ async fn crash(seed: u64, power: bool) {
     let mut next = 1;
     for _ in 0..3 {
         let opened = open(&disk, small_options(Fsync::Group)).await;
-        if rng.one_in(2) {
-            disk.stop_after(rng.below(500));
-        } else {
-            disk.fail_syncs_after(rng.below(80), rng.below(3));
-        }
+        disk.stop_or_fail_syncs(&mut rng, (500, 80));
         let mut unsure = None;
         for _ in 0..150 {
             let bag = rng.below(BAGS);
@@ -129,11 +125,7 @@ async fn crash(seed: u64, power: bool) {
                 }
             }
             model[bag as usize] = after;
-            match rng.below(20) {
-                0 => drop(opened.store.flush()),
-                1 => drop(opened.store.compact()),
-                _ => {}
-            }
+            opened.flush_or_merge_at_times(&mut rng, 20);
         }
         drop(opened);
         disk = if power { disk.crashed(&mut rng) } else { disk.killed() };

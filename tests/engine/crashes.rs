@@ -60,11 +60,7 @@ async fn run(seed: u64, options: EmbeddedOptions, crash: Crash) {
     let mut model = Model::default();
     for _ in 0..4 {
         let opened = open(&disk, options.clone()).await;
-        if rng.one_in(2) {
-            disk.stop_after(rng.below(300));
-        } else {
-            disk.fail_syncs_after(rng.below(60), rng.below(3));
-        }
+        disk.stop_or_fail_syncs(&mut rng, (300, 60));
         // Every state since the start of this round; all but the last are acknowledged.
         let mut states = vec![model.clone()];
         for _ in 0..300 {
@@ -74,11 +70,7 @@ async fn run(seed: u64, options: EmbeddedOptions, crash: Crash) {
             if carry_out(&opened.session, &operation(START, 600), list, &change).await.is_err() {
                 break;
             }
-            match rng.below(30) {
-                0 => drop(opened.store.flush()),
-                1 => drop(opened.store.compact()),
-                _ => {}
-            }
+            opened.flush_or_merge_at_times(&mut rng, 30);
         }
         drop(opened);
         let crash = crash.draw(&mut rng);

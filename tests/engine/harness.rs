@@ -76,6 +76,17 @@ pub struct Opened {
     pub clock: Arc<ManualClock>,
 }
 
+impl Opened {
+    /// Flushes, or merges, one time in so many each.
+    pub fn flush_or_merge_at_times(&self, rng: &mut Rng, one_in: u64) {
+        match rng.below(one_in) {
+            0 => drop(self.store.flush()),
+            1 => drop(self.store.compact()),
+            _ => {}
+        }
+    }
+}
+
 pub async fn try_open(disk: &SimDisk, options: EmbeddedOptions) -> Result<Opened, OpenError> {
     let clock = Arc::new(ManualClock::at(at(START)));
     let registry = prometheus::Registry::new();

@@ -56,11 +56,7 @@ async fn crash(seed: u64, power: bool) {
     let mut disk = SimDisk::default();
     for _ in 0..3 {
         let opened = open(&disk, small_options(Fsync::Group)).await;
-        if rng.one_in(2) {
-            disk.stop_after(rng.below(500));
-        } else {
-            disk.fail_syncs_after(rng.below(80), rng.below(3));
-        }
+        disk.stop_or_fail_syncs(&mut rng, (500, 80));
         let mut unsure = None;
         for _ in 0..200 {
             let (set, change) = (&sets[rng.below(2) as usize], random_change(&mut rng, identity));
@@ -71,11 +67,7 @@ async fn crash(seed: u64, power: bool) {
             }
             let expected = carry_out(&model, &op(), set, &change).await;
             assert_eq!(carried_out, expected, "{change:?}");
-            match rng.below(24) {
-                0 => drop(opened.store.flush()),
-                1 => drop(opened.store.compact()),
-                _ => {}
-            }
+            opened.flush_or_merge_at_times(&mut rng, 24);
         }
         drop(opened);
         disk = if power { disk.crashed(&mut rng) } else { disk.killed() };

@@ -164,6 +164,15 @@ impl SimDisk {
         (state.syncs_left, state.failed_syncs, state.torn) = (Some(syncs), 0, seed);
     }
 
+    /// Stops within so many operations, or fails syncs after fewer than that many.
+    pub fn stop_or_fail_syncs(&self, rng: &mut Rng, (operations, syncs): (u64, u64)) {
+        if rng.one_in(2) {
+            self.stop_after(rng.below(operations));
+        } else {
+            self.fail_syncs_after(rng.below(syncs), rng.below(3));
+        }
+    }
+
     pub fn has_failed_syncs(&self) -> bool {
         self.state().failed_syncs > 0
     }
