@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::client::api;
 use super::keys::{JSON, admin, key, with_key};
+use super::sockets::until;
 
 #[tokio::test]
 async fn the_audit_trail_tells_who_did_what_and_for_whom() {
@@ -68,7 +69,8 @@ async fn the_audit_trail_tells_who_was_refused_what() {
     let (elsewhere, _) =
         key(&api, Some(&admin), json!({"name": "e", "roles": ["writer"], "scopes": ["customer.*"]})).await;
     with_key(&api, &elsewhere, Method::POST, "/v1/lists:batchAdd", &batch).await.expect(200);
-    while with_key(&api, &reader, Method::GET, list, &Value::Null).await.status != 429 {}
+    let is_limited = async || with_key(&api, &reader, Method::GET, list, &Value::Null).await.status == 429;
+    until("it is limited", is_limited).await;
     with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
     with_key(&api, &reader, Method::GET, list, &Value::Null).await.refused("unauthenticated", "");
     // Whatever strangers send is not what is kept.

@@ -406,13 +406,7 @@ async fn who_has_a_bag_is_listed_and_purged() {
     refused(&api.get("/v1/entities/story").await, 404, "entity_type_not_found");
     let job = api.post("/v1/entity-types/user/purge", json!({})).await.expect(202);
     let id = job["id"].as_str().unwrap();
-    let done = loop {
-        let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
-        if job["state"] == "done" {
-            break job;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    };
+    let done = api.until_state(&format!("/v1/jobs/{id}"), "done").await;
     assert_eq!((&done["lists_cleared"], list("").await), (&json!(4), (vec![], None)));
 }
 
@@ -424,9 +418,7 @@ async fn a_bag_is_found_by_what_it_holds_now() {
     api.post("/v1/entity-types/user/indexes", index).await.expect(201);
     let path = "/v1/entity-types/user/indexes/by_city";
     put(&api, U1, &[], r#"{"city":["Paris","Rome"]}"#).await.expect(201);
-    while api.get(path).await.expect(200)["state"] != "ready" {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    api.until_state(path, "ready").await;
     let found = async |city: &str| -> Vec<String> {
         let page = api.get(&format!("{path}/entities?value=%22{city}%22")).await.expect(200);
         let bags = page["entities"].as_array().unwrap().clone();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{Api, ago, api, api_with, items, one};
 use super::faults::faulty;
+use super::sockets::until;
 
 const GET: &str = "/v1/lists:batchGet";
 const ADD: &str = "/v1/lists:batchAdd";
@@ -329,7 +330,7 @@ async fn equal_requests_are_read_once() {
     ];
     assert_eq!(codes_of(same.to_vec()).await, BTreeSet::from(["deadline_exceeded".to_owned()]));
     faults.stall(false);
-    while api.get(&items("seen", "u")).await.status != 200 {}
+    until("it is read", async || api.get(&items("seen", "u")).await.status == 200).await;
     faults.stall(true);
     let others = codes_of(vec![list("seen", "u"), list("seen", "v")]).await;
     assert_eq!(others, BTreeSet::from(["deadline_exceeded".to_owned(), "overloaded".to_owned()]));

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::client::Api;
 use super::purges::until;
+use super::sockets;
 use super::support::{settings, spawn_with};
 
 const INDEXES: &str = "/v1/entity-types/link/indexes";
@@ -43,9 +44,7 @@ async fn on(store: Arc<dyn ItemStore>) -> Broken {
     api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
     let index = json!({"name": "by", "properties": ["/a"], "order_by": "/at"});
     api.post(INDEXES, index).await.expect(201);
-    while api.get(&format!("{INDEXES}/by")).await.expect(200)["state"] != "ready" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    api.until_state(&format!("{INDEXES}/by"), "ready").await;
     Broken { api, session: store.open_session().await.unwrap() }
 }
 
@@ -93,9 +92,8 @@ impl Broken {
 
     async fn until_removed(&self, wanted: u64) {
         let line = format!("liststore_cleaner_repairs_total{{kind=\"entry\"}} {wanted}");
-        while !self.api.get("/metrics").await.text().lines().any(|told| told == line) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let is_told = async || self.api.get("/metrics").await.text().lines().any(|told| told == line);
+        sockets::until("so many are removed", is_told).await;
     }
 }
 
@@ -255,14 +253,15 @@ async fn a_building_waits_for_no_purge_and_is_told_what_to_do() {
     let slow = slow["id"].as_str().unwrap();
     until(api, slow, "running").await;
     api.post(INDEXES, json!({"name": "late", "properties": ["/b"]})).await.expect(201);
-    let building = loop {
+    let mut building = Value::Null;
+    sockets::until("it has a job", async || {
         let shown = api.get(&format!("{INDEXES}/late")).await.expect(200);
         assert_eq!(shown["state"], "building");
-        if let Some(job) = shown["job_id"].as_str() {
-            break job.to_owned();
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+        building = shown["job_id"].clone();
+        building.is_string()
+    })
+    .await;
+    let building = building.as_str().unwrap();
     let path = format!("/v1/jobs/{building}");
     assert_eq!(api.get(&path).await.expect(200)["kind"], "build_index");
     assert_eq!(api.post(&format!("{path}/pause"), json!({})).await.expect(200)["state"], "paused");
@@ -272,7 +271,7 @@ async fn a_building_waits_for_no_purge_and_is_told_what_to_do() {
     api.patch(&path, json!({})).await.refused("invalid_argument", "lists_per_second");
     assert_eq!(api.post(&format!("/v1/jobs/{slow}/cancel"), json!({})).await.expect(200)["state"], "cancelled");
     assert_eq!(api.post(&format!("{path}/resume"), json!({})).await.expect(200)["state"], "waiting");
-    let built = until(api, &building, "done").await;
+    let built = until(api, building, "done").await;
     assert_eq!((&built["lists_per_second"], &built["entries"]), (&json!(5_000), &json!(40)));
     assert_eq!(api.get(&format!("{INDEXES}/late")).await.expect(200)["entries"], 40);
     let purging = api.get(&format!("/v1/jobs/{purge}")).await.expect(200);

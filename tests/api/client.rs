@@ -1,6 +1,7 @@
 //! A client that holds every answer to the contract before a test sees it.
 
 use std::sync::Once;
+use std::time::Duration;
 
 use liststore::domain::{Clock, SystemClock};
 use reqwest::Method;
@@ -8,8 +9,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
 use super::contract::Contract;
+use super::sockets::PATIENCE;
 use super::support::{self, TestServer, spawn_server};
 
 /// A server and the way to it.
@@ -73,6 +76,20 @@ impl Api {
 
     pub async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, &[], b"").await
+    }
+
+    /// What a job or an index shows once it has come to a state.
+    pub async fn until_state(&self, path: &str, state: &str) -> Value {
+        let reached = async {
+            loop {
+                let shown = self.get(path).await.expect(200);
+                if shown["state"] == state {
+                    return shown;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{path} is never {state}"))
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::client::{Answer, Api, ago, items, one};
 use super::faults::{faulty, faulty_from_the_start, refuse_sessions};
+use super::sockets::until;
 
 /// All four list operations.
 async fn all(api: &Api, headers: &[(&str, &str)]) -> [(Answer, bool); 4] {
@@ -110,14 +111,14 @@ async fn more_operations_than_permits_are_refused_soon() {
         assert!(!unsure(&answer.refused("overloaded", "")));
     }
     faults.stall(false);
-    while api.get(&items("seen", "u")).await.status != 200 {}
+    until("it is read", async || api.get(&items("seen", "u")).await.status == 200).await;
 }
 
 #[tokio::test]
 async fn without_a_session_lists_are_unavailable() {
     let (mut api, faults) = faulty_from_the_start(&[], refuse_sessions).await;
     // The catalog loads without the item store.
-    while api.get("/readyz").await.json()["checks"]["catalog"] != "pass" {}
+    until("it is loaded", async || api.get("/readyz").await.json()["checks"]["catalog"] == "pass").await;
     api.feature("seen", "string", "30d").await;
     for (answer, _) in all(&api, &[]).await {
         assert!(!unsure(&answer.refused("store_unavailable", "")));

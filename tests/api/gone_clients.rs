@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::client::{ago, items};
 use super::faults::faulty;
-use super::sockets::{PATIENCE, add_request, connect, metric};
+use super::sockets::{PATIENCE, add_request, connect, metric, until};
 
 #[tokio::test]
 async fn work_whose_client_has_gone_is_not_done() {
@@ -22,14 +22,13 @@ async fn work_whose_client_has_gone_is_not_done() {
     faults.stall(true);
     let mut stays = connect(&api).await;
     stays.write_all(&add("stays")).await.unwrap();
-    while metric(&api, "liststore_list_permits_in_use").await < 1.0 {}
+    until("it is at work", async || metric(&api, "liststore_list_permits_in_use").await >= 1.0).await;
     let before = metric(&api, "liststore_http_connections").await;
     let mut goes = connect(&api).await;
     goes.write_all(&add("goes")).await.unwrap();
-    while metric(&api, "liststore_http_connections").await <= before {}
+    until("the other is there", async || metric(&api, "liststore_http_connections").await > before).await;
     drop(goes);
-    let noticed = async { while metric(&api, "liststore_http_connections").await > before {} };
-    timeout(PATIENCE, noticed).await.expect("the server notices that a client has gone");
+    until("it is noticed to be gone", async || metric(&api, "liststore_http_connections").await <= before).await;
     faults.stall(false);
     let mut answer = [0; 15];
     timeout(PATIENCE, stays.read_exact(&mut answer)).await.unwrap().unwrap();
@@ -50,10 +49,9 @@ async fn an_erasure_whose_client_has_gone_goes_on_and_is_in_the_audit_trail() {
     let before = metric(&api, "liststore_http_connections").await;
     let mut goes = connect(&api).await;
     goes.write_all(b"DELETE /v1/entities/user/u HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    while metric(&api, "liststore_list_permits_in_use").await < 1.0 {}
+    until("it is at work", async || metric(&api, "liststore_list_permits_in_use").await >= 1.0).await;
     drop(goes);
-    let noticed = async { while metric(&api, "liststore_http_connections").await > before {} };
-    timeout(PATIENCE, noticed).await.expect("the server notices that a client has gone");
+    until("it is noticed to be gone", async || metric(&api, "liststore_http_connections").await <= before).await;
     faults.hold_clears(false);
     let noted = async {
         loop {

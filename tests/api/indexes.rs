@@ -42,14 +42,7 @@ async fn create(api: &Api, index: Value) -> Value {
 }
 
 async fn until_ready(api: &Api, index: &str) -> Value {
-    loop {
-        let found = api.get(&format!("/v1/entity-types/link/indexes/{index}")).await.expect(200);
-        if found["state"] == "ready" {
-            return found;
-        }
-        assert_eq!(found["state"], "building");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    api.until_state(&format!("/v1/entity-types/link/indexes/{index}"), "ready").await
 }
 
 /// The IDs of all bags that a query finds, page by page.
@@ -338,9 +331,7 @@ async fn agree(api: &Api, entity_type: &str, steps: &[Step]) {
             }
         }
         for (index, _) in indexes.iter().enumerate().filter(|(_, is_there)| **is_there) {
-            while api.get(&format!("{base}/{index}")).await.expect(200)["state"] != "ready" {
-                tokio::task::yield_now().await;
-            }
+            api.until_state(&format!("{base}/{index}"), "ready").await;
             for value in 0..3_u8 {
                 let holds =
                     |bag: &Value| bag["a"] == value || bag["a"].as_array().is_some_and(|a| a.contains(&json!(value)));

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::client::{Answer, Api, ago, api_with, items, one};
 use super::faults::faulty;
-use super::sockets::{PATIENCE, connect};
+use super::sockets::{PATIENCE, connect, until};
 
 const SLOTS: usize = 8;
 
@@ -59,15 +59,6 @@ async fn metric(api: &Api, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("there is no {name}: {text}")).parse().unwrap()
 }
 
-async fn until(mut condition: impl AsyncFnMut() -> bool) {
-    let fulfilled = async {
-        while !condition().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, fulfilled).await.expect("the condition is never met");
-}
-
 /// Occupies all slots with requests that are carried out until the stall ends.
 async fn occupy(api: &Api) -> Vec<TcpStream> {
     let mut busy = Vec::new();
@@ -76,7 +67,7 @@ async fn occupy(api: &Api) -> Vec<TcpStream> {
         send(&mut stream, &post(&items("seen", &format!("u{number}")), &one(ago(1), "x").to_string())).await;
         // It is refused while the last one that told of permits has not ended yet.
         let works = tokio::select! {
-            () = until(async || metric(api, "liststore_list_permits_in_use").await > number as f64) => true,
+            () = until("it has a permit", async || metric(api, "liststore_list_permits_in_use").await > number as f64) => true,
             _ = stream.readable() => false,
         };
         if works {
@@ -122,7 +113,10 @@ async fn a_new_connection_takes_the_place_of_one_that_waits() {
     for _ in 0..3 * SLOTS {
         ask(&api, &get(&list)).await.expect(200);
     }
-    until(async || metric(&api, "liststore_http_connections_evicted_total").await >= (2 * SLOTS) as f64).await;
+    until("they are gone", async || {
+        metric(&api, "liststore_http_connections_evicted_total").await >= (2 * SLOTS) as f64
+    })
+    .await;
     // The latest are still there.
     let mut last = connect(&api).await;
     send(&mut last, &get(&list)).await;
@@ -155,7 +149,10 @@ async fn health_is_told_while_all_connections_are_at_work() {
     for mut stream in busy {
         answer(&mut stream).await.expect(200);
     }
-    until(async || try_ask(&api, &get(&items("seen", "u0"))).await.is_some_and(|answer| answer.status == 200)).await;
+    until("there is room", async || {
+        try_ask(&api, &get(&items("seen", "u0"))).await.is_some_and(|answer| answer.status == 200)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -192,7 +189,7 @@ async fn all_memory_that_is_held_comes_out_of_one_budget() {
         held.push(stream);
     }
     let refused = || async { ask(&api, &get(&large)).await.status == 503 };
-    until(async || refused().await).await;
+    until("one is refused", async || refused().await).await;
     let used = metric(&api, "liststore_http_buffered_bytes").await;
     assert!(used > 4e6 && used <= (16 << 20) as f64, "{used}");
     // What is small goes on.
@@ -210,7 +207,7 @@ async fn all_memory_that_is_held_comes_out_of_one_budget() {
     api.get("/readyz").await.expect(200);
     // All of it is given back.
     drop((held, ahead));
-    until(async || metric(&api, "liststore_http_buffered_bytes").await == 0.0).await;
+    until("nothing is held", async || metric(&api, "liststore_http_buffered_bytes").await == 0.0).await;
     api.get(&large).await.expect(200);
 }
 
@@ -234,7 +231,7 @@ async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
     let mut holding = connect(&api).await;
     let head = format!("POST {large} HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
     send(&mut holding, &(head + &"x".repeat(300_000))).await;
-    until(async || metric(&api, "liststore_http_buffered_bytes").await > 400_000.0).await;
+    until("much is held", async || metric(&api, "liststore_http_buffered_bytes").await > 400_000.0).await;
     let mut stream = connect(&api).await;
     send(&mut stream, &(get(&large) + &get(&small) + &get(&large) + &get("/livez"))).await;
     for status in [503, 200, 503, 200] {
@@ -242,7 +239,7 @@ async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
         assert_eq!((answer.status, answer.header("connection")), (status, None), "{}", answer.text());
     }
     drop(holding);
-    until(async || ask(&api, &get(&large)).await.status == 200).await;
+    until("there is room", async || ask(&api, &get(&large)).await.status == 200).await;
 }
 
 /// More than one worker can do: what has waited too long is refused, at once and for that alone.
@@ -275,7 +272,7 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
     };
     let others = async {
         // All of them wait as long, and what is no load is answered.
-        until(async || {
+        until("so many are refused", async || {
             ask(&api, &get("/livez")).await.expect(200);
             ask(&api, &get("/v1/features")).await.expect(200);
             refused.load(SeqCst) >= REFUSALS
@@ -286,7 +283,7 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
     tokio::join!(others, join_all((0..CALLERS).map(|_| caller())));
     assert!(served.load(SeqCst) > 0);
     assert_eq!(metric(&api, "liststore_http_requests_shed_total").await, refused.load(SeqCst) as f64);
-    until(async || ask(&api, &request).await.status == 200).await;
+    until("there is room", async || ask(&api, &request).await.status == 200).await;
 }
 
 /// Of whom the answer is cut off by a reset, nothing is left.
@@ -313,7 +310,7 @@ async fn connections_that_break_off_leave_nothing_behind() {
             _ => stream.set_zero_linger().unwrap(),
         }
     }
-    until(async || metric(&api, "liststore_http_connections").await <= before).await;
+    until("they are gone", async || metric(&api, "liststore_http_connections").await <= before).await;
     assert_eq!(metric(&api, "liststore_http_buffered_bytes").await, 0.0);
     api.get(&list).await.expect(200);
 }

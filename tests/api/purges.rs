@@ -40,13 +40,7 @@ async fn purge(api: &Api, feature: &str, body: Value) -> String {
 }
 
 pub(super) async fn until(api: &Api, id: &str, state: &str) -> Value {
-    loop {
-        let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
-        if job["state"] == state {
-            return job;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    api.until_state(&format!("/v1/jobs/{id}"), state).await
 }
 
 #[tokio::test]
@@ -131,9 +125,7 @@ async fn jobs_go_on_where_there_is_no_room_for_another() {
     api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
     let indexes = "/v1/entity-types/link/indexes";
     api.post(indexes, json!({"name": "there", "properties": ["/a"]})).await.expect(201);
-    while api.get(&format!("{indexes}/there")).await.expect(200)["state"] != "ready" {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    api.until_state(&format!("{indexes}/there"), "ready").await;
     let mut paused = Vec::new();
     while paused.len() < 100 {
         let id = purge(&api, "seen", json!({"lists_per_second": 1})).await;
@@ -148,9 +140,7 @@ async fn jobs_go_on_where_there_is_no_room_for_another() {
     api.post(indexes, json!({"name": "waits", "properties": ["/a"]})).await.expect(201);
     api.post(&format!("/v1/jobs/{}/resume", paused[50]), json!({})).await.expect(200);
     until(&api, &paused[50], "done").await;
-    while api.get(&format!("{indexes}/waits")).await.expect(200)["state"] != "ready" {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    api.until_state(&format!("{indexes}/waits"), "ready").await;
 }
 
 #[tokio::test]

@@ -36,6 +36,16 @@ pub fn refused_at_once(answer: &str, status: &str, code: &str) {
     assert_eq!(problem["code"], code, "{answer}");
 }
 
+/// Waits until something is so.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let held = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, held).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
 /// The value of a metric without labels.
 pub async fn metric(api: &Api, name: &str) -> f64 {
     let text = api.get("/metrics").await.text();

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 
 use super::client::{ago, items, one};
 use super::faults::faulty;
+use super::sockets::{metric, until};
 
 #[tokio::test]
 async fn requests_in_flight_are_answered_and_asked_to_leave() {
@@ -19,7 +20,8 @@ async fn requests_in_flight_are_answered_and_asked_to_leave() {
     let mut stream = TcpStream::connect(api.server.address()).await.unwrap();
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     // It is in flight once it holds a permit.
-    while !api.get("/metrics").await.text().contains("liststore_list_permits_in_use 1\n") {}
+    let is_at_work = async || metric(&api, "liststore_list_permits_in_use").await == 1.0;
+    until("it is at work", is_at_work).await;
     api.server.begin_stop();
     // No new connections are taken from here on.
     while TcpStream::connect(api.server.address()).await.is_ok() {

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use super::client::{Answer, Api, ago, api_with};
+use super::sockets::PATIENCE;
 use super::test_tokens::{Signer, header, message, signed, with, with_signature};
 
 const ISSUER: &str = "https://id.example.org";
@@ -262,6 +263,20 @@ fn weak_rsa(kid: &str, message: &str) -> (Value, String) {
     (json!({"kty": "RSA", "kid": kid, "n": modulus, "e": "AQAB"}), with_signature(message, &signature))
 }
 
+/// The first answer of another status.
+async fn until_no_more(status: u16, api: &Api, token: &str) -> Answer {
+    let other = async {
+        loop {
+            let answer = ask(api, token).await;
+            if answer.status != status {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, other).await.unwrap_or_else(|_| panic!("{status} is all that is answered"))
+}
+
 #[tokio::test]
 async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
     let (old, new) = (Signer::ed(), Signer::ed());
@@ -271,13 +286,8 @@ async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
     ask(&api, &first).await.expect(200);
     issuer.say(Says::Keys(key_set(&[new.jwk("k2")])));
     let second = signed(&new, &with(&header("EdDSA"), &json!({"kid": "k2"})), &claims("alice", &["readers"]));
-    let mut answer = ask(&api, &second).await;
     // A while later, where the server was asked so early that it has just read them.
-    while answer.status == 401 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        answer = ask(&api, &second).await;
-    }
-    answer.expect(200);
+    until_no_more(401, &api, &second).await.expect(200);
     ask(&api, &first).await.refused("unauthenticated", "");
     let asked = issuer.asked();
     for n in 0..200 {
@@ -300,12 +310,7 @@ async fn an_issuer_that_comes_late_is_waited_for() {
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
     ask(&api, &token).await.refused("issuer_unavailable", "");
     issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
-    let mut answer = ask(&api, &token).await;
-    while answer.status == 503 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        answer = ask(&api, &token).await;
-    }
-    answer.expect(200);
+    until_no_more(503, &api, &token).await.expect(200);
 }
 
 /// Each with an issuer and a server of its own, whose first reading out of turn comes at once, and all at the
@@ -350,10 +355,10 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(Duration::from_secs(60), read).await.unwrap_or_else(|_| panic!("nobody asks whoever says {says:?}"));
+        timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("nobody asks whoever says {says:?}"));
         let metrics = async || with_path(&api, &token, "/metrics").await.text();
         let told = async { while !metrics().await.contains(&unavailable) {} };
-        timeout(Duration::from_secs(60), told).await.unwrap_or_else(|_| panic!("nobody is told of {says:?}"));
+        timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody is told of {says:?}"));
         ask(&api, &token).await.expect(200);
     });
     join_all(changing_nothing).await;
