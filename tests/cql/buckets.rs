@@ -54,7 +54,7 @@ async fn add(server: &Server, op: &Operation, list: &ListKey, items: &[(Timestam
 
 fn reads(server: &Server) -> f64 {
     let counted = |statement| server.metric("liststore_cql_request_duration_seconds", statement);
-    counted("get") + counted("find") + counted("buckets")
+    counted("get") + counted("keys") + counted("find") + counted("buckets")
 }
 
 async fn page(server: &Server, op: &Operation, list: &ListKey, range: &Range) -> Vec<Timestamp> {

@@ -167,14 +167,14 @@ async fn a_silent_node_that_answers_again_is_found_without_any_operation() {
     })
     .await;
     // None is let through to find out: all are refused, and at once.
-    let requests = server.metric("liststore_cql_request_duration_seconds", "");
+    let requests = server.metric("liststore_cql_request_duration_seconds", "get");
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
         let refused = server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await;
         assert!(matches!(refused, Err(StoreError::Unavailable { outcome_unknown: false, .. })), "{refused:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(server.metric("liststore_cql_request_duration_seconds", ""), requests);
+    assert_eq!(server.metric("liststore_cql_request_duration_seconds", "get"), requests);
     forger.heal();
     eventually("it is well", async || server.store.warning().map_or(Ok(()), Err)).await;
     assert_eq!(server.values(&list).await, [b"v"]);

@@ -50,8 +50,9 @@ async fn crowd(server: &Server, sent: Sent) -> Vec<Result<(), StoreError>> {
 #[tokio::test]
 async fn what_a_node_works_at_is_bounded_when_callers_have_left() {
     let mut forger = Forger::start().await;
-    let server = Server::open(few(&forger.options)).await;
     for sent in [Sent::Read, Sent::Add, Sent::Delete] {
+        // One of its own each: in the background a server looks at lists that were added to.
+        let server = Server::open(few(&forger.options)).await;
         let before = server.metric("liststore_cql_request_duration_seconds", "") as usize;
         let (arrived, mut arrivals) = feedback();
         let held = RequestReaction::delay(HELD).with_feedback_when_performed(arrived);

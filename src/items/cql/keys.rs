@@ -79,7 +79,7 @@ pub async fn walk_keys(
     loop {
         let ((result, next), kept) = core
             .attempts
-            .run(core.request(Statement::Get, op), keys.permit, |route| {
+            .run(core.request(Statement::Keys, op), keys.permit, |route| {
                 let mut statement = core.prepared.keys.clone();
                 statement.set_page_size(PAGE_KEYS);
                 statement.set_load_balancing_policy(Some(route));

@@ -20,6 +20,8 @@ use super::options::{Consistency, CqlOptions};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
     Get,
+    /// The keys of a slice alone: of a count, and of a look in the background at how long a list is.
+    Keys,
     Find,
     /// A look into the directory of a list that is kept in buckets, and a change of it.
     Buckets,
@@ -32,8 +34,9 @@ pub enum Statement {
 }
 
 impl Statement {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Get,
+        Self::Keys,
         Self::Find,
         Self::Buckets,
         Self::NoteBuckets,
@@ -47,6 +50,7 @@ impl Statement {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
+            Self::Keys => "keys",
             Self::Find => "find",
             Self::Buckets => "buckets",
             Self::NoteBuckets => "note_buckets",
