@@ -1,11 +1,14 @@
 //! `import`: bad rows, bad files, and interruptions.
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use tempfile::TempDir;
 
 use crate::import::{arguments, counts, seconds};
+use crate::ports::free_port;
 use crate::program::{Said, Server, signal};
 
 fn import(server: &Server, feature: &str, files: &[&str], more: &[&str]) -> Said {
@@ -188,7 +191,9 @@ fn an_interruption_ends_with_a_summary() {
 
 #[test]
 fn a_server_that_is_killed_and_comes_back_is_waited_for() {
-    let server = Server::start();
+    // Which nobody has while it is away.
+    let address = format!("127.0.0.1:{}", free_port(Ipv4Addr::LOCALHOST));
+    let server = Server::start_in(TempDir::new().unwrap(), &address, &[]);
     server.feature("f", "string");
     let rows = |list: &str, from: u64, to: u64| -> String {
         (from..to).map(|n| format!("{list},{},v{n}\n", seconds(n))).collect()
@@ -199,11 +204,10 @@ fn a_server_that_is_killed_and_comes_back_is_waited_for() {
     stdin.write_all(format!("user,at,v\n{}", rows("before", 0, 1_200)).as_bytes()).unwrap();
     stdin.flush().unwrap();
     until_added(&server, "before", 1_000);
-    let url = server.url.clone();
     let (_, _, dir) = server.end(Signal::SIGKILL);
     stdin.write_all(rows("during", 0, 1_200).as_bytes()).unwrap();
     drop(stdin);
-    let server = Server::start_in(dir, url.strip_prefix("http://").unwrap(), &[]);
+    let server = Server::start_in(dir, &address, &[]);
     let said = Said::from(process.wait_with_output().unwrap());
     assert_eq!(counts(&said.ok()), "2400 rows: 2400 items added, 0 already expired, 0 bad");
     for list in ["before", "during"] {

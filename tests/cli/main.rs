@@ -23,6 +23,8 @@ mod jobs;
 mod keys;
 mod leaks;
 mod log;
+#[path = "../support/ports.rs"]
+mod ports;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../support/postgres.rs"]
 mod postgres;

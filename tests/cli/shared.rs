@@ -1,6 +1,7 @@
 //! Real servers on a Postgres, and what callers of lists notice when that goes away, also before a server
 //! starts: nothing.
 
+use std::net::Ipv4Addr;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::callers::{Load, Told, ask};
+use crate::ports::free_port;
 use crate::postgres;
 use crate::program::{Server, liststore};
 
@@ -151,8 +153,7 @@ fn a_server_that_starts_without_postgres_serves_lists_by_its_copy_of_the_definit
     postgres.stop();
     let text = std::fs::read_to_string(&copy).unwrap();
     std::fs::write(&copy, text.replacen("seen", "sean", 1)).unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let listen = format!("127.0.0.1:{port}");
+    let listen = format!("127.0.0.1:{}", free_port(Ipv4Addr::LOCALHOST));
     let mut command = liststore(&["serve", "--listen", &listen, "--data-dir", "data"]);
     command.envs(environment).current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = command.spawn().unwrap();

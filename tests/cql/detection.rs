@@ -13,6 +13,7 @@ use scylla_proxy::{
 };
 
 use crate::cassandra;
+use crate::ports::free_port;
 
 const SCYLLA_RELEASE: &str = "SELECT version FROM system.versions WHERE key = 'local'";
 /// What Cassandra can answer in its place.
@@ -26,7 +27,7 @@ async fn disguised() -> (RunningProxy, CqlOptions) {
 /// The same, of so many shards, with more to tell of itself.
 async fn disguised_with(shards: &str, more: &[(&str, String)]) -> (RunningProxy, CqlOptions) {
     let real: SocketAddr = cassandra::shared()[0].parse().unwrap();
-    let free = std::net::TcpListener::bind((real.ip(), 0)).unwrap().local_addr().unwrap();
+    let free = SocketAddr::new(real.ip(), free_port(real.ip()));
     let supported = [
         ("SCYLLA_SHARD", "0"),
         ("SCYLLA_NR_SHARDS", shards),

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::cassandra::shared_options;
+use crate::ports::free_port;
 
 pub const HERE: &str = "datacenter1";
 
@@ -59,7 +60,7 @@ impl ForgedCluster {
         let real: SocketAddr = options.contact_points[0].parse().unwrap();
         let net = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
         let address = |node: usize, port| SocketAddr::new(Ipv4Addr::new(127, 77, net, node as u8 + 1).into(), port);
-        let port = std::net::TcpListener::bind(address(0, 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port(address(0, 0).ip());
         let nodes: Vec<Told> = datacenters
             .iter()
             .enumerate()

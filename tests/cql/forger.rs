@@ -7,6 +7,7 @@ use scylla::frame::protocol_features::ProtocolFeatures;
 use scylla_proxy::{Condition, Node, Proxy, RequestOpcode, RequestRule, ResponseRule, RunningProxy, ShardAwareness};
 
 use crate::cassandra::shared_options;
+use crate::ports::free_port;
 
 /// Reads and writes have different consistency levels here, by which the proxy tells them apart.
 const READ: Consistency = Consistency::One;
@@ -27,7 +28,7 @@ impl Forger {
         let real: Vec<SocketAddr> = options.contact_points.iter().map(|point| point.parse().unwrap()).collect();
         // The driver finds a node's address in the cluster's tables and takes the contact point's
         // port: so the proxy has the nodes' addresses, and one port of its own.
-        let port = std::net::TcpListener::bind((real[0].ip(), 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port(real[0].ip());
         let proxied: Vec<_> = real.iter().map(|node| SocketAddr::new(node.ip(), port)).collect();
         let proxy = real.iter().zip(&proxied).fold(Proxy::builder(), |proxy, (real, proxied)| {
             let node = Node::builder().real_address(*real).proxy_address(*proxied);

@@ -39,6 +39,8 @@ mod walks;
 
 #[path = "../support/cassandra.rs"]
 mod cassandra;
+#[path = "../support/ports.rs"]
+mod ports;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../support/postgres.rs"]
 mod postgres;

@@ -1,5 +1,6 @@
 //! A cluster that is down, hangs, and comes back; and one that asks who we are.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
 
 use crate::cassandra::{self, Cluster};
+use crate::ports::free_port;
 use crate::probe::{Server, fresh_list, now};
 
 fn store(options: CqlOptions) -> CqlStore {
@@ -26,8 +28,8 @@ async fn why_no_session(options: &CqlOptions) -> String {
 
 #[tokio::test]
 async fn a_cluster_that_is_not_there_is_no_reason_not_to_open_the_store() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let options = cassandra::options(vec![free.to_string()], 1);
+    let free = format!("127.0.0.1:{}", free_port(Ipv4Addr::LOCALHOST));
+    let options = cassandra::options(vec![free], 1);
     assert!(why_no_session(&options).await.contains("connection refused"));
     let options = cassandra::options(vec!["no-such-host.invalid:9042".into()], 1);
     let reason = why_no_session(&options).await;

@@ -16,6 +16,8 @@ mod writing;
 
 #[path = "../support/pgbouncer.rs"]
 mod pgbouncer;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/postgres.rs"]
 mod postgres;
 #[path = "../support/proxy.rs"]

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::ports::free_port;
 use crate::postgres::address_of;
 
 /// A PgBouncer before one database. It ends with the test.
@@ -23,7 +24,7 @@ impl PgBouncer {
     pub async fn start(url: &str, pool_mode: &str) -> Self {
         let address = address_of(url);
         let (host, port) = address.split_once(':').unwrap();
-        let own_port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let own_port = free_port(Ipv4Addr::LOCALHOST);
         let dir = tempfile::tempdir().unwrap();
         let settings = dir.path().join("pgbouncer.ini");
         let log = dir.path().join("pgbouncer.log");
