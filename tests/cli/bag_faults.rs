@@ -2,18 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{scope, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::bag_checker::{Promise, Writer, prepare};
+use crate::bag_checker::{Promise, Writer, prepare, write_meanwhile};
 use crate::program::Server;
 
 /// More seeds for a longer run.
 const SEEDS: &str = "LISTSTORE_TEST_BAG_SEEDS";
 const SEEDS_DEFAULT: u64 = 50;
-const WRITERS: u8 = 3;
 const STEPS: usize = 30;
 
 pub fn seeds() -> std::ops::RangeInclusive<u64> {
@@ -38,30 +37,23 @@ fn no_bag_is_missed_or_wrong_though_the_server_is_killed() {
         prepare(&at(), &entity_type);
         let done = AtomicBool::new(false);
         let mut random = fastrand::Rng::with_seed(seed);
-        let writers: Vec<_> = scope(|threads| {
-            let (at, done, entity_type) = (&at, &done, &entity_type);
-            let running: Vec<_> = (0..WRITERS)
-                .map(|name| {
-                    threads.spawn(move || {
-                        let mut writer = Writer::new(at, entity_type, name, Promise::AtOnce, seed);
-                        if name == 0 {
-                            writer.run_with_indexes(STEPS / 5)
-                        } else {
-                            writer.run(STEPS)
-                        }
-                        done.store(true, Ordering::Release);
-                        writer
-                    })
-                })
-                .collect();
+        let write = |writer: &mut Writer<'_>| {
+            if writer.name == 0 {
+                writer.run_with_indexes(STEPS / 5)
+            } else {
+                writer.run(STEPS)
+            }
+            done.store(true, Ordering::Release);
+        };
+        let kill = || {
             sleep(Duration::from_millis(random.u64(5..120)));
             // Whoever is done first is not waited for: each seed has its kill.
             let (_, _, dir) = server.take().unwrap().end(Signal::SIGKILL);
             let next = start(dir);
             *address.lock().unwrap() = next.address().to_owned();
             server = Some(next);
-            running.into_iter().map(|writer| writer.join().unwrap()).collect()
-        });
+        };
+        let writers = write_meanwhile(&at, &entity_type, (Promise::AtOnce, seed), write, kill);
         assert!(done.load(Ordering::Acquire));
         writers.iter().for_each(Writer::settle);
         unknown += writers.iter().map(|writer| writer.unknown).sum::<usize>();

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, RequestReaction, RequestRule};
 
-use crate::bag_checker::{Promise, Writer, begin, create_sometimes, until_ready};
+use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_meanwhile};
 use crate::cassandra::shared_options;
 use crate::forger::{Forger, Sent, of};
 use crate::postgres::Database;
@@ -18,7 +18,6 @@ use crate::takeover::server_on;
 /// More seeds for a longer run.
 const SEEDS: &str = "LISTSTORE_TEST_BAG_SEEDS";
 const SEEDS_DEFAULT: u64 = 6;
-const WRITERS: u8 = 3;
 const STEPS: usize = 12;
 /// The server that is killed is started anew so often.
 const SEEDS_PER_KILL: u64 = 3;
@@ -50,38 +49,21 @@ async fn no_bag_is_wrong_and_none_is_missed_for_long() {
             addresses[calls.fetch_add(1, Ordering::Relaxed) % addresses.len()].clone()
         };
         let dying = (seed % SEEDS_PER_KILL == 0).then(|| dies.take().unwrap());
-        let writers: Vec<_> = tokio::task::block_in_place(|| {
-            std::thread::scope(|threads| {
-                let (address, entity_type) = (&address, &entity_type);
-                let running: Vec<_> = (0..WRITERS)
-                    .map(|name| {
-                        threads.spawn(move || {
-                            let mut writer = Writer::new(address, entity_type, name, Promise::Soon, seed);
-                            if name == 0 {
-                                writer.run_with_indexes(STEPS / 4)
-                            } else {
-                                writer.run(STEPS)
-                            }
-                            writer
-                        })
-                    })
-                    .collect();
-                if let Some(server) = dying {
-                    std::thread::sleep(std::time::Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..200)));
-                    server.end(Signal::SIGKILL);
-                    *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
-                }
-                running.into_iter().map(|writer| writer.join().unwrap()).collect()
-            })
-        });
-        forger.heal();
-        tokio::task::block_in_place(|| {
-            // An answer may have been lost, so that it is there.
-            assert!(matches!(create_sometimes(stays.address(), &entity_type), Some(201 | 409)));
-            for index in ["always", "sometimes"] {
-                until_ready(stays.address(), &entity_type, index);
-                writers.iter().for_each(|writer| writer.settle_in(index));
+        let write = |writer: &mut Writer<'_>| {
+            if writer.name == 0 { writer.run_with_indexes(STEPS / 4) } else { writer.run(STEPS) }
+        };
+        let die = || {
+            if let Some(server) = dying {
+                std::thread::sleep(std::time::Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..200)));
+                server.end(Signal::SIGKILL);
+                *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
             }
+        };
+        let writers = tokio::task::block_in_place(|| {
+            let writers = write_meanwhile(&address, &entity_type, (Promise::Soon, seed), write, die);
+            forger.heal();
+            settle_soon(stays.address(), &entity_type, &writers);
+            writers
         });
         unknown += writers.iter().map(|writer| writer.unknown).sum::<usize>();
         if dies.is_none() {

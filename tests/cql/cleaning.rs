@@ -13,7 +13,7 @@ use crate::cassandra::shared_options;
 use crate::forger::{Forger, Sent, of};
 use crate::probe::{self, EVERYTHING};
 use crate::program::Server;
-use crate::servers::{call, environment, ok, text};
+use crate::servers::{call, environment, ok, ok_soon, text};
 
 /// A server that reaches the cluster through these contact points.
 pub fn server(contact_points: &[String]) -> Server {
@@ -41,16 +41,14 @@ async fn entity_type_on(servers: &[&Server]) -> String {
         ok(server, "POST", "/v1/entity-types", &json!({"entity_type": name}));
         let path = format!("/v1/entity-types/{name}/indexes");
         ok(server, "POST", &path, &json!({"name": "by", "properties": ["/a"]}));
-        while ok(server, "GET", &format!("{path}/by"), &Value::Null)["state"] != "ready" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until(async || ok_soon(server, "GET", &format!("{path}/by"), &Value::Null)["state"] == "ready").await;
     }
     name
 }
 
 fn found(server: &Server, entity_type: &str, value: u32) -> Vec<String> {
     let path = format!("/v1/entity-types/{entity_type}/indexes/by/entities?value={value}");
-    let page = ok(server, "GET", &path, &Value::Null);
+    let page = ok_soon(server, "GET", &path, &Value::Null);
     page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -122,7 +120,7 @@ async fn what_a_server_leaves_that_dies_is_mended_by_another() {
     forger.on_requests(vec![RequestRule(of(Sent::Add), RequestReaction::drop_frame())]);
     let (address, path) = (dies.address().to_owned(), bag.clone());
     let writing = std::thread::spawn(move || bag_checker::call(&address, "PUT", &path, &json!({"a": 2})));
-    until(async || ok(&stays, "GET", &bag, &Value::Null)["properties"] == json!({"a": 2})).await;
+    until(async || ok_soon(&stays, "GET", &bag, &Value::Null)["properties"] == json!({"a": 2})).await;
     dies.end(Signal::SIGKILL);
     assert!(writing.join().unwrap().is_none(), "it died before it could answer");
     assert_eq!(stored(&probe, &entity_type, 2).await, 0);
@@ -172,7 +170,7 @@ async fn a_cleaning_removes_what_no_bag_has_and_counts_the_others() {
     assert_eq!(stored(&probe, &entity_type, 1).await, 3);
     let asked = ok(&server, "POST", &format!("/v1/entity-types/{entity_type}/clean"), &json!({}));
     let job = format!("/v1/jobs/{}", asked["id"].as_str().unwrap());
-    until(async || ok(&server, "GET", &job, &Value::Null)["state"] == "done").await;
+    until(async || ok_soon(&server, "GET", &job, &Value::Null)["state"] == "done").await;
     let done = ok(&server, "GET", &job, &Value::Null);
     assert_eq!((&done["entries"], &done["entries_removed"], &done["entries_added"]), (&json!(5), &json!(1), &json!(0)));
     assert_eq!(stored(&probe, &entity_type, 1).await, 2);

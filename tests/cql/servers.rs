@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Timestamp, VersionLabel,
@@ -14,6 +15,8 @@ use crate::cassandra::{shared, shared_options};
 use crate::probe::{bare, now, now_micros, stored, write_row};
 use crate::program::{Said, Server, liststore};
 
+/// Far beyond what anything here takes, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 const USER: &str = "somebody";
 const PASSWORD: &str = "hush-hush-login";
 const SECRET_VALUE: &str = "hush-hush-value";
@@ -61,6 +64,21 @@ pub fn ok(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     let (status, answer) = call(server, method, path, body);
     assert!(status < 300, "{method} {path}: {status} {answer}");
     answer
+}
+
+/// The same, once it is answered: what is refused since the server or its stores are not ready is asked for again.
+#[track_caller]
+#[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
+pub fn ok_soon(server: &Server, method: &str, path: &str, body: &Value) -> Value {
+    let began = Instant::now();
+    loop {
+        let (status, answer) = call(server, method, path, body);
+        if status < 300 {
+            return answer;
+        }
+        assert!(status >= 500 && began.elapsed() < PATIENCE, "{method} {path}: {status} {answer}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// What a server answers that is not JSON.

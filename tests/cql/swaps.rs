@@ -13,7 +13,7 @@ use scylla::errors::DbError;
 use scylla_proxy::{Condition, RequestReaction, RequestRule};
 use serde_json::{Value, json};
 
-use crate::bag_checker::{Promise, Writer, begin, create_sometimes, until_ready};
+use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_meanwhile};
 use crate::cassandra::shared_options;
 use crate::cleaning::server_with;
 use crate::forger::{Forger, Sent, of};
@@ -21,7 +21,7 @@ use crate::postgres::{Database, address_of};
 use crate::probe;
 use crate::program::{Server, liststore};
 use crate::proxy::Proxy;
-use crate::servers::{call, environment, ok, text};
+use crate::servers::{call, environment, ok, ok_soon, text};
 use crate::takeover::on_postgres;
 
 /// Far beyond what is promised, on a busy machine.
@@ -69,12 +69,12 @@ fn bags_of(entity_type: &str) -> FeatureKey {
 async fn create_index(server: &Server, entity_type: &str, name: &str, property: &str) {
     let path = format!("/v1/entity-types/{entity_type}/indexes");
     ok(server, "POST", &path, &json!({"name": name, "properties": [property]}));
-    until(name, async || ok(server, "GET", &format!("{path}/{name}"), &Value::Null)["state"] == "ready").await;
+    until(name, async || ok_soon(server, "GET", &format!("{path}/{name}"), &Value::Null)["state"] == "ready").await;
 }
 
 fn found(server: &Server, entity_type: &str, index: &str, value: u32) -> Vec<String> {
     let path = format!("/v1/entity-types/{entity_type}/indexes/{index}/entities?value={value}");
-    let page = ok(server, "GET", &path, &Value::Null);
+    let page = ok_soon(server, "GET", &path, &Value::Null);
     page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -164,7 +164,7 @@ async fn a_bag_of_a_server_that_was_cut_off_is_not_mended_where_it_knew_all_inde
     for value in 0..20 {
         ok(&server, "PUT", &format!("/v1/entities/{entity_type}/e-{value}"), &json!({"a": value}));
     }
-    assert_eq!(noted(&probe, &entity_type).await, 20, "who does not know all leaves them");
+    until("who does not know all leaves them", async || noted(&probe, &entity_type).await == 20).await;
     proxy.go_on_with_new();
     until("they are noted no more", async || noted(&probe, &entity_type).await == 0).await;
     let metrics = text(&server, "/metrics");
@@ -205,7 +205,6 @@ async fn swaps_that_are_left_are_mended_in_one_go_however_many_they_are() {
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
 async fn none_is_missed_for_long_whose_server_is_cut_off_refused_and_killed() {
-    const WRITERS: u8 = 3;
     const STEPS: usize = 12;
     let _alone = ALONE.lock().await;
     let database = Database::migrated().await;
@@ -223,7 +222,7 @@ async fn none_is_missed_for_long_whose_server_is_cut_off_refused_and_killed() {
         let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
         begin(stays.address(), &entity_type);
         let cut = apart.take().unwrap();
-        ok(&cut, "PUT", &format!("/v1/entities/{entity_type}/it-knows-the-type"), &json!({"a": [0], "b": 0}));
+        ok_soon(&cut, "PUT", &format!("/v1/entities/{entity_type}/it-knows-the-type"), &json!({"a": [0], "b": 0}));
         if is_cut_before {
             proxy.hang();
             until("it is cut off", async || catalog_age_secs(&cut) > 3.0).await;
@@ -236,46 +235,32 @@ async fn none_is_missed_for_long_whose_server_is_cut_off_refused_and_killed() {
             let addresses = addresses.lock().unwrap();
             addresses[calls.fetch_add(1, Ordering::Relaxed) % addresses.len()].clone()
         };
-        let writers: Vec<_> = tokio::task::block_in_place(|| {
-            std::thread::scope(|threads| {
-                let (address, entity_type) = (&address, &entity_type);
-                let running: Vec<_> = (0..WRITERS)
-                    .map(|name| {
-                        threads.spawn(move || {
-                            let mut writer = Writer::new(address, entity_type, name, Promise::Soon, seed);
-                            if name == 0 {
-                                writer.run_with_indexes(STEPS / 4)
-                            } else {
-                                (0..4).for_each(|_| {
-                                    writer.run(STEPS / 2);
-                                    std::thread::sleep(Duration::from_millis(500));
-                                });
-                            }
-                            writer
-                        })
-                    })
-                    .collect();
-                std::thread::sleep(Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..1_000)));
-                proxy.hang();
-                std::thread::sleep(Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..1_500)));
-                if is_killed {
-                    cut.end(Signal::SIGKILL);
-                    *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
-                } else {
-                    apart = Some(cut);
-                }
-                running.into_iter().map(|writer| writer.join().unwrap()).collect()
-            })
-        });
-        forger.heal();
-        tokio::task::block_in_place(|| {
-            // An answer may have been lost, so that it is there.
-            assert!(matches!(create_sometimes(stays.address(), &entity_type), Some(201 | 409)));
-            *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
-            for index in ["always", "sometimes"] {
-                until_ready(stays.address(), &entity_type, index);
-                writers.iter().for_each(|writer| writer.settle_in(index));
+        let write = |writer: &mut Writer<'_>| {
+            if writer.name == 0 {
+                writer.run_with_indexes(STEPS / 4)
+            } else {
+                (0..4).for_each(|_| {
+                    writer.run(STEPS / 2);
+                    std::thread::sleep(Duration::from_millis(500));
+                });
             }
+        };
+        let cut_off = || {
+            std::thread::sleep(Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..1_000)));
+            proxy.hang();
+            std::thread::sleep(Duration::from_millis(fastrand::Rng::with_seed(seed).u64(20..1_500)));
+            if is_killed {
+                cut.end(Signal::SIGKILL);
+                *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
+            } else {
+                apart = Some(cut);
+            }
+        };
+        tokio::task::block_in_place(|| {
+            let writers = write_meanwhile(&address, &entity_type, (Promise::Soon, seed), write, cut_off);
+            forger.heal();
+            *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
+            settle_soon(stays.address(), &entity_type, &writers);
         });
         proxy.go_on_with_new();
         let cut = apart.take().unwrap_or_else(|| server_at(&forged, &impatient));

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an index may take until it is ready, or has what was acknowledged, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+const WRITERS: u8 = 3;
 const ENTITIES: u8 = 4;
 const VALUES: u8 = 3;
 
@@ -70,12 +71,12 @@ pub fn begin(address: &str, entity_type: &str) {
 }
 
 /// Creates the index that comes and goes, if it is not there, in whatever state it is.
-pub fn create_sometimes(address: &str, entity_type: &str) -> Option<u16> {
+fn create_sometimes(address: &str, entity_type: &str) -> Option<u16> {
     let index = json!({"name": "sometimes", "properties": ["/a"], "order_by": "/b"});
     call(address, "POST", &format!("/v1/entity-types/{entity_type}/indexes"), &index).map(|(status, _)| status)
 }
 
-pub fn until_ready(address: &str, entity_type: &str, index: &str) {
+fn until_ready(address: &str, entity_type: &str, index: &str) {
     until(|| is_ready(address, entity_type, index), "the index is ready");
 }
 
@@ -90,6 +91,41 @@ fn until(mut holds: impl FnMut() -> bool, what: &str) {
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Has writers write at once, the first of them with an index that comes and goes, while something happens.
+pub fn write_meanwhile<'a>(
+    address: Address<'a>,
+    entity_type: &str,
+    (promise, seed): (Promise, u64),
+    write: impl Fn(&mut Writer<'a>) + Sync,
+    happens: impl FnOnce(),
+) -> Vec<Writer<'a>> {
+    let write = &write;
+    std::thread::scope(|threads| {
+        let running: Vec<_> = (0..WRITERS)
+            .map(|name| {
+                threads.spawn(move || {
+                    let mut writer = Writer::new(address, entity_type, name, promise, seed);
+                    write(&mut writer);
+                    writer
+                })
+            })
+            .collect();
+        happens();
+        running.into_iter().map(|writer| writer.join().unwrap()).collect()
+    })
+}
+
+/// Once nobody writes: all that match are found soon, by the index that is always there and by the one that comes and
+/// goes, which is made if it is gone.
+pub fn settle_soon(address: &str, entity_type: &str, writers: &[Writer<'_>]) {
+    // An answer may have been lost, so that it is there.
+    until(|| matches!(create_sometimes(address, entity_type), Some(201 | 409)), "the index is made");
+    for index in ["always", "sometimes"] {
+        until_ready(address, entity_type, index);
+        writers.iter().for_each(|writer| writer.settle_in(index));
     }
 }
 
