@@ -87,12 +87,13 @@ async fn an_add_after_a_removal_wins_over_a_clock_up_to_five_seconds_ahead() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let base = now();
-    write_row(&bare, &list, base, b"v", 600, now_micros() + 3 * SECOND).await;
+    let ahead = now_micros() + 3 * SECOND;
+    write_row(&bare, &list, base, b"v", 600, ahead).await;
     assert_eq!(server.remove(&list, b"v").await, 1);
     server.add(&list, &[(base, b"v")]).await;
     assert_eq!(server.values(&list).await, [b"v"]);
     let raised = stored(&bare, &list).await[0].writetime;
-    assert!(raised > now_micros() + SECOND, "the write clock was raised to what it met");
+    assert!(raised > ahead, "the write clock was raised to what it met");
 
     // Further ahead than that, the removal's tombstone hides what is added again until then.
     let far = fresh_list();
@@ -121,16 +122,19 @@ async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
     slow.add(&list, &[(base, b"v")]).await;
     assert_eq!(fast.values(&list).await, [b"v"]);
 
-    // A server that has met no write of the faster one misses its items when it removes all.
+    // A server that has met no write of a faster one misses its items when it removes all.
+    let faster = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
     let strange = Server::open_with(options, Arc::new(OffClock { millis: 0 })).await;
     let other = fresh_list();
-    fast.add(&other, &[(base, b"v")]).await;
+    faster.add(&other, &[(base, b"v")]).await;
     strange.remove_all(&other).await;
-    assert_eq!(fast.values(&other).await, [b"v"]);
-    // One read meets it, and the next removal outranks it.
-    assert_eq!(strange.values(&other).await, [b"v"]);
-    strange.remove_all(&other).await;
-    assert!(fast.values(&other).await.is_empty());
+    assert_eq!(faster.values(&other).await, [b"v"]);
+    // One read meets what is up to five seconds ahead, and the next removal outranks it.
+    let near = fresh_list();
+    fast.add(&near, &[(base, b"v")]).await;
+    assert_eq!(strange.values(&near).await, [b"v"]);
+    strange.remove_all(&near).await;
+    assert!(fast.values(&near).await.is_empty());
 }
 
 #[tokio::test]

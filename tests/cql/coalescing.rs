@@ -155,7 +155,7 @@ async fn each_reader_keeps_its_own_deadline() {
     let server = Server::open(forger.options.clone()).await;
     let list = fresh_list();
     server.add(&list, &[(now(), b"v")]).await;
-    hold_up_requests(&mut forger, 2 * HELD);
+    hold_up_requests(&mut forger, 10 * HELD);
     let began = Instant::now();
     let hasty = async {
         let outcome = read(&server, &list, HELD / 2).await;
@@ -163,7 +163,7 @@ async fn each_reader_keeps_its_own_deadline() {
     };
     let (first, (hasty, took), patient) = tokio::join!(read(&server, &list, LONG), hasty, read(&server, &list, LONG));
     assert!(matches!(hasty, Err(StoreError::Timeout { outcome_unknown: false })), "{hasty:?}");
-    assert!((HELD / 2..2 * HELD).contains(&took), "{took:?}");
+    assert!((HELD / 2..10 * HELD).contains(&took), "{took:?}");
     assert_eq!((first.unwrap(), patient.unwrap()), (vec![b"v".to_vec()], vec![b"v".to_vec()]));
 }
 

@@ -131,9 +131,12 @@ async fn a_bound_that_is_raised_meanwhile_cuts_nothing() {
     let items: Vec<_> = numbered(now(), 30).into_iter().map(|time| (time, &b"v"[..])).collect();
     server.add(&list, &items).await;
     server.session.get(&op, &list, &EVERYTHING).await.unwrap();
-    while !asked_twice.load(Ordering::SeqCst) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let is_asked = async {
+        while !asked_twice.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), is_asked).await.expect("the list is not looked at");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!((keys(&bare, &list).await.len(), server.metric("liststore_cql_trims_total", "")), (30, 0.0));
 }

@@ -161,7 +161,7 @@ fn a_commit_without_an_answer_is_of_unknown_outcome() {
         database
             .execute(
                 "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS \
-            'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END'",
+            'BEGIN PERFORM pg_sleep(10); RETURN NULL; END'",
             )
             .await;
         database

@@ -73,17 +73,17 @@ fn look_ups_for_unknown_features_are_shared_and_few() {
         let before = transactions(&database).await;
         let began = Instant::now();
         let mut asked = 0;
-        while began.elapsed() < Duration::from_secs(1) {
+        while began.elapsed() < Duration::from_secs(1) || asked < 3_000 {
             let all = futures_util::future::join_all((0..1_000).map(|_| node.resolve("nowhere"))).await;
             assert!(all.iter().all(|answer| *answer == Err(ResolveError::FeatureNotFound)), "{all:?}");
             asked += all.len();
         }
         node.stop().await;
+        let secs = began.elapsed().as_secs_f64().ceil() as i64;
         let looked_up = transactions(&database).await - before;
-        assert!(asked >= 3_000, "{asked}");
         // 5 at once, then 5 a second, with a test of the connection each; and what starting,
         // stopping and this test's own connections take.
-        assert!(looked_up < 60, "{looked_up} transactions for {asked} unknown features");
+        assert!(looked_up < 50 + 10 * secs, "{looked_up} transactions for {asked} unknown features in {secs} s");
     });
 }
 
