@@ -6,11 +6,11 @@ use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use liststore::domain::{EntityType, FeatureId, FeatureKey, Generation, Ttl, VersionLabel};
-use liststore::items::SwapLook;
 use liststore::items::cql::CqlOptions;
+use liststore::items::{Operation, SwapLook, SwapPage, UnfinishedSwap};
 use nix::sys::signal::Signal;
 use scylla::errors::DbError;
-use scylla_proxy::{Condition, RequestReaction, RequestRule};
+use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
 use serde_json::{Value, json};
 
 use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_meanwhile};
@@ -197,6 +197,42 @@ async fn swaps_that_are_left_are_mended_in_one_go_however_many_they_are() {
     assert_eq!(left().await, LEFT as i64, "nobody looks where there are no indexes");
     create_index(&server, &entity_type, "by", "/a").await;
     until("all are gone", async || left().await == 0).await;
+}
+
+/// What a look had no time for was once passed over until its minute came round again; and a look that took all of its
+/// time told nobody what it had found.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
+    let _alone = ALONE.lock().await;
+    let mut forger = Forger::before(options()).await;
+    let probe = probe::Server::open(forger.options.clone()).await;
+    let bare = probe::bare(&options()).await;
+    let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
+    // Long gone: no other look comes by.
+    let (minute, bags) = (fastrand::i64(0..1_000_000), bags_of(&entity_type));
+    let insert = "INSERT INTO list_bag_swaps (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, ?, ?, \
+                  ?, 'e', 0x, 1) USING TIMESTAMP 1";
+    for shard in 0..2 {
+        bare.query_unpaged(insert, (minute, shard, uuid::Uuid::new_v4(), bags.as_str())).await.unwrap();
+    }
+    // What is bound stands with its length before it: the minute and the first shard.
+    let bound = [&8_i32.to_be_bytes()[..], &minute.to_be_bytes(), &4_i32.to_be_bytes(), &0_i32.to_be_bytes()].concat();
+    let first = Condition::BodyContainsCaseSensitive(bound.into());
+    forger.on_requests(vec![RequestRule(first, RequestReaction::drop_frame())]);
+    let left = |shard| (minute, shard, uuid::Uuid::nil());
+    let look = SwapLook { number: 1, left: vec![left(0), left(1)] };
+    let op =
+        Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(8), ..probe.op_with(Ttl::ENDLESS) };
+    let page = tokio::time::timeout_at(op.deadline, probe.session.unfinished_swaps(&op, look)).await;
+    let SwapPage { swaps, look } = page.expect("nobody is told what was found").unwrap();
+    let shards = |swaps: &[UnfinishedSwap]| swaps.iter().map(|swap| swap.id.shard).collect::<Vec<_>>();
+    assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
+    forger.heal();
+    until("it is found", async || {
+        let found = probe.session.unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look.clone()).await;
+        found.is_ok_and(|page| shards(&page.swaps) == [0] && page.look.is_over())
+    })
+    .await;
 }
 
 /// One of two servers is cut off from Postgres, before bags are written or meanwhile, and now and then killed then;

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::core::Core;
@@ -29,6 +30,8 @@ const SHARDS: i32 = 4;
 const ROWS_MAX: i32 = 500;
 /// Once it has as many, a part of a look is over.
 const PAGE_SWAPS: usize = 2_000;
+/// This part of the time of a look is left for the way of its answer.
+const ANSWER_PART: u32 = 4;
 /// For how many minutes rows are kept: as long as the table's `default_time_to_live` says.
 const MINUTES_KEPT: i64 = 180;
 /// A row has a note of up to this size: entries that a larger one tells of go when a query meets them.
@@ -99,9 +102,11 @@ pub async fn left(
 }
 
 /// Goes on with a look: at the swaps of the last minute, and of one of the minutes before it, of which each look takes
-/// another.
+/// another. It ends before the deadline, so that whoever asked is told how far it has come.
 pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
     let now = minute_of(op.now);
+    let time = op.deadline.saturating_duration_since(Instant::now());
+    let op = &Operation { deadline: op.deadline - time / ANSWER_PART, ..*op };
     let SwapLook { mut number, mut left } = look;
     if left.is_empty() {
         let earlier = now - 2 - (number % MINUTES_KEPT.unsigned_abs()) as i64;
@@ -110,7 +115,7 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
         let minutes = [earlier, now - 1, now, now + 1];
         left.extend(minutes.into_iter().flat_map(|minute| (0..SHARDS).map(move |shard| (minute, shard, Uuid::nil()))));
     }
-    let mut swaps = Vec::new();
+    let (mut swaps, mut is_first) = (Vec::new(), true);
     while swaps.len() < PAGE_SWAPS
         && op.begin().is_ok()
         && let Some((minute, shard, after)) = left.pop()
@@ -121,9 +126,16 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
                 left.extend(next.map(|after| (minute, shard, after)));
                 swaps.extend(found.into_iter().map(|found| UnfinishedSwap { is_recent: minute >= now - 1, ..found }));
             }
-            // One that cannot be read does not hold up the others.
-            Err(error) => tracing::debug!(%error, minute, shard, "unfinished swaps of bags cannot be read"),
+            Err(error) => {
+                tracing::debug!(%error, minute, shard, "unfinished swaps of bags cannot be read");
+                // What had only the time that others left is the first of the next part. One that cannot be read
+                // though it had all the time does not hold up the others.
+                if !is_first && op.begin().is_err() {
+                    left.push((minute, shard, after));
+                }
+            }
         }
+        is_first = false;
     }
     Ok(SwapPage { swaps, look: SwapLook { number, left } })
 }
