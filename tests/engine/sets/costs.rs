@@ -26,11 +26,11 @@ async fn filled(disk: &SimDisk, set: &ListKey, members: u64) -> Opened {
 #[test]
 fn members_of_long_sets_are_found_removed_and_added_with_as_few_blocks_as_of_short_ones() {
     runtime().block_on(async {
-        let op = operation(START, 100_000_000);
         let mut reads = Vec::new();
         for members in [100, 100_000] {
             let (disk, set) = (SimDisk::default(), set(0, VALUES));
             let opened = filled(&disk, &set, members).await;
+            let op = operation(START, 100_000_000);
             let mut since = disk.data_reads();
             let mut blocks = || {
                 let reads = disk.data_reads() - since;
