@@ -423,7 +423,7 @@ mod tests {
         drop(turns);
         assert_eq!(due_after(0), items(64));
         // Whatever is asked for of a set that is too long for ever.
-        let mut attempts_in = |calls| (0..calls).filter(|_| due_after(DUE_MAX as usize / 32).is_some()).count();
+        let attempts_in = |calls| (0..calls).filter(|_| due_after(DUE_MAX as usize / 32).is_some()).count();
         assert!(attempts_in(100) < 10);
         assert_eq!([attempts_in(320), attempts_in(320)], [10, 10], "it may have become shorter");
     }
