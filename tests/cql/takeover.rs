@@ -16,7 +16,7 @@ use crate::servers::ok;
 
 const ENTITIES: usize = 160;
 /// Such that the job is in its middle when its server dies.
-const RATE: u32 = 20;
+const RATE: u32 = 5;
 /// It is promised within 10 s, on a machine that has nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(90);
 
