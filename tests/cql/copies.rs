@@ -12,7 +12,7 @@ use crate::servers::{environment, ok};
 
 /// More than a part of a copy has, so that there is a moment to be killed at.
 const ENTITIES: usize = 1_100;
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A name that no other test has: the servers of all keep their items in one keyspace.
 fn fresh() -> String {
