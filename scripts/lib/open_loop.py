@@ -32,7 +32,8 @@ def run(port, kinds, goes_on, connections=64):
     """Sends requests of each kind, {name: (so many a second, exchanges)}, for as long as `goes_on(seconds)` says, which
     is asked twice a second. Returns the latencies of each kind, in seconds. Every request that was due is answered
     before that."""
-    free = [_Connection(port) for _ in range(connections)]
+    # The one that has rested longest is next: a server closes those that rest for long.
+    free = deque(_Connection(port) for _ in range(connections))
     everyone, waiting = list(free), deque()
     latencies = {kind: [] for kind in kinds}
     began = time.perf_counter()
@@ -48,7 +49,7 @@ def run(port, kinds, goes_on, connections=64):
                 due[kind] += 1 / rate
         while waiting and free:
             kind, at = waiting.popleft()
-            free.pop().send(kind, at, next(kinds[kind][1]))
+            free.popleft().send(kind, at, next(kinds[kind][1]))
         # Sockets that nothing is awaited from are silent, so all may be looked at.
         pause = 0.01 if is_over else max(0.0, min(due.values()) - time.perf_counter())
         for connection in select.select(everyone, [], [], pause)[0]:
