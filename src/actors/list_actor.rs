@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::messages::{
-    Add, AddOutcome, Contains, Count, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
-    UnfinishedSwaps,
+    Add, AddOutcome, Bags, Contains, Count, EnterBags, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove,
+    RemoveAll, SwapBag, UnfinishedSwaps,
 };
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
-use crate::items::{self, Done, EntityPage, ItemPage, ItemSession, Operation, SwapPage, Swapped};
+use crate::items::{self, BagPage, Done, EntityPage, ItemPage, ItemSession, Operation, SwapPage, Swapped};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -219,6 +219,36 @@ impl Handler<Entities> for ListActor {
             let _permit = permit;
             in_time(deadline)?;
             Ok(session.entities(&op, &feature_key, from.as_ref(), limit).await?)
+        })
+    }
+}
+
+impl Handler<Bags> for ListActor {
+    type Result = ResponseFuture<Result<BagPage, ListError>>;
+
+    fn handle(&mut self, message: Bags, _: &mut Self::Context) -> Self::Result {
+        let Bags { feature_key, ttl, from, limit, deadline, permit } = message;
+        let session = Rc::clone(&self.session);
+        let op = Operation::new(self.clock.now(), ttl, deadline);
+        Box::pin(async move {
+            let _permit = permit;
+            in_time(deadline)?;
+            Ok(session.bags(&op, &feature_key, from.as_ref(), limit).await?)
+        })
+    }
+}
+
+impl Handler<EnterBags> for ListActor {
+    type Result = ResponseFuture<Result<Vec<Swapped>, ListError>>;
+
+    fn handle(&mut self, message: EnterBags, _: &mut Self::Context) -> Self::Result {
+        let EnterBags { bags, ttl, deadline, permit } = message;
+        let session = Rc::clone(&self.session);
+        let op = Operation::new(self.clock.now(), ttl, deadline);
+        Box::pin(async move {
+            let _permit = permit;
+            in_time(deadline)?;
+            Ok(session.enter_bags(&op, bags).await?)
         })
     }
 }

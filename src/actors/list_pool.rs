@@ -12,6 +12,8 @@ use actix::dev::ToEnvelope;
 use actix::{Addr, Handler, MailboxError, Message};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use prometheus::Registry;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -19,8 +21,8 @@ use tokio::time::{Instant, timeout_at};
 use super::list_actor::ListActor;
 use super::list_error::ListError;
 use super::messages::{
-    Add, AddOutcome, Contains, Count, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove, RemoveAll, SwapBag,
-    UnfinishedSwaps,
+    Add, AddOutcome, Bags, Contains, Count, EnterBags, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove,
+    RemoveAll, SwapBag, UnfinishedSwaps,
 };
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
@@ -31,10 +33,10 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
+use crate::domain::{Clock, EntityId, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
 use crate::items::{
-    self, BagSwap, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts,
-    Range, Removal, StateToken, StoreError, SwapId, SwapLook, SwapPage, Swapped, Validity,
+    self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation,
+    PageInMemory, PermitCounts, Range, Removal, StateToken, StoreError, SwapId, SwapLook, SwapPage, Swapped, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +48,9 @@ pub struct PoolOptions {
     /// How long an operation waits for a permit before it is refused.
     pub permit_wait: Duration,
 }
+
+/// Bags that are read or entered at once for one caller where the store does so one by one.
+const AT_ONCE: usize = 16;
 
 /// Whether an operation that was cut off may have changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +217,8 @@ impl ListPool {
         items: Vec<(Timestamp, Value)>,
         deadline: Instant,
     ) -> Result<AddOutcome, ListError> {
-        let (slot, address, permit) = self.enter(list.token(), deadline).await?;
+        let (routing, seat) = self.route(list.token(), deadline).await?;
+        let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
         let (reply, replied) = oneshot::channel();
         address.do_send(Add {
             envelope: Envelope { list, retention: retention.into(), deadline, permit },
@@ -316,6 +322,70 @@ impl ListPool {
         self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
     }
 
+    /// The visible bags of a type, from a place on: [`Self::entities`] and [`Self::bag`] together, in one go where the
+    /// store can.
+    pub async fn bags(
+        &self,
+        feature_key: FeatureKey,
+        ttl: Ttl,
+        from: Option<EntityPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<BagPage, ListError> {
+        if !self.inner.store.leaves_swaps() {
+            let token = token_of_walk(&feature_key, from.as_ref());
+            let message = |permit| Bags { feature_key, ttl, from, limit, deadline, permit };
+            return self.deliver(token, deadline, Effect::Read, message).await;
+        }
+        let EntityPage { entities, next } = self.entities(feature_key.clone(), ttl, from, limit, deadline).await?;
+        let bag = async |entity: EntityId| {
+            let bag = self.bag(ListKey::new(feature_key.clone(), entity.clone()), ttl, deadline).await?;
+            Ok::<_, ListError>(bag.map(|bag| (entity, bag)))
+        };
+        let bags: Vec<_> = stream::iter(entities).map(bag).buffered(AT_ONCE).try_collect().await?;
+        Ok(BagPage { bags: bags.into_iter().flatten().collect(), next })
+    }
+
+    /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became
+    /// of them: together where the store writes many lists as one. A failure may leave some of them done.
+    pub async fn enter_bags(
+        &self,
+        bags: Vec<BagEntries>,
+        ttl: Ttl,
+        deadline: Instant,
+    ) -> Result<Vec<Swapped>, ListError> {
+        if self.inner.store.leaves_swaps() {
+            let swap = async |bag: BagEntries| {
+                let (list, swap) = bag.into_swap();
+                self.swap_bag(list, ttl, swap, deadline).await
+            };
+            return stream::iter(bags).map(swap).buffered(AT_ONCE).try_collect().await;
+        }
+        let routing = self.inner.routing.load_full();
+        let mut of_seats: Vec<(Vec<usize>, Vec<BagEntries>)> =
+            routing.seats().iter().map(|_| Default::default()).collect();
+        let mut swapped = vec![Swapped::Lost; bags.len()];
+        for (place, bag) in bags.into_iter().enumerate() {
+            let token = bag.bag.token();
+            if !routing.settled(token, deadline).await {
+                return Err(ListError::DeadlineExceeded { outcome_unknown: false });
+            }
+            let (places, bags) = &mut of_seats[routing.place_of(token)];
+            places.push(place);
+            bags.push(bag);
+        }
+        let entered = of_seats.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
+        let entered = entered.map(async |(seat, (places, bags))| {
+            let message = |permit| EnterBags { bags, ttl, deadline, permit };
+            let swapped = self.deliver_to(Arc::clone(&routing), seat, deadline, Effect::Write, message).await?;
+            Ok::<_, ListError>(places.into_iter().zip(swapped))
+        });
+        for entered in join_all(entered).await {
+            entered?.for_each(|(place, one)| swapped[place] = one);
+        }
+        Ok(swapped)
+    }
+
     /// Whether swaps of bags may be left unfinished.
     pub fn leaves_swaps(&self) -> bool {
         self.inner.store.leaves_swaps()
@@ -344,9 +414,7 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<EntityPage, ListError> {
         let retention = retention.into();
-        // Each part of a walk is another actor's.
-        let hash = from.as_ref().map_or(0, |from| from.hash);
-        let token = Token::of_bytes(&[feature_key.as_str().as_bytes(), &hash.to_be_bytes()].concat());
+        let token = token_of_walk(&feature_key, from.as_ref());
         let message = |permit| Entities { feature_key, retention, from, limit, deadline, permit };
         self.deliver(token, deadline, Effect::Read, message).await
     }
@@ -382,7 +450,26 @@ impl ListPool {
         ListActor: Handler<M>,
         <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
     {
-        let (slot, address, permit) = self.enter(token, deadline).await?;
+        let (routing, seat) = self.route(token, deadline).await?;
+        self.deliver_to(routing, seat, deadline, effect, message).await
+    }
+
+    /// To the actor of a seat.
+    async fn deliver_to<M, T>(
+        &self,
+        routing: Arc<Routing>,
+        seat: usize,
+        deadline: Instant,
+        effect: Effect,
+        message: impl FnOnce(Permit) -> M,
+    ) -> Result<T, ListError>
+    where
+        M: Message<Result = Result<T, ListError>> + Send + 'static,
+        T: Send + 'static,
+        ListActor: Handler<M>,
+        <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
+    {
+        let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
         match timeout_at(deadline, address.send(message(permit))).await {
             Ok(Ok(result)) => result,
             Ok(Err(MailboxError::Closed | MailboxError::Timeout)) => {
@@ -394,17 +481,24 @@ impl ListPool {
         }
     }
 
-    /// Finds the actor of a token, and takes a permit of it.
-    async fn enter(
-        &self,
-        token: Token,
-        deadline: Instant,
-    ) -> Result<(Arc<Slot<ListActor>>, Arc<Addr<ListActor>>, Permit), ListError> {
+    /// Finds the seat of a token.
+    async fn route(&self, token: Token, deadline: Instant) -> Result<(Arc<Routing>, usize), ListError> {
         let routing = self.inner.routing.load_full();
         if !routing.settled(token, deadline).await {
             return Err(ListError::DeadlineExceeded { outcome_unknown: false });
         }
-        let seat = routing.seat_of(token);
+        let seat = routing.place_of(token);
+        Ok((routing, seat))
+    }
+
+    /// Takes a permit of the actor of a seat.
+    async fn enter(
+        &self,
+        routing: Arc<Routing>,
+        seat: usize,
+        deadline: Instant,
+    ) -> Result<(Arc<Slot<ListActor>>, Arc<Addr<ListActor>>, Permit), ListError> {
+        let seat = &routing.seats()[seat];
         // Beside the permit, and for as long.
         let permits = self.inner.store.permits_per_session().unwrap_or_else(|| routing.permits_per_actor());
         let share = self.limiter.as_ref().map_or(Ok(None), |limiter| limiter.begin(permits))?;
@@ -463,6 +557,12 @@ impl ListPool {
         drained &= timeout_at(until, inner.store.idle()).await.is_ok();
         drained & inner.staff.dismiss_all().await
     }
+}
+
+/// Each part of a walk is another actor's.
+fn token_of_walk(feature_key: &FeatureKey, from: Option<&EntityPlace>) -> Token {
+    let hash = from.map_or(0, |from| from.hash);
+    Token::of_bytes(&[feature_key.as_str().as_bytes(), &hash.to_be_bytes()].concat())
 }
 
 fn reason_of(state: &SlotState) -> String {

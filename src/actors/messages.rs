@@ -7,9 +7,10 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::permit::Permit;
-use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Value};
+use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Ttl, Value};
 use crate::items::{
-    self, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, SwapId, SwapLook, SwapPage, Swapped,
+    self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, SwapId, SwapLook,
+    SwapPage, Swapped,
 };
 
 /// What every list operation carries.
@@ -113,6 +114,28 @@ pub(super) struct Entities {
     pub retention: Retention,
     pub from: Option<EntityPlace>,
     pub limit: usize,
+    pub deadline: Instant,
+    pub permit: Permit,
+}
+
+/// The same of the bags of a type.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<BagPage, ListError>")]
+pub(super) struct Bags {
+    pub feature_key: FeatureKey,
+    pub ttl: Ttl,
+    pub from: Option<EntityPlace>,
+    pub limit: usize,
+    pub deadline: Instant,
+    pub permit: Permit,
+}
+
+/// About bags that are all routed to the actor.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Vec<Swapped>, ListError>")]
+pub(super) struct EnterBags {
+    pub bags: Vec<BagEntries>,
+    pub ttl: Ttl,
     pub deadline: Instant,
     pub permit: Permit,
 }

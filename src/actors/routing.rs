@@ -84,9 +84,9 @@ impl Routing {
         (self.seats.len() * self.permits_per_actor).saturating_sub(free)
     }
 
-    /// The actor that has a list.
-    pub fn seat_of(&self, list: Token) -> &Seat {
-        &self.seats[list.bucket(self.seats.len())]
+    /// The seat of the actor that has a list, among all of them.
+    pub fn place_of(&self, list: Token) -> usize {
+        list.bucket(self.seats.len())
     }
 
     /// Waits until no operation is at work on a list in an actor that had it before, at most until the
@@ -139,7 +139,7 @@ mod tests {
         let second = Arc::new(first.next(slots(3), 4));
         let is_moved = |token: &Token| token.bucket(2) != token.bucket(3);
         let (moved, stays) = (tokens().find(is_moved).unwrap(), tokens().find(|token| !is_moved(token)).unwrap());
-        let seat = first.seat_of(stays);
+        let seat = &first.seats()[first.place_of(stays)];
         let place = Arc::clone(&seat.permits).try_acquire_owned().unwrap();
         let begun = Permit::new(place, None, first.clone(), Arc::default());
         assert_eq!(first.in_use(), 1);

@@ -26,8 +26,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use crate::items::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
-    RemovalTurns, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
+    Range, Removal, RemovalTurns, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// A session whose removals take turns.
@@ -208,6 +208,28 @@ impl ItemSession for TurnTaking {
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         let _turn = self.alone(list, op.deadline).await?;
         self.session.swap_bag(op, list, swap).await
+    }
+
+    async fn bags(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<BagPage, StoreError> {
+        self.session.bags(op, feature_key, from, limit).await
+    }
+
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        // Each once, and in one order: so nobody who waits for one has another that is waited for.
+        let mut lists: Vec<&ListKey> = bags.iter().map(|bag| &bag.bag).collect();
+        lists.sort_unstable_by_key(|list| list.bytes());
+        lists.dedup();
+        let mut turns = Vec::with_capacity(lists.len());
+        for list in lists {
+            turns.push(self.alone(list, op.deadline).await?);
+        }
+        self.session.enter_bags(op, bags).await
     }
 
     async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {

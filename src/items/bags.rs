@@ -24,7 +24,8 @@
 
 use bytes::Bytes;
 
-use crate::domain::{FeatureKey, ListKey, NewItem, Timestamp};
+use super::EntityPlace;
+use crate::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
 
 /// The most bytes of a bag as it is stored.
 pub const BAG_BYTES_MAX: usize = crate::domain::document::DOCUMENT_BYTES_MAX;
@@ -133,6 +134,32 @@ impl SwapLook {
 pub struct SwapPage {
     pub swaps: Vec<UnfinishedSwap>,
     pub look: SwapLook,
+}
+
+/// Bags of a type, in the order of [`ItemSession::entities`](super::ItemSession::entities).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagPage {
+    pub bags: Vec<(EntityId, Item)>,
+    /// Where the walk goes on, if it does.
+    pub next: Option<EntityPlace>,
+}
+
+/// Entries that are to be there for a bag, for as long as it is the one that was read: what a [`BagSwap`] with
+/// [`BagAfter::Same`] makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagEntries {
+    pub bag: ListKey,
+    /// The stamp of the bag that was read.
+    pub stamp: Timestamp,
+    /// As in a swap.
+    pub entries: Vec<EntryChange>,
+}
+
+impl BagEntries {
+    pub fn into_swap(self) -> (ListKey, BagSwap) {
+        let Self { bag, stamp, entries } = self;
+        (bag, BagSwap { before: Some(stamp), after: BagAfter::Same, entries, entered_in: None })
+    }
 }
 
 /// What became of a swap.

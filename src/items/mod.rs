@@ -24,7 +24,9 @@ pub mod error;
 pub mod memory;
 mod request;
 
-pub use bags::{BagAfter, BagSwap, EntryChange, SwapId, SwapLook, SwapPage, Swapped, UnfinishedSwap};
+pub use bags::{
+    BagAfter, BagEntries, BagPage, BagSwap, EntryChange, SwapId, SwapLook, SwapPage, Swapped, UnfinishedSwap,
+};
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
@@ -325,6 +327,36 @@ pub trait ItemSession {
 
     /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`].
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
+
+    /// The visible bags of a type, from a place on: what [`ItemSession::entities`] and [`ItemSession::bag`] tell
+    /// together. At most `limit`, which is at least 1, and fewer where they are large.
+    async fn bags(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<BagPage, StoreError> {
+        let EntityPage { entities, next } = self.entities(op, feature_key, from, limit).await?;
+        let mut bags = Vec::with_capacity(entities.len());
+        for entity in entities {
+            let bag = self.bag(op, &ListKey::new(feature_key.clone(), entity.clone())).await?;
+            bags.extend(bag.map(|bag| (entity, bag)));
+        }
+        Ok(BagPage { bags, next })
+    }
+
+    /// Makes swaps that change nothing but entries, each bag in one of them, and tells in their order what became of
+    /// them. Each is as one that [`ItemSession::swap_bag`] makes; they are seen in any order. A failure may leave some
+    /// of them made.
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        let mut swapped = Vec::with_capacity(bags.len());
+        for bag in bags {
+            let (list, swap) = bag.into_swap();
+            swapped.push(self.swap_bag(op, &list, swap).await?);
+        }
+        Ok(swapped)
+    }
 
     /// Swaps that this or another server has begun and whose entries may not be written: those of lately, and with each
     /// look a part of those before, so that all of the last hours are met in some minutes. A bounded part of what there

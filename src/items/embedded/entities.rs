@@ -1,5 +1,5 @@
-//! Which entities have lists of a feature version: a walk over all lists, in their order, part by part and turn by
-//! turn. Each part looks at the store anew, so that a walk holds nothing between its parts, and flushes and
+//! Which entities have lists of a feature version, and what bags a type has: a walk over all lists, in their order,
+//! part by part and turn by turn. Each part looks at the store anew, so that a walk holds nothing between its parts, and flushes and
 //! merges in between change nothing of what it meets.
 
 use std::collections::BinaryHeap;
@@ -11,22 +11,85 @@ use super::list_id::ListId;
 use super::look::Counter;
 use super::merge::Merge;
 use super::options::ListHash;
-use super::page::{self, Collect, Next};
+use super::page::{self, Collect, Next, PageBuilder};
 use super::pending::Pending;
 use super::reverse;
 use super::seek::Start;
 use super::tables::View;
 use super::turn::Turn;
-use crate::domain::{EntityId, FeatureKey};
-use crate::items::{Bounds, EntityPage, EntityPlace, Operation};
+use crate::domain::{EntityId, FeatureKey, Item};
+use crate::items::{Bounds, Count, EntityPlace, ItemPage, Operation, Range};
 
 /// Lists that one part looks at, of whatever feature.
 const LISTS_MAX: usize = 10_000;
+/// Bytes of items that one part tells, but for the last one of them.
+const BYTES_MAX: usize = 4 << 20;
 /// Pending lists that one part takes along.
 const PENDING_MAX: usize = 2_000;
 
+/// What a walk tells of each list.
+pub trait Told {
+    type Collector: Collect;
+    type Of;
+
+    fn collector(op: &Operation) -> Self::Collector;
+
+    /// None of a list of which nothing can be seen.
+    fn of(entity: EntityId, found: <Self::Collector as Collect>::Found) -> Option<Self::Of>;
+
+    /// Bytes that it takes in memory beside the entity's name.
+    fn bytes(told: &Self::Of) -> usize;
+}
+
+/// Its entity.
+pub struct Entities;
+
+impl Told for Entities {
+    type Collector = Counter;
+    type Of = EntityId;
+
+    fn collector(op: &Operation) -> Counter {
+        Counter::new(op, &Bounds::ALL, 1)
+    }
+
+    fn of(entity: EntityId, found: Count) -> Option<EntityId> {
+        (found.items > 0).then_some(entity)
+    }
+
+    fn bytes(_: &EntityId) -> usize {
+        0
+    }
+}
+
+/// Its newest item, as of a bag.
+pub struct Bags;
+
+impl Told for Bags {
+    type Collector = PageBuilder;
+    type Of = (EntityId, Item);
+
+    fn collector(op: &Operation) -> PageBuilder {
+        PageBuilder::new(op, &Range::NEWEST)
+    }
+
+    fn of(entity: EntityId, mut found: ItemPage) -> Option<(EntityId, Item)> {
+        found.items.pop().map(|bag| (entity, bag))
+    }
+
+    fn bytes((_, bag): &(EntityId, Item)) -> usize {
+        bag.value.len()
+    }
+}
+
+/// What a part of the walk tells.
+pub struct Part<T> {
+    pub told: Vec<T>,
+    /// Where the walk goes on. `None` at its end.
+    pub next: Option<EntityPlace>,
+}
+
 /// One part of the walk.
-pub struct EntityRead {
+pub struct EntityRead<T: Told> {
     view: Arc<View>,
     op: Operation,
     hash: ListHash,
@@ -36,16 +99,17 @@ pub struct EntityRead {
     /// The last list that was looked at.
     place: ListId,
     looked_at: usize,
-    entities: Vec<EntityId>,
-    stage: Stage,
+    told: Vec<T::Of>,
+    told_bytes: usize,
+    stage: Stage<T::Collector>,
 }
 
-enum Stage {
+enum Stage<C> {
     /// So many parts of the pending lists were looked at.
     Begun(usize, Nearest),
     Lists(Lists),
     /// Whether anything of the list can be seen.
-    Looking(Lists, Merge<'static>, Counter),
+    Looking(Lists, Merge<'static>, C),
 }
 
 /// Whether it is a list that an entity has of the feature version whose lists begin like this, and not one that
@@ -54,7 +118,7 @@ fn is_of(prefix: &[u8], list: &ListId) -> bool {
     list.bytes().starts_with(prefix) && !reverse::is_reverse(list.bytes())
 }
 
-impl EntityRead {
+impl<T: Told> EntityRead<T> {
     pub fn new(
         view: Arc<View>,
         op: &Operation,
@@ -70,12 +134,12 @@ impl EntityRead {
             }
             from => ListId::before(from.map_or(0, |from| from.hash)),
         };
-        let (looked_at, entities, stage) = (0, Vec::new(), Stage::Begun(0, Nearest::default()));
-        Self { view, op: *op, hash, prefix, limit, place, looked_at, entities, stage }
+        let (told, stage) = (Vec::new(), Stage::Begun(0, Nearest::default()));
+        Self { view, op: *op, hash, prefix, limit, place, looked_at: 0, told, told_bytes: 0, stage }
     }
 
     /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
-    pub fn turn(&mut self) -> Result<Option<EntityPage>, ReadError> {
+    pub fn turn(&mut self) -> Result<Option<Part<T::Of>>, ReadError> {
         let mut turn = Turn::new();
         loop {
             if !turn.goes_on(&[]) {
@@ -98,7 +162,7 @@ impl EntityRead {
                     let partition = partition_of(self.place.hash());
                     Stage::Lists(Lists::open(&self.view, partition, &self.place, self.hash, nearest, &mut turn)?)
                 }
-                Stage::Lists(lists) if self.entities.len() >= self.limit || lists.ends_at(&self.place) => {
+                Stage::Lists(lists) if self.is_full() || lists.ends_at(&self.place) => {
                     let place = EntityPlace { hash: self.place.hash(), after: self.entity_of(&self.place) };
                     return Ok(Some(self.page(Some(place))));
                 }
@@ -119,19 +183,19 @@ impl EntityRead {
                         let in_memory = self.view.in_memory(&self.place, u64::MAX);
                         let merge = self.view.merge(&self.place, &Start::NEWEST, &in_memory)?;
                         turn.opened(merge.sources());
-                        Stage::Looking(lists, merge, Counter::new(&self.op, &Bounds::ALL, 1))
+                        Stage::Looking(lists, merge, T::collector(&self.op))
                     } else {
                         Stage::Lists(lists)
                     }
                 }
-                Stage::Looking(lists, mut merge, mut counter) => {
-                    if page::collect_from(&mut merge, &mut counter, &mut turn)? == Next::Wanted {
-                        self.stage = Stage::Looking(lists, merge, counter);
+                Stage::Looking(lists, mut merge, mut collector) => {
+                    if page::collect_from(&mut merge, &mut collector, &mut turn)? == Next::Wanted {
+                        self.stage = Stage::Looking(lists, merge, collector);
                         return Ok(None);
                     }
-                    if counter.finish().items > 0 {
-                        self.entities.extend(self.entity_of(&self.place));
-                    }
+                    let told = self.entity_of(&self.place).and_then(|entity| T::of(entity, collector.finish()));
+                    self.told_bytes += told.as_ref().map_or(0, T::bytes);
+                    self.told.extend(told);
                     Stage::Lists(lists)
                 }
             };
@@ -143,8 +207,12 @@ impl EntityRead {
         EntityId::new(std::str::from_utf8(entity).ok()?).ok()
     }
 
-    fn page(&mut self, next: Option<EntityPlace>) -> EntityPage {
-        EntityPage { entities: std::mem::take(&mut self.entities), next }
+    fn is_full(&self) -> bool {
+        self.told.len() >= self.limit || self.told_bytes >= BYTES_MAX
+    }
+
+    fn page(&mut self, next: Option<EntityPlace>) -> Part<T::Of> {
+        Part { told: std::mem::take(&mut self.told), next }
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::change::{Change, Changes};
 use super::engine::Engine;
-use super::entities::EntityRead;
+use super::entities::{self as walk, EntityRead, Told};
 use super::error::ReadError;
 use super::heads;
 use super::list_id::{BorrowedListId, ListId};
@@ -27,8 +27,8 @@ use super::set_write;
 use super::tables::{InMemory, View};
 use crate::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
-    RemovalTurns, StateToken, StoreError, Swapped, ToAwait,
+    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
+    Range, Removal, RemovalTurns, StateToken, StoreError, Swapped, ToAwait,
 };
 
 /// Bytes of a list in memory that are read on the arbiter itself.
@@ -160,6 +160,23 @@ impl EmbeddedSession {
         let Looked { view, in_memory, inline, .. } = self.look(&list, ceiling);
         let mut read = OldestRead::new(view, in_memory, list, op, range);
         self.read(op, inline, move || read.turn().transpose()).await
+    }
+
+    /// A part of a walk over the lists of a feature version.
+    async fn walk<T>(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<walk::Part<T::Of>, StoreError>
+    where
+        T: Told<Collector: Send, Of: Send> + 'static,
+    {
+        op.begin()?;
+        let (view, hash) = (self.engine.tables.view(), self.engine.options.list_hash);
+        let mut read = EntityRead::<T>::new(view, op, hash, feature_key, from, limit);
+        self.read(op, false, move || read.turn().transpose()).await
     }
 
     /// A page of a list that shows all its items, newest first.
@@ -324,10 +341,24 @@ impl ItemSession for EmbeddedSession {
         from: Option<&EntityPlace>,
         limit: usize,
     ) -> Result<EntityPage, StoreError> {
+        let walk::Part { told, next } = self.walk::<walk::Entities>(op, feature_key, from, limit).await?;
+        Ok(EntityPage { entities: told, next })
+    }
+
+    async fn bags(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<BagPage, StoreError> {
+        let walk::Part { told, next } = self.walk::<walk::Bags>(op, feature_key, from, limit).await?;
+        Ok(BagPage { bags: told, next })
+    }
+
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         op.begin()?;
-        let (view, hash) = (self.engine.tables.view(), self.engine.options.list_hash);
-        let mut read = EntityRead::new(view, op, hash, feature_key, from, limit);
-        self.read(op, false, move || read.turn().transpose()).await
+        self.enter(op, bags).await
     }
 
     async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {

@@ -8,7 +8,7 @@ use liststore::domain::{
     EntityType, FeatureId, FeatureKey, Generation, Item, ListKey, NewItem, Timestamp, Ttl, VersionLabel,
 };
 use liststore::items::bags::BAG_BYTES_MAX;
-use liststore::items::{BagAfter, BagSwap, EntryChange, Operation, Range, Swapped};
+use liststore::items::{BagAfter, BagEntries, BagPage, BagSwap, EntryChange, Operation, Range, Swapped};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -324,6 +324,90 @@ pub async fn a_walk_meets_every_bag_once(backend: &dyn Backend) {
     assert_eq!(bag.of("gone").swap(Some(-9), None, Vec::new()).await, Swapped::Done);
     let met = bag.walk(&bag.probe.op()).await;
     assert_eq!((met.len(), met.into_iter().collect()), (names.len(), names));
+}
+
+pub async fn a_walk_tells_the_bags_that_it_meets(backend: &dyn Backend) {
+    let bag = Bag::open(backend).await;
+    let document = |n: usize| format!(r#"{{"n":{n},"{}":1}}"#, "é".repeat(1 + n * 2_000));
+    let expected: BTreeMap<String, (i64, String)> = (0..20).map(|n| (format!("é/{n}"), (-8, document(n)))).collect();
+    for (n, (name, _)) in expected.iter().enumerate() {
+        bag.of(name).put(None, -9, "before").await;
+        bag.of(name).put(Some(-9), -8, &expected[name].1).await;
+        // Others are not of this type, or there no more.
+        bag.probe.with_list(bag.entries(&format!("v{n}"))).add(&[(0, "u-1")]).await;
+    }
+    bag.of("gone").put(None, -9, "{}").await;
+    assert_eq!(bag.of("gone").swap(Some(-9), None, Vec::new()).await, Swapped::Done);
+    for limit in [1, 3, 20, 21] {
+        let (mut met, mut told, mut from) = (BTreeMap::new(), 0, None);
+        loop {
+            let (op, key) = (bag.probe.op(), &bag.probe.list.feature_key);
+            let BagPage { bags, next } = bag.probe.session.bags(&op, key, from.as_ref(), limit).await.unwrap();
+            assert!(bags.len() <= limit && next != from, "a walk goes on, {limit} at a time");
+            told += bags.len();
+            met.extend(bags.into_iter().map(|(entity, found)| {
+                let document = String::from_utf8(found.value.to_vec()).unwrap();
+                (entity.to_string(), (bag.probe.offset_of(&found), document))
+            }));
+            from = next;
+            if from.is_none() {
+                break;
+            }
+        }
+        assert!((told, &met) == (expected.len(), &expected), "limit {limit}");
+    }
+}
+
+pub async fn entries_of_many_bags_are_added_together(backend: &dyn Backend) {
+    // More lists in all than a store may change in one write.
+    const BAGS: usize = 60;
+    const LISTS: usize = 5;
+    let bag = Bag::open(backend).await;
+    let name = |n: usize| format!("u-{n}");
+    // Each has lists of entries of its own, and one with all others.
+    let own = |n: usize| (0..LISTS).map(move |list| format!("of {n}: {list}"));
+    let entries = |n: usize| {
+        let added = |values: String| {
+            let added = vec![bag.entry(n as u64, &name(n))];
+            EntryChange { list: bag.entries(&values), removed: Vec::new(), added }
+        };
+        own(n).chain(["all".to_owned()]).map(added).collect()
+    };
+    let is_other = |n: usize| n % 7 == 3;
+    let is_gone = |n: usize| n % 7 == 5;
+    for n in 0..BAGS {
+        let bag = bag.of(&name(n));
+        bag.put(None, -9, "{}").await;
+        if is_other(n) {
+            bag.put(Some(-9), -8, "{}").await;
+        } else if is_gone(n) {
+            assert_eq!(bag.swap(Some(-9), None, Vec::new()).await, Swapped::Done);
+        }
+    }
+    let of = |n: usize| BagEntries {
+        bag: bag.of(&name(n)).probe.list.clone(),
+        stamp: bag.probe.at(-9),
+        entries: entries(n),
+    };
+    let op = bag.probe.op();
+    // Again, it changes nothing.
+    for _ in 0..2 {
+        let swapped = bag.probe.session.enter_bags(&op, (0..BAGS).map(of).collect()).await.unwrap();
+        for (n, swapped) in swapped.iter().enumerate() {
+            let expected = if is_other(n) || is_gone(n) { Swapped::Lost } else { Swapped::Done };
+            assert_eq!(*swapped, expected, "{n}");
+        }
+        assert_eq!(swapped.len(), BAGS);
+        let shown = |n: usize| (place(n as u64), Bytes::from(name(n)));
+        let there = |n: &usize| !is_other(*n) && !is_gone(*n);
+        let all: Vec<_> = (0..BAGS).rev().filter(there).map(shown).collect();
+        assert_eq!(bag.entries_now("all").await, all);
+        for (n, values) in (0..BAGS).flat_map(|n| own(n).map(move |values| (n, values))) {
+            let expected: Vec<_> = Some(n).filter(there).map(shown).into_iter().collect();
+            assert_eq!(bag.entries_now(&values).await, expected, "{values}");
+        }
+    }
+    assert_eq!(bag.probe.session.enter_bags(&op, Vec::new()).await.unwrap(), []);
 }
 
 pub async fn bags_are_apart_from_other_generations_and_lists(backend: &dyn Backend) {

@@ -258,6 +258,8 @@ macro_rules! bag_suite {
                 an_entry_ends_by_its_own_expiry_the_last_one_given,
                 of_many_swaps_at_once_one_is_done,
                 a_walk_meets_every_bag_once,
+                a_walk_tells_the_bags_that_it_meets,
+                entries_of_many_bags_are_added_together,
                 bags_are_apart_from_other_generations_and_lists,
                 remove_all_empties_a_bag,
                 what_was_swapped_is_there_after_a_reopening,
