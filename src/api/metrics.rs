@@ -169,6 +169,11 @@ impl ApiMetrics {
         series.seconds.observe(took.as_secs_f64());
     }
 
+    /// How many requests were answered so far.
+    pub fn all_answered(&self) -> u64 {
+        self.series.iter().flatten().filter_map(OnceLock::get).map(|series| series.requests.get()).sum()
+    }
+
     /// Brings what is read rather than counted up to date: before metrics are shown.
     pub fn refresh(&self, metadata: &MetadataHandle, budget: &Budget) {
         self.buffered_bytes.set(i64::try_from(budget.used()).unwrap_or(i64::MAX));

@@ -152,6 +152,11 @@ impl ApiState {
         self.access.refusals().note(by, operation, problem.code.name(), reason, self.clock.now());
     }
 
+    /// How many requests were answered so far.
+    pub fn answered(&self) -> u64 {
+        self.metrics.all_answered()
+    }
+
     /// Registers the API's metrics with `registry`, which `GET /metrics` then shows.
     pub fn new(
         handles: Handles,

@@ -197,6 +197,10 @@ impl Application {
             )
             .map_err(StartError::Metrics)?,
         );
+        let answered = {
+            let state = Arc::clone(&state);
+            Arc::new(move || state.answered())
+        };
         let settle = Settle(
             options::in_step_for(&settings.metadata) + Duration::from_millis(settings.items.operation_timeout_ms),
         );
@@ -218,7 +222,7 @@ impl Application {
             scheme,
             address,
             server,
-            worker: Worker::new(jobs, lists.clone(), settle),
+            worker: Worker::new(jobs, lists.clone(), settle, answered),
             cleaner,
             lists,
             metadata,

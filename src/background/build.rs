@@ -5,24 +5,30 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::{Instant, sleep};
 
 use super::entries::entry_changes;
 use super::hold::{Held, Lost};
-use super::insist::{insist, pause};
+use super::insist::insist;
 use super::jobs::Jobs;
+use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
-use crate::domain::{EntityId, ListKey, NewItem, Ttl};
-use crate::items::{BagAfter, BagSwap, EntityPage, EntityPlace, Swapped};
+use crate::domain::index::TooManyEntries;
+use crate::domain::{EntityId, Item, ListKey, NewItem, Ttl};
+use crate::items::{BagEntries, BagPage, EntityPlace, EntryChange, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
 use crate::metadata::{Change, Precondition, VersionPatch};
 
-/// Bags of one part of the walk.
-const PART_BAGS: usize = 500;
-/// Bags that are read and entered at once.
-const ENTERED_AT_ONCE: usize = 32;
+/// Bags of one part of the walk, and where a store reads and enters bags one by one: so many are done in a few seconds
+/// even then.
+const PART_BAGS: usize = 4_096;
+const PART_ONE_BY_ONE: usize = 500;
+/// Bags that are entered together, and how often that is begun at once: some are looked at while others are written.
+const TOGETHER: usize = 512;
+const AT_ONCE: usize = 4;
 /// How often it is said that the work goes on while nothing is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -53,26 +59,46 @@ enum Entered {
 }
 
 /// Goes on with an index to its end.
-pub(super) async fn build(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, settle: Settle) -> Result<(), Lost> {
+pub(super) async fn build(
+    held: &mut Held<'_>,
+    jobs: &Jobs,
+    lists: &ListPool,
+    settle: Settle,
+    tempo: &mut Tempo,
+) -> Result<(), Lost> {
     wait_for_others(held, jobs, settle).await?;
     held.job.progress.entries.resize(1, 0);
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return give_up(held).await };
+    let part = if lists.leaves_swaps() { PART_ONE_BY_ONE } else { PART_BAGS };
+    let mut ahead = None;
     loop {
         let Some(built) = definitions(held, jobs, ttl_max) else { return give_up(held).await };
         let CatalogVersion { feature_key, retention, .. } = &built.bags;
-        let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
-        let read =
-            async |deadline| lists.entities(feature_key.clone(), *retention, from.clone(), PART_BAGS, deadline).await;
-        let EntityPage { entities, next } = insist(held, read).await?;
-        let pace = held.job.task.lists_per_second.map(|rate| rate.get());
-        let at_once = pace.map_or(ENTERED_AT_ONCE, |rate| ENTERED_AT_ONCE.min(rate as usize).max(1));
-        for some in entities.chunks(at_once) {
+        let read = async |from: Option<EntityPlace>, deadline| {
+            lists.bags(feature_key.clone(), retention.ttl, from, part, deadline).await
+        };
+        let BagPage { bags, next } = match ahead.take() {
+            Some(page) => page,
+            None => {
+                let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
+                insist(held, async |deadline| read(from.clone(), deadline).await).await?
+            }
+        };
+        let pace = held.job.task.lists_per_second;
+        let mut left = bags.as_slice();
+        while !left.is_empty() {
             let began = Instant::now();
-            let enter_all = async |deadline| {
-                let entered = some.iter().map(|entity| enter(lists, &built, entity, deadline));
-                join_all(entered).await.into_iter().collect::<Result<Vec<_>, _>>()
+            let some;
+            (some, left) = left.split_at(tempo.step(pace).min(left.len()));
+            let enter = async |deadline| {
+                // What is entered as a whole leaves time to read what comes next.
+                let is_whole = some.len() == bags.len();
+                let next = next.clone().filter(|_| is_whole);
+                let read_ahead = async { if next.is_some() { read(next, deadline).await.map(Some) } else { Ok(None) } };
+                try_join(enter_all(lists, &built, some, deadline), read_ahead).await
             };
-            let entered = insist(held, enter_all).await?;
+            let entered;
+            (entered, ahead) = insist(held, enter).await?;
             held.job.progress.lists += some.len() as u64;
             for entered in entered {
                 match entered {
@@ -81,12 +107,63 @@ pub(super) async fn build(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, se
                 }
             }
             held.save_if_due().await?;
-            pause(some.len(), pace, began).await;
+            tempo.rest(some.len(), pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return finish(held, jobs).await };
         held.job.progress.place = Some((hash, after));
         held.save_if_due().await?;
     }
+}
+
+/// What the index is to have of a bag.
+fn entries_of(built: &Built, entity: &EntityId, bag: &Item) -> Result<Vec<EntryChange>, TooManyEntries> {
+    let expires_at = built.ttl_max.expiry_of(bag.timestamp);
+    let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
+    let mut entries = entry_changes(built.versions.iter(), entity, None, Some(&stands))?;
+    entries.retain(|change| change.list.feature_key == built.index.feature_key);
+    Ok(entries)
+}
+
+fn count_of(entries: &[EntryChange]) -> u64 {
+    entries.iter().map(|change| change.added.len() as u64).sum()
+}
+
+/// Enters bags as they were read, and those that are others by now as they are then.
+async fn enter_all(
+    lists: &ListPool,
+    built: &Built,
+    bags: &[(EntityId, Item)],
+    deadline: Instant,
+) -> Result<Vec<Entered>, ListError> {
+    let together = stream::iter(bags.chunks(TOGETHER)).map(|some| enter_together(lists, built, some, deadline));
+    Ok(together.buffered(AT_ONCE).try_collect::<Vec<_>>().await?.concat())
+}
+
+async fn enter_together(
+    lists: &ListPool,
+    built: &Built,
+    bags: &[(EntityId, Item)],
+    deadline: Instant,
+) -> Result<Vec<Entered>, ListError> {
+    let mut entered = Vec::with_capacity(bags.len());
+    let (mut entering, mut places) = (Vec::new(), Vec::new());
+    for (place, (entity, bag)) in bags.iter().enumerate() {
+        let Ok(entries) = entries_of(built, entity, bag) else {
+            entered.push(Entered::LeftOut);
+            continue;
+        };
+        entered.push(Entered::Done(count_of(&entries)));
+        if !entries.is_empty() {
+            let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
+            entering.push(BagEntries { bag: list, stamp: bag.timestamp, entries });
+            places.push(place);
+        }
+    }
+    let swapped = lists.enter_bags(entering, built.bags.retention.ttl, deadline).await?;
+    for (place, _) in places.into_iter().zip(swapped).filter(|(_, swapped)| *swapped == Swapped::Lost) {
+        entered[place] = enter(lists, built, &bags[place].0, deadline).await?;
+    }
+    Ok(entered)
 }
 
 /// Enters a bag as it is now.
@@ -95,18 +172,13 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
     let ttl = built.bags.retention.ttl;
     loop {
         let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Done(0)) };
-        let expires_at = built.ttl_max.expiry_of(bag.timestamp);
-        let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
-        let Ok(mut entries) = entry_changes(built.versions.iter(), entity, None, Some(&stands)) else {
-            return Ok(Entered::LeftOut);
-        };
-        entries.retain(|change| change.list.feature_key == built.index.feature_key);
+        let Ok(entries) = entries_of(built, entity, &bag) else { return Ok(Entered::LeftOut) };
         if entries.is_empty() {
             return Ok(Entered::Done(0));
         }
-        let count = entries.iter().map(|change| change.added.len() as u64).sum();
-        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Same, entries, entered_in: None };
-        if lists.swap_bag(list.clone(), ttl, swap, deadline).await? == Swapped::Done {
+        let count = count_of(&entries);
+        let (list, swap) = BagEntries { bag: list.clone(), stamp: bag.timestamp, entries }.into_swap();
+        if lists.swap_bag(list, ttl, swap, deadline).await? == Swapped::Done {
             return Ok(Entered::Done(count));
         }
     }

@@ -13,8 +13,9 @@ use super::build::longest_ttl;
 use super::cleaner::{Mender, changed};
 use super::entries::entry_changes;
 use super::hold::{Held, Lost};
-use super::insist::{insist, pause};
+use super::insist::insist;
 use super::jobs::Jobs;
+use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, FeatureKey, Item, ItemKey, ListKey, NewItem, Order, Timestamp, Ttl};
 use crate::items::{Bounds, EntityPage, EntityPlace, EntryChange, ItemPage, Range, Swapped};
@@ -27,14 +28,14 @@ const PART: usize = 500;
 const AT_ONCE: usize = 32;
 
 /// Goes on with a cleaning to its end.
-pub(super) async fn clean(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
+pub(super) async fn clean(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, tempo: &mut Tempo) -> Result<(), Lost> {
     let indexes = held.job.task.targets.len();
     held.job.progress.entries.resize(indexes, 0);
     // Of the first place there are the bags, and each of those that follow is an index's.
     while held.job.progress.targets <= indexes {
         match held.job.progress.targets {
-            0 => bags(held, jobs, lists).await?,
-            index => entries(held, jobs, lists, index - 1).await?,
+            0 => bags(held, jobs, lists, tempo).await?,
+            index => entries(held, jobs, lists, tempo, index - 1).await?,
         }
         held.job.progress.targets += 1;
         held.job.progress.place = None;
@@ -56,12 +57,12 @@ fn definitions(held: &Held<'_>, jobs: &Jobs) -> Option<(CatalogVersion, Vec<Cata
     Some((bags, present.filter(|version| is_cleaned(&version.feature_key)).cloned().collect()))
 }
 
-fn at_once(pace: Option<NonZeroU32>) -> usize {
-    pace.map_or(AT_ONCE, |rate| AT_ONCE.min(rate.get() as usize).max(1))
+fn at_once(pace: Option<NonZeroU32>, tempo: &mut Tempo) -> usize {
+    tempo.step(pace).min(AT_ONCE)
 }
 
 /// Adds to the indexes what they lack of all bags.
-async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
+async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, tempo: &mut Tempo) -> Result<(), Lost> {
     let pace = held.job.task.lists_per_second;
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return Ok(()) };
     loop {
@@ -70,8 +71,11 @@ async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), 
         let (key, retention) = (&bags.feature_key, bags.retention);
         let read = async |deadline| lists.entities(key.clone(), retention, from.clone(), PART, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
-        for some in entities.chunks(at_once(pace)) {
+        let mut left = entities.as_slice();
+        while !left.is_empty() {
             let began = Instant::now();
+            let some;
+            (some, left) = left.split_at(at_once(pace, tempo).min(left.len()));
             let add_all = async |deadline| {
                 let added = some.iter().map(|entity| {
                     let bag = ListKey::new(bags.feature_key.clone(), entity.clone());
@@ -82,7 +86,7 @@ async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), 
             held.job.progress.added += insist(held, add_all).await?;
             held.job.progress.lists += some.len() as u64;
             held.save_if_due().await?;
-            pause(some.len(), pace.map(NonZeroU32::get), began).await;
+            tempo.rest(some.len(), pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
         held.job.progress.place = Some((hash, after));
@@ -126,7 +130,13 @@ async fn add_missing(
 }
 
 /// Removes the entries of an index that no bag has, and counts the others.
-async fn entries(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, index: usize) -> Result<(), Lost> {
+async fn entries(
+    held: &mut Held<'_>,
+    jobs: &Jobs,
+    lists: &ListPool,
+    tempo: &mut Tempo,
+    index: usize,
+) -> Result<(), Lost> {
     let Some(key) = held.job.task.targets.get(index).map(|target| held.job.task.key(target)) else { return Ok(()) };
     loop {
         let found = definitions(held, jobs).and_then(|(_, all)| all.into_iter().find(|one| one.feature_key == key));
@@ -137,7 +147,7 @@ async fn entries(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, index: usiz
         let EntityPage { entities, next } = insist(held, read).await?;
         for values in entities {
             let list = ListKey::new(key.clone(), values);
-            entries_of(held, jobs, lists, &list, index).await?;
+            entries_of(held, jobs, lists, tempo, &list, index).await?;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
         held.job.progress.place = Some((hash, after));
@@ -150,6 +160,7 @@ async fn entries_of(
     held: &mut Held<'_>,
     jobs: &Jobs,
     lists: &ListPool,
+    tempo: &mut Tempo,
     list: &ListKey,
     index: usize,
 ) -> Result<(), Lost> {
@@ -161,7 +172,7 @@ async fn entries_of(
             min_timestamp: Timestamp::MIN,
             max_timestamp: Timestamp::MAX,
             after,
-            limit: at_once(pace),
+            limit: at_once(pace, tempo),
             value_bytes_max: usize::MAX,
             order: Order::Newest,
         };
@@ -182,7 +193,7 @@ async fn entries_of(
         held.job.progress.entries[index] += (items.len() - gone) as u64;
         held.job.progress.lists += items.len() as u64;
         held.save_if_due().await?;
-        pause(items.len(), pace.map(NonZeroU32::get), began).await;
+        tempo.rest(items.len(), pace, began).await;
         if !more {
             return Ok(());
         }

@@ -15,6 +15,7 @@ mod hold;
 mod insist;
 mod jobs;
 mod purge;
+mod tempo;
 mod unbuilt;
 mod worker;
 
@@ -22,5 +23,6 @@ pub use build::Settle;
 pub use cleaner::Cleaner;
 pub use entries::{entry_changes, has_entry};
 pub use jobs::{Command, Jobs};
+pub use tempo::Answered;
 pub use unbuilt::job_of;
 pub use worker::Worker;

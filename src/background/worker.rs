@@ -14,6 +14,7 @@ use super::build::{Settle, build};
 use super::clean::clean;
 use super::hold::{Held, LEASE, Lost};
 use super::purge::{drop_index, purge};
+use super::tempo::{Answered, Tempo};
 use super::unbuilt::make_jobs;
 use crate::actors::ListPool;
 use crate::domain::JobId;
@@ -50,6 +51,7 @@ struct Tools {
     jobs: Jobs,
     lists: ListPool,
     settle: Settle,
+    answered: Answered,
     /// What this server is called while it runs.
     holder: u128,
 }
@@ -62,8 +64,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(jobs: Jobs, lists: ListPool, settle: Settle) -> Self {
-        let tools = Tools { jobs, lists, settle, holder: Uuid::new_v4().as_u128() };
+    pub fn new(jobs: Jobs, lists: ListPool, settle: Settle, answered: Answered) -> Self {
+        let tools = Tools { jobs, lists, settle, answered, holder: Uuid::new_v4().as_u128() };
         Self { tools, seen: HashMap::new(), free: Lane::ALL.map(|_| Arc::new(Semaphore::new(1))) }
     }
 
@@ -128,16 +130,17 @@ impl Worker {
 }
 
 async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
-    let Tools { jobs, lists, settle, holder } = &tools;
+    let Tools { jobs, lists, settle, answered, holder } = &tools;
     let id = job.id;
+    let mut tempo = Tempo::new(Arc::clone(answered), lists);
     let worked = match Held::take(jobs, job, *holder).await {
         Ok(mut held) => {
             tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "a job goes on");
             let worked = match held.job.task.kind {
                 TaskKind::Purge => purge(&mut held, jobs, lists).await,
                 TaskKind::DropIndex => drop_index(&mut held, jobs, lists).await,
-                TaskKind::BuildIndex => build(&mut held, jobs, lists, *settle).await,
-                TaskKind::Clean => clean(&mut held, jobs, lists).await,
+                TaskKind::BuildIndex => build(&mut held, jobs, lists, *settle, &mut tempo).await,
+                TaskKind::Clean => clean(&mut held, jobs, lists, &mut tempo).await,
             };
             worked.map(|()| held.job.progress.lists)
         }

@@ -1,0 +1,148 @@
+//! How much of its work a job does at once where nobody has said how fast it is to go: all that it can while nobody
+//! asks the server for anything, and else a little at a time with pauses in between, so that callers hardly notice.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::insist::pause;
+use crate::actors::ListPool;
+
+/// Tells how many requests callers have been answered so far.
+pub type Answered = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// How often it is looked whether there are callers.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// There are callers if more requests than this are answered in a second: probes, scrapes and whoever watches a job ask
+/// for less.
+const FEW: f64 = 100.0;
+/// For how long callers are reckoned with after the last look that found some.
+const CALM: Duration = Duration::from_secs(1);
+/// What is done at once beside callers, and while there are none.
+const STEP_BESIDE: usize = 32;
+const STEP_ALONE: usize = 4_096;
+/// The same where a store does it one by one.
+const STEP_ONE_BY_ONE: usize = 32;
+const STEP_OF_PACE: usize = 32;
+/// Beside callers a step is followed by a pause of so many times as long as it took.
+const PAUSE: u32 = 8;
+/// The longest pause: a step can take long for other reasons than its work.
+const PAUSE_MAX: Duration = Duration::from_millis(25);
+
+pub(super) struct Tempo {
+    answered: Answered,
+    /// What is done at once while there are no callers.
+    step_alone: usize,
+    /// What was told at the last look, and when that was.
+    seen: (u64, Instant),
+    /// Until when callers are reckoned with.
+    beside_until: Instant,
+}
+
+impl Tempo {
+    pub fn new(answered: Answered, lists: &ListPool) -> Self {
+        Self::with_step(answered, if lists.leaves_swaps() { STEP_ONE_BY_ONE } else { STEP_ALONE })
+    }
+
+    fn with_step(answered: Answered, step_alone: usize) -> Self {
+        let now = Instant::now();
+        let seen = (answered(), now);
+        // Whether there are any is not known before the second look.
+        Self { answered, step_alone, seen, beside_until: now + LOOK_INTERVAL }
+    }
+
+    fn is_beside_callers(&mut self) -> bool {
+        let (count, at) = self.seen;
+        let passed = at.elapsed();
+        if passed >= LOOK_INTERVAL {
+            self.seen = ((self.answered)(), Instant::now());
+            if self.seen.0.saturating_sub(count) as f64 > FEW * passed.as_secs_f64() {
+                self.beside_until = Instant::now() + CALM;
+            }
+        }
+        Instant::now() < self.beside_until
+    }
+
+    /// How much is to be done at once: at a pace in a second, where one is given.
+    pub fn step(&mut self, pace: Option<NonZeroU32>) -> usize {
+        match pace {
+            Some(pace) => STEP_OF_PACE.min(pace.get() as usize),
+            None if self.is_beside_callers() => STEP_BESIDE,
+            None => self.step_alone,
+        }
+    }
+
+    /// Waits after a step, of so much, that began then.
+    pub async fn rest(&mut self, done: usize, pace: Option<NonZeroU32>, began: Instant) {
+        match pace {
+            Some(_) => pause(done, pace.map(NonZeroU32::get), began).await,
+            None if self.is_beside_callers() => sleep((PAUSE * began.elapsed()).min(PAUSE_MAX)).await,
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    fn tempo() -> (Tempo, Arc<AtomicU64>) {
+        let count = Arc::new(AtomicU64::new(7_000));
+        let answered = Arc::clone(&count);
+        (Tempo::with_step(Arc::new(move || answered.load(Ordering::Relaxed)), STEP_ALONE), count)
+    }
+
+    /// How long a rest is after a step that took so long.
+    async fn rest(tempo: &mut Tempo, took: Duration) -> Duration {
+        let began = Instant::now();
+        tokio::time::advance(took).await;
+        let ended = Instant::now();
+        tempo.rest(1, None, began).await;
+        ended.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_goes_all_out_while_nobody_asks_and_little_by_little_beside_callers() {
+        let (mut tempo, count) = tempo();
+        assert_eq!(tempo.step(None), STEP_BESIDE, "it is not known yet");
+        // Somebody watches.
+        for _ in 0..10 {
+            tokio::time::advance(LOOK_INTERVAL).await;
+            count.fetch_add(5, Ordering::Relaxed);
+            assert_eq!(tempo.step(None), STEP_ALONE);
+            assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::ZERO);
+        }
+        for _ in 0..10 {
+            tokio::time::advance(LOOK_INTERVAL).await;
+            count.fetch_add(50, Ordering::Relaxed);
+            assert_eq!(tempo.step(None), STEP_BESIDE);
+            assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::from_millis(8));
+            // It does not know what else a long step waited for.
+            assert_eq!(rest(&mut tempo, Duration::from_millis(90)).await, PAUSE_MAX);
+        }
+        // A caller who comes in bursts is not forgotten between two of them.
+        tokio::time::advance(CALM / 2).await;
+        assert_eq!(tempo.step(None), STEP_BESIDE);
+        tokio::time::advance(CALM).await;
+        assert_eq!(tempo.step(None), STEP_ALONE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pace_that_was_given_is_kept_whoever_asks() {
+        let (mut tempo, count) = tempo();
+        for (pace, step) in [(1, 1), (20, 20), (1_000, STEP_OF_PACE)] {
+            tokio::time::advance(LOOK_INTERVAL).await;
+            count.fetch_add(1_000, Ordering::Relaxed);
+            let pace = NonZeroU32::new(pace);
+            assert_eq!(tempo.step(pace), step);
+            let began = Instant::now();
+            tempo.rest(10, pace, began).await;
+            let expected = 10.0 / f64::from(pace.unwrap().get());
+            assert!((began.elapsed().as_secs_f64() - expected).abs() < 0.002, "{pace:?}");
+        }
+    }
+}
