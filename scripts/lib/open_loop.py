@@ -12,6 +12,7 @@ from collections import deque
 from measure import Failed
 
 RECEIVE_BYTES = 256 << 10
+ANSWER_SECONDS_MAX = 60
 
 
 class _Connection:
@@ -38,7 +39,7 @@ def run(port, kinds, goes_on, connections=64):
     latencies = {kind: [] for kind in kinds}
     began = time.perf_counter()
     due = {kind: began for kind in kinds}
-    asked, is_over = began, False
+    asked, is_over, answered = began, False, began
     while not is_over or waiting or len(free) < connections:
         now = time.perf_counter()
         if not is_over and now - asked > 0.5:
@@ -50,6 +51,8 @@ def run(port, kinds, goes_on, connections=64):
         while waiting and free:
             kind, at = waiting.popleft()
             free.popleft().send(kind, at, next(kinds[kind][1]))
+        if now - answered > ANSWER_SECONDS_MAX:
+            raise Failed("the server answers nothing")
         # Sockets that nothing is awaited from are silent, so all may be looked at.
         pause = 0.01 if is_over else max(0.0, min(due.values()) - time.perf_counter())
         for connection in select.select(everyone, [], [], pause)[0]:
@@ -57,6 +60,7 @@ def run(port, kinds, goes_on, connections=64):
             if not received:
                 raise Failed("the server closed a connection")
             connection.answer += received
+            answered = now
             if connection.exchange.is_whole(connection.answer):
                 latencies[connection.kind].append(time.perf_counter() - connection.due)
                 free.append(connection)
