@@ -313,7 +313,7 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
             reader.blame("metadata.postgres.url_file", "is given beside metadata.postgres.url: leave one out");
         }
         Some(url) => {
-            if let Err(problem) = crate::metadata::postgres::check_url(url.expose()) {
+            if let Err(problem) = crate::metadata::postgres_url::check_url(url.expose()) {
                 reader.blame("metadata.postgres.url", problem);
             }
         }

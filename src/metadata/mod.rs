@@ -28,6 +28,7 @@ pub mod keys;
 pub mod local;
 pub mod memory;
 pub mod postgres;
+pub mod postgres_url;
 pub mod snapshot_file;
 mod table;
 

@@ -12,8 +12,8 @@ use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use tokio::time::timeout;
 
 use super::error::{translate, unavailable};
-use super::url::{Host, PostgresUrl, SessionKind};
 use crate::metadata::MetadataError;
+use crate::metadata::postgres_url::{Host, PostgresUrl, SessionKind};
 
 /// In one simple message, which every pooler passes on.
 const KIND: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN 'is a standby' \

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use super::error::{Failure, translate, unavailable};
 use super::hosts::Hosts;
 use super::schema::{self, Inspection, MIGRATION_TABLE, SchemaState};
-use super::url::PostgresUrl;
 use crate::metadata::MetadataError;
+use crate::metadata::postgres_url::PostgresUrl;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// A server that starts waits this long for a Postgres that hangs.

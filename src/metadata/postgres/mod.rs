@@ -3,7 +3,7 @@
 //! | file | what it owns |
 //! | --- | --- |
 //! | `options` | what the store is opened with, and all time limits |
-//! | `url`, `hosts` | what the URL says, and which of its servers is used |
+//! | `hosts` | which of the URL's servers is used; what it says reads `metadata::postgres_url` |
 //! | `connections` | the bounded set of connections, and the end of those that hang |
 //! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
@@ -33,7 +33,6 @@ mod rows;
 mod schema;
 mod transaction;
 mod unnamed;
-mod url;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,7 +45,6 @@ use sqlx::{Connection, PgConnection};
 pub use migrate::{MigrateError, MigrationReport, Step, inspect, migrate, tls};
 pub use options::PostgresOptions;
 pub use schema::{Inspection, SchemaState};
-pub use url::TlsMode;
 
 use self::connections::Connections;
 use self::error::Failure;
@@ -54,6 +52,7 @@ use self::hosts::Hosts;
 use self::listener::Listener;
 use self::options::{BEGIN, BEGIN_LOAD, BEGIN_SNAPSHOT, CALL_TIME_MAX, LOAD_TIME_MAX};
 use self::transaction::{Outcome, Present};
+use super::postgres_url::PostgresUrl;
 use super::{
     Applied, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, LastGeneration, MetadataError,
     MetadataStore, News, Page, change,
@@ -66,11 +65,6 @@ const CHANGES_MAX: usize = 2_000;
 const APPLICATION_NAME: &str = "liststore";
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Says what is wrong with a URL, in words that hold nothing of it but the name of a parameter.
-pub fn check_url(url: &str) -> Result<(), String> {
-    url::PostgresUrl::parse(url).map(|_| ())
-}
-
 /// The URL that stands in a file, without the white space at its ends.
 pub fn read_url(file: &Path) -> Result<String, MetadataError> {
     let text = std::fs::read_to_string(file).map_err(|error| {
@@ -81,7 +75,7 @@ pub fn read_url(file: &Path) -> Result<String, MetadataError> {
 
 /// The database that a URL names, in words that tell it from others and hold no secret.
 pub fn database_named(url: &str) -> String {
-    match url::PostgresUrl::parse(url).ok().and_then(|url| url.database) {
+    match PostgresUrl::parse(url).ok().and_then(|url| url.database) {
         Some(name) => format!("postgres database \"{name}\""),
         None => "postgres' default database".to_owned(),
     }

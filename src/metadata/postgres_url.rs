@@ -2,7 +2,8 @@
 //!
 //! The driver passes over a parameter that it does not know, and logs it with its value: a typing
 //! error would switch TLS off, and put a password into the log. Here it is an error that names the
-//! parameter and never a value, since any part of the URL may be secret.
+//! parameter and never a value, since any part of the URL may be secret. Settings are checked by it, so it names
+//! neither the store nor its driver.
 
 use std::fmt;
 
@@ -26,6 +27,11 @@ const PARAMETERS: [&str; 13] = [
     "target_session_attrs",
     "user",
 ];
+
+/// Says what is wrong with a URL, in words that hold nothing of it but the name of a parameter.
+pub fn check_url(url: &str) -> Result<(), String> {
+    PostgresUrl::parse(url).map(|_| ())
+}
 
 /// How connections are encrypted, and what is verified of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
