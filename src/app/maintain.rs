@@ -2,17 +2,15 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::signals::Signals;
+use super::steps::{Migration, needs_none};
 use super::stores::{new_store_id, parts_here};
-use super::{StartError, options};
+use super::{StartError, cql, postgres};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::{self, DataDirError, Part, Plan};
-use crate::domain::SystemClock;
-use crate::items::embedded::RealDisk;
-use crate::items::{cql, embedded};
-use crate::metadata::{self, postgres};
+use crate::items::embedded::{self, RealDisk};
+use crate::metadata;
 
 /// What was found of one part of the application, in a line each.
 #[derive(Debug)]
@@ -128,55 +126,15 @@ fn embedded_metadata(settings: &Settings, plan: Option<&Plan>) -> Result<String,
 
 async fn items(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
     match settings.items.store {
-        ItemStoreKind::Cql => {
-            let found = cql::inspect(&options::cql(&settings.items)).await;
-            let found = found.map_err(|error| StartError::Items(error.to_string()))?;
-            if found.problems.is_empty() {
-                Ok(cluster(&found, settings.items.actors))
-            } else {
-                Err(StartError::Items(format!(
-                    "{}; {}",
-                    found.problems.join("; "),
-                    cluster(&found, settings.items.actors)
-                )))
-            }
-        }
+        ItemStoreKind::Cql => cql::check(&settings.items).await,
         ItemStoreKind::Embedded => embedded_items(settings, plan),
         other @ ItemStoreKind::Memory => Ok(format!("{other} store")),
     }
 }
 
-/// A cluster in one line: dialect, nodes with releases and shards, replicas, schema, connections.
-fn cluster(found: &cql::Inspection, actors: usize) -> String {
-    let nodes = found.nodes.iter().map(|node| {
-        let release = node.release.as_deref().unwrap_or("no answer");
-        format!("{} ({}, rack {}, {release}, {} shards)", node.address, node.datacenter, node.rack, node.shards)
-    });
-    format!(
-        "{} cluster \"{}\": {}; datacenter {}, {} replicas{}; {}; {} connections for {actors} actors{}",
-        found.dialect,
-        found.cluster_name,
-        nodes.collect::<Vec<_>>().join(", "),
-        found.datacenter,
-        found.replicas.map_or_else(|| "unknown".to_owned(), |replicas| replicas.to_string()),
-        if found.tablets { ", tablets" } else { "" },
-        found.schema,
-        found.connections * actors as u64,
-        found.cautions.iter().map(|caution| format!("; note: {caution}")).collect::<String>(),
-    )
-}
-
 async fn metadata(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
-    let failed = |error: String| StartError::Metadata(error);
     match settings.metadata.store {
-        MetadataStoreKind::Postgres => {
-            let url = options::postgres(&settings.metadata)?.url;
-            let found = postgres::inspect(&url).await.map_err(|error| failed(error.to_string()))?;
-            let tls = postgres::tls(&url, &found).map_err(|error| failed(error.to_string()))?;
-            let line =
-                format!("postgres {}, database \"{}\", {tls}: {}", found.server_version, found.database, found.schema);
-            if found.schema.is_served() { Ok(line) } else { Err(failed(line)) }
-        }
+        MetadataStoreKind::Postgres => postgres::check(&settings.metadata).await,
         MetadataStoreKind::Embedded => embedded_metadata(settings, plan),
         other @ MetadataStoreKind::Memory => Ok(format!("{other} store")),
     }
@@ -190,16 +148,6 @@ fn http(settings: &Settings) -> Result<String, StartError> {
     }
 }
 
-/// How far a migration goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Migration {
-    /// Only told.
-    Told,
-    Done,
-    /// The directories of lists in buckets are made anew besides.
-    WithDirectories,
-}
-
 /// Brings the schemas up to date, or, in a dry run, tells what that would take. Answers with a
 /// line for each step and each store that needs none.
 pub async fn migrate(settings: &Settings, how: Migration) -> Result<Vec<String>, StartError> {
@@ -211,42 +159,13 @@ pub async fn migrate(settings: &Settings, how: Migration) -> Result<Vec<String>,
 }
 
 async fn migrate_stores(settings: &Settings, how: Migration) -> Result<Vec<String>, StartError> {
-    let (mut lines, dry_run) = (Vec::new(), how == Migration::Told);
-    match settings.items.store {
-        ItemStoreKind::Cql => {
-            let report = cql::migrate(&options::cql(&settings.items), dry_run).await;
-            let report = report.map_err(|error| StartError::Items(error.to_string()))?;
-            let steps = report.steps.iter().map(|step| step.name.clone()).collect();
-            lines.extend(steps_taken("items", &format!("{} schema", report.dialect), steps, dry_run));
-            lines.extend(report.notes.iter().map(|note| format!("items: note: {note}")));
-            if how == Migration::WithDirectories {
-                let rebuilt = cql::rebuild_directories(&options::cql(&settings.items), Arc::new(SystemClock)).await;
-                let buckets = rebuilt.map_err(|error| StartError::Items(error.to_string()))?;
-                lines.push(format!("items: the directories have {buckets} buckets"));
-            }
-        }
-        kind => lines.push(needs_none("items", kind.as_str())),
-    }
+    let mut lines = match settings.items.store {
+        ItemStoreKind::Cql => cql::migrate(&settings.items, how).await?,
+        kind => vec![needs_none("items", kind.as_str())],
+    };
     match settings.metadata.store {
-        MetadataStoreKind::Postgres => {
-            let report = postgres::migrate(&options::postgres(&settings.metadata)?.url, dry_run).await;
-            let report = report.map_err(|error| StartError::Metadata(error.to_string()))?;
-            let steps = report.steps.iter().map(|step| format!("{:04} {}", step.version, step.description)).collect();
-            lines.extend(steps_taken("metadata", "postgres schema", steps, dry_run));
-        }
+        MetadataStoreKind::Postgres => lines.extend(postgres::migrate(&settings.metadata, how).await?),
         kind => lines.push(needs_none("metadata", kind.as_str())),
     }
     Ok(lines)
-}
-
-fn steps_taken(plane: &str, schema: &str, steps: Vec<String>, dry_run: bool) -> Vec<String> {
-    if steps.is_empty() {
-        return vec![format!("{plane}: the {schema} is up to date")];
-    }
-    let done = if dry_run { "would apply" } else { "applied" };
-    steps.into_iter().map(|step| format!("{plane}: {done} {step} ({schema})")).collect()
-}
-
-fn needs_none(plane: &str, kind: &str) -> String {
-    format!("{plane}: the {kind} store needs no migration")
 }

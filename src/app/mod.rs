@@ -5,14 +5,17 @@
 
 mod access;
 mod bounds;
+mod cql;
 mod error;
 mod issuer_keys;
 mod maintain;
 mod open_files;
 mod options;
+mod postgres;
 #[cfg(target_os = "linux")]
 mod scheduling;
 mod signals;
+mod steps;
 mod stores;
 mod unreachable;
 
@@ -37,8 +40,9 @@ use crate::domain::{Clock, SystemClock};
 use crate::service::ServiceOptions;
 use crate::telemetry::Log;
 pub use error::StartError;
-pub use maintain::{Finding, Migration, check, migrate, verify};
+pub use maintain::{Finding, check, migrate, verify};
 use signals::Signals;
+pub use steps::Migration;
 pub use stores::Stores;
 
 /// How often the start looks whether everything is ready.

@@ -2,23 +2,19 @@
 
 use std::time::Duration;
 
-use super::StartError;
 use super::issuer_keys::KeySource;
+use super::{StartError, postgres};
 use crate::access::jwt::{IssuerOptions, Rule};
 use crate::access::{CertificateRule, CertifiedName, Grant, LimitOptions};
 use crate::actors::{MetadataOptions, RefreshOptions, StoredCatalogOptions};
 use crate::api::{ApiOptions, ClientTls, IdentityProvider, SignIn, TlsOptions};
 use crate::config::{
-    CertificateSettings, ClientAuth, Compression, Consistency, ConsoleToken, Dialect, EmbeddedSettings, Fsync,
-    HttpTlsSettings, IssuerSettings, ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind,
-    MetricsAccess, PostgresSettings, RateLimitSettings, RuleSettings, Secret, Settings, Tablets,
+    CertificateSettings, ClientAuth, ConsoleToken, EmbeddedSettings, Fsync, HttpTlsSettings, IssuerSettings,
+    ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, MetricsAccess, RateLimitSettings,
+    RuleSettings, Settings,
 };
 use crate::domain::{Rate, RateLimits};
-use crate::items::cql::{
-    self, ClientCertificate, CqlOptions, CqlTls, Credentials, DialectChoice, Password, TabletsChoice,
-};
 use crate::items::embedded::{self, EmbeddedOptions};
-use crate::metadata::postgres::{self, PostgresOptions};
 use crate::metadata::snapshot_file::SnapshotFile;
 
 /// What a reading of the definitions may take before a server doubts that it knows all.
@@ -125,75 +121,6 @@ pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
     EmbeddedOptions { fsync, cache_bytes, ..EmbeddedOptions::new(&settings.dir) }
 }
 
-pub fn cql(items: &ItemsSettings) -> CqlOptions {
-    let settings = &items.cql;
-    let credentials = settings.username.clone().map(|username| Credentials {
-        username,
-        password: match (&settings.password, &settings.password_file) {
-            (_, Some(path)) => Password::File(path.clone()),
-            (password, None) => Password::Given(password.as_ref().map(Secret::expose).unwrap_or_default().to_owned()),
-        },
-    });
-    let tls = settings.tls.ca_file.clone().map(|ca_file| CqlTls {
-        ca_file,
-        server_names: settings.tls.server_name.clone(),
-        client: settings
-            .tls
-            .cert_file
-            .clone()
-            .zip(settings.tls.key_file.clone())
-            .map(|(cert_file, key_file)| ClientCertificate { cert_file, key_file }),
-    });
-    CqlOptions {
-        contact_points: settings.contact_points.iter().map(ToString::to_string).collect(),
-        dialect: match settings.dialect {
-            Dialect::Auto => DialectChoice::Auto,
-            Dialect::Scylla => DialectChoice::Scylla,
-            Dialect::Cassandra => DialectChoice::Cassandra,
-        },
-        keyspace: settings.keyspace.clone(),
-        datacenter: settings.datacenter.clone(),
-        rack: settings.rack.clone(),
-        replication: settings.replication.iter().map(|in_one| (in_one.datacenter.clone(), in_one.replicas)).collect(),
-        replication_factor: settings.replication_factor,
-        tablets: match settings.tablets {
-            Tablets::Auto => TabletsChoice::Auto,
-            Tablets::Enabled => TabletsChoice::Enabled,
-            Tablets::Disabled => TabletsChoice::Disabled,
-        },
-        read_consistency: consistency(settings.read_consistency),
-        write_consistency: consistency(settings.write_consistency),
-        default_ttl_secs: settings.default_ttl_secs,
-        credentials,
-        tls,
-        permits: items.permits_per_actor,
-        permit_wait: Duration::from_millis(items.permit_wait_ms),
-        speculative_after: settings.speculative_after_ms.map(Duration::from_millis),
-        clock_skew_max: Duration::from_millis(settings.clock_skew_max_ms),
-        disallow_shard_aware_port: settings.disallow_shard_aware_port,
-        compression: match settings.compression {
-            Compression::None => cql::Compression::None,
-            Compression::Lz4 => cql::Compression::Lz4,
-            Compression::Snappy => cql::Compression::Snappy,
-        },
-        address_translation: settings.address_translation.iter().map(|one| (one.told, one.reached)).collect(),
-        clock_skew_warn: Duration::from_millis(settings.clock_skew_warn_ms),
-    }
-}
-
-fn consistency(level: Consistency) -> cql::Consistency {
-    match level {
-        Consistency::One => cql::Consistency::One,
-        Consistency::Two => cql::Consistency::Two,
-        Consistency::Three => cql::Consistency::Three,
-        Consistency::Quorum => cql::Consistency::Quorum,
-        Consistency::All => cql::Consistency::All,
-        Consistency::LocalQuorum => cql::Consistency::LocalQuorum,
-        Consistency::EachQuorum => cql::Consistency::EachQuorum,
-        Consistency::LocalOne => cql::Consistency::LocalOne,
-    }
-}
-
 /// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval;
 /// what that takes itself is not to make it doubt.
 pub fn in_step_for(settings: &MetadataSettings) -> Duration {
@@ -204,7 +131,7 @@ pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartErr
     // The embedded store is on the same machine: what cannot be read there has no use for a copy.
     let dir = settings.snapshot_dir.as_ref().filter(|_| settings.store == MetadataStoreKind::Postgres);
     let stored = |dir| {
-        let database = postgres::database_named(&postgres(settings)?.url);
+        let database = postgres::database_named(settings)?;
         let age_max = Duration::from_secs(settings.snapshot_age_max_secs);
         Ok::<_, StartError>(StoredCatalogOptions { file: SnapshotFile::new(dir, database), age_max })
     };
@@ -218,22 +145,6 @@ pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartErr
         },
         in_step_for: in_step_for(settings),
         stored: dir.map(|dir| stored(dir)).transpose()?,
-    })
-}
-
-/// Reads the URL where a file holds it.
-pub fn postgres(settings: &MetadataSettings) -> Result<PostgresOptions, StartError> {
-    let PostgresSettings { url, url_file, connections_max } = &settings.postgres;
-    let url = match url_file {
-        Some(path) => postgres::read_url(path).map_err(|error| StartError::Metadata(error.to_string()))?,
-        // Settings with this store and no URL were refused before.
-        None => url.as_ref().map(Secret::expose).unwrap_or_default().to_owned(),
-    };
-    Ok(PostgresOptions {
-        url,
-        url_file: url_file.clone(),
-        connections_max: *connections_max,
-        poll_interval: Duration::from_secs(settings.poll_interval_secs),
     })
 }
 

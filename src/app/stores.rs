@@ -2,26 +2,19 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::{StartError, options};
+use super::{StartError, cql, options, postgres};
 use crate::backup::Scope;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::{DataDir, Part};
 use crate::domain::{Belonging, Clock, StoreId};
 use crate::items::ItemStore;
-use crate::items::cql::{self, CqlStore};
 use crate::items::embedded::{EmbeddedOptions, EmbeddedStore, RealDisk};
 use crate::items::memory::MemoryStore;
 use crate::metadata::memory::memory_store;
-use crate::metadata::postgres::{self, PostgresStore};
 use crate::metadata::{self, MetadataStore};
-
-/// How long the start waits for a cluster to tell what it is. One that does not answer is no
-/// reason not to start: readiness waits for it.
-const FITNESS_LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Both planes' stores, opened, and the registry that their metrics are in.
 pub struct Stores {
@@ -96,17 +89,7 @@ pub(super) async fn open_items(
             let options = EmbeddedOptions { belonging, ..options::embedded(&settings.items.embedded) };
             Ok(Arc::new(EmbeddedStore::open(options, Arc::clone(clock), registry).map_err(|error| failed(&error))?))
         }
-        ItemStoreKind::Cql => {
-            let store = CqlStore::open(options::cql(&settings.items), Arc::clone(clock), registry)
-                .map_err(|error| failed(&error))?;
-            // Sessions are opened later, and tell what is wrong, as long as that may pass: a schema that is to be
-            // migrated as well. What never passes by itself stops the start: a schema that is none of ours, or
-            // settings that do not fit the cluster.
-            match tokio::time::timeout(FITNESS_LOOK_TIMEOUT, store.fitness()).await {
-                Ok(Ok(cql::Fitness::Unfit(why))) => Err(failed(&why)),
-                _ => Ok(Arc::new(store)),
-            }
-        }
+        ItemStoreKind::Cql => cql::open(&settings.items, clock, registry).await,
     }
 }
 
@@ -122,16 +105,6 @@ pub(super) async fn open_metadata(
             let dir = &settings.items.embedded.dir;
             Ok(Arc::new(metadata::embedded::open_as(dir, belonging).map_err(|error| failed(&error))?))
         }
-        MetadataStoreKind::Postgres => {
-            let options = options::postgres(&settings.metadata)?;
-            // As above: a Postgres that is away is waited for, and so is a migration, but no wrong schema.
-            if let Ok(found) = postgres::inspect(&options.url).await
-                && !found.schema.is_served()
-                && !found.schema.awaits_migration()
-            {
-                return Err(failed(&found.schema));
-            }
-            Ok(Arc::new(PostgresStore::open(&options, registry).map_err(|error| failed(&error))?))
-        }
+        MetadataStoreKind::Postgres => postgres::open(&settings.metadata, registry).await,
     }
 }
