@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::ExportFormat;
+use super::columns::{Field, Kind};
 use super::out::{Out, csv, text_of};
-use super::parquet_file::{Field, Kind, ParquetFile};
+use super::parquet_file::ParquetFile;
 use crate::client::Failure;
 use crate::domain::{FeatureId, IdentityKind, ValueType, VersionLabel};
 use crate::wire::Item;

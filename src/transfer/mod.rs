@@ -13,6 +13,7 @@
 
 mod adder;
 mod bags;
+mod columns;
 mod definition_file;
 mod definitions;
 mod digest;

@@ -2,6 +2,7 @@
 //!
 //! What makes up a column of a group stands together in the file, so a group is held in memory until it is
 //! written. A file is whole only with its footer: it is written under another name, and has its own once it is.
+//! `without_parquet.rs` stands in its place in a program that cannot write any.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -17,58 +18,16 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
+use super::columns::{Field, Kind};
 use super::state::with_ending;
 use crate::client::Failure;
-use crate::domain::{Timestamp, ValueType};
+use crate::domain::Timestamp;
 
 /// A group is written once it has this many bytes, or cells in a column.
 const GROUP_BYTES: usize = 32 << 20;
 const GROUP_CELLS: usize = 1 << 20;
 
-/// What a column's cells are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text,
-    Json,
-    Bytes,
-    Int64,
-    Double,
-    Bool,
-    /// Nanoseconds since the Unix epoch, in UTC.
-    Timestamp,
-}
-
-impl From<ValueType> for Kind {
-    fn from(value_type: ValueType) -> Self {
-        match value_type {
-            ValueType::String => Self::Text,
-            ValueType::Int64 => Self::Int64,
-            ValueType::Double => Self::Double,
-            ValueType::Bool => Self::Bool,
-            ValueType::Bytes => Self::Bytes,
-            ValueType::Json => Self::Json,
-        }
-    }
-}
-
-/// A column, or several that belong together.
-#[derive(Debug, Clone)]
-pub(super) enum Field {
-    One {
-        name: String,
-        kind: Kind,
-        /// Whether a row may have nothing in it.
-        optional: bool,
-    },
-    /// A list of structs: the `LIST` of the specification's "LogicalTypes.md", three levels deep.
-    List { name: String, members: Vec<(&'static str, Kind)> },
-}
-
 impl Field {
-    pub fn required(name: &str, kind: Kind) -> Self {
-        Self::One { name: name.to_owned(), kind, optional: false }
-    }
-
     fn schema(&self) -> Result<Type, ParquetError> {
         match self {
             Self::One { name, kind, optional } => leaf(name, *kind, *optional),

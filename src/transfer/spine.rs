@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use csv::StringRecord;
 use serde_json::value::RawValue;
 
-use super::parquet_file::Kind;
+use super::columns::Kind;
 use crate::client::Failure;
 use crate::domain::{EntityId, Timestamp};
 use crate::import::{FileFormat, Input, TimestampUnit, entity_id};

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::ExportFormat;
+use super::columns::{Field, Kind};
 use super::lists::Page;
 use super::out::{Out, csv, text_of};
-use super::parquet_file::{Field, Kind, ParquetFile};
+use super::parquet_file::ParquetFile;
 use super::spine::{Column, SpineRow};
 use super::state::with_ending;
 use crate::client::Failure;
