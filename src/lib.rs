@@ -18,6 +18,7 @@ pub mod data_dir;
 pub mod domain;
 pub mod import;
 pub mod items;
+pub mod left_out;
 pub mod loadgen;
 pub mod metadata;
 #[cfg(feature = "operator")]

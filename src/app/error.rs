@@ -2,6 +2,7 @@
 
 use crate::api::TlsError;
 use crate::data_dir::DataDirError;
+use crate::left_out::LeftOut;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -29,6 +30,8 @@ pub enum StartError {
     Items(String),
     #[error("cannot open the metadata store: {0}")]
     Metadata(String),
+    #[error(transparent)]
+    LeftOut(#[from] LeftOut),
     #[error("cannot register metrics: {0}")]
     Metrics(prometheus::Error),
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::signals::Signals;
 use super::steps::{Migration, needs_none};
-use super::stores::{new_store_id, parts_here};
+use super::stores::{are_built, new_store_id, parts_here};
 use super::{StartError, cql, postgres};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::{self, DataDirError, Part, Plan};
@@ -151,6 +151,7 @@ fn http(settings: &Settings) -> Result<String, StartError> {
 /// Brings the schemas up to date, or, in a dry run, tells what that would take. Answers with a
 /// line for each step and each store that needs none.
 pub async fn migrate(settings: &Settings, how: Migration) -> Result<Vec<String>, StartError> {
+    are_built(settings)?;
     let mut signals = Signals::listen().map_err(StartError::Signals)?;
     tokio::select! {
         done = migrate_stores(settings, how) => done,

@@ -5,12 +5,14 @@
 
 mod access;
 mod bounds;
+#[cfg(feature = "cql")]
 mod cql;
 mod error;
 mod issuer_keys;
 mod maintain;
 mod open_files;
 mod options;
+#[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(target_os = "linux")]
 mod scheduling;
@@ -18,6 +20,10 @@ mod signals;
 mod steps;
 mod stores;
 mod unreachable;
+#[cfg(not(feature = "cql"))]
+mod without_cql;
+#[cfg(not(feature = "postgres"))]
+mod without_postgres;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixListener;
@@ -44,6 +50,10 @@ pub use maintain::{Finding, check, migrate, verify};
 use signals::Signals;
 pub use steps::Migration;
 pub use stores::Stores;
+#[cfg(not(feature = "cql"))]
+use without_cql as cql;
+#[cfg(not(feature = "postgres"))]
+use without_postgres as postgres;
 
 /// How often the start looks whether everything is ready.
 const READY_LOOK_INTERVAL: Duration = Duration::from_millis(5);

@@ -13,6 +13,7 @@ use crate::domain::{Belonging, Clock, StoreId};
 use crate::items::ItemStore;
 use crate::items::embedded::{EmbeddedOptions, EmbeddedStore, RealDisk};
 use crate::items::memory::MemoryStore;
+use crate::left_out::{self, LeftOut};
 use crate::metadata::memory::memory_store;
 use crate::metadata::{self, MetadataStore};
 
@@ -27,6 +28,7 @@ pub struct Stores {
 
 impl Stores {
     pub async fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, StartError> {
+        are_built(settings)?;
         let registry = crate::telemetry::registry().map_err(StartError::Metrics)?;
         let (dir, wanted) = (&settings.items.embedded.dir, parts_here(settings));
         let mut data_dir = match &wanted[..] {
@@ -45,6 +47,17 @@ impl Stores {
         }
         Ok(Self { items, metadata, registry, data_dir })
     }
+}
+
+/// Refuses settings that ask for a store that this program was built without.
+pub(super) fn are_built(settings: &Settings) -> Result<(), LeftOut> {
+    if settings.items.store == ItemStoreKind::Cql {
+        left_out::CQL.needed()?;
+    }
+    if settings.metadata.store == MetadataStoreKind::Postgres {
+        left_out::POSTGRES.needed()?;
+    }
+    Ok(())
 }
 
 /// The parts of a store that these settings keep in the data directory.

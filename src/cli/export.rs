@@ -11,6 +11,7 @@ use super::output::{Format, Output};
 use super::parse::{ServerOptions, VersionOption};
 use crate::domain::{EntityType, FeatureId, FeatureName, Limit, Timestamp};
 use crate::import::TimestampUnit;
+use crate::left_out::PARQUET;
 use crate::transfer::{self, ExportFormat, ExportOptions, Exported, Joined, SpineFile, TrainingOptions};
 
 const LIMIT_DEFAULT: &str = "100";
@@ -85,6 +86,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         let told = "cannot tell the format from the file's name: pass --format csv, ndjson or parquet";
         Failure::Usage(format!("{}: {told}", arguments.file.display()))
     })?;
+    if format == ExportFormat::Parquet {
+        PARQUET.needed().map_err(|left_out| Failure::Usage(left_out.to_string()))?;
+    }
     if arguments.spine.is_some() {
         let joined = training_set(arguments, format)?;
         return tell(&joined, &format!("{} rows with {} items", joined.rows, joined.items), to_stdout, output);

@@ -47,6 +47,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::left_out;
 use failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -60,7 +61,7 @@ Each command's --help shows examples of its own.";
 
 /// A server for list features: time-ordered lists of expiring items that belong to an entity.
 #[derive(Debug, Parser)]
-#[command(name = "liststore", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "liststore", version = left_out::version(), after_help = EXAMPLES, max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,

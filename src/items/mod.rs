@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Retention, Timestamp, Ttl};
 
 pub mod bags;
+#[cfg(feature = "cql")]
 pub mod cql;
 pub mod embedded;
 pub mod error;

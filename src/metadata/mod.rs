@@ -27,6 +27,7 @@ pub mod jobs;
 pub mod keys;
 pub mod local;
 pub mod memory;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod postgres_url;
 pub mod snapshot_file;

@@ -21,6 +21,7 @@ mod file;
 mod format;
 mod lists;
 mod out;
+#[cfg(feature = "parquet")]
 mod parquet_file;
 mod plan;
 mod progress;
@@ -28,6 +29,8 @@ mod source;
 mod spine;
 mod state;
 mod training_file;
+#[cfg(not(feature = "parquet"))]
+mod without_parquet;
 
 mod copy;
 mod export;
@@ -43,3 +46,5 @@ pub use format::ExportFormat;
 pub use plan::{Plan, export as export_definitions};
 pub use spine::{SpineFile, spine_format};
 pub use training::{Joined, TrainingOptions, join};
+#[cfg(not(feature = "parquet"))]
+use without_parquet as parquet_file;

@@ -11,7 +11,7 @@ use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 25] = [
+const MAY_USE: [(&str, &[&str]); 26] = [
     ("domain", &[]),
     ("items", &["domain", "tls_files"]),
     ("metadata", &["domain"]),
@@ -22,6 +22,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("data_dir", &["items", "metadata", "domain"]),
     ("admin_socket", &[]),
     ("tls_files", &[]),
+    ("left_out", &[]),
     ("telemetry", &["domain"]),
     ("wire", &["domain"]),
     ("service", &["access", "actors", "background", "backup", "items", "metadata", "telemetry", "wire", "domain"]),
@@ -61,11 +62,12 @@ const MAY_USE: [(&str, &[&str]); 25] = [
             "config",
             "telemetry",
             "tls_files",
+            "left_out",
         ],
     ),
     ("client", &["access", "admin_socket", "service", "tls_files", "wire", "domain"]),
     ("import", &["client", "service", "wire", "domain"]),
-    ("transfer", &["client", "import", "service", "wire", "domain"]),
+    ("transfer", &["client", "import", "service", "wire", "domain", "left_out"]),
     ("loadgen", &["client", "service", "wire", "domain"]),
     (
         "cli",
@@ -85,6 +87,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
             "domain",
             "config",
             "telemetry",
+            "left_out",
         ],
     ),
     ("main", &["cli"]),

@@ -1,0 +1,74 @@
+//! What a program can be built without: parts with heavy dependencies, each a feature of `Cargo.toml`.
+//!
+//! Settings and arguments are the same in every build. What asks for a part that is not there is refused, before
+//! anything is done, in a line that says how to build a program that has it.
+
+use std::sync::LazyLock;
+
+/// A part that a build can leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    feature: &'static str,
+    name: &'static str,
+    is_built: bool,
+}
+
+pub const CQL: Part =
+    Part { feature: "cql", name: "the store for ScyllaDB and Cassandra", is_built: cfg!(feature = "cql") };
+pub const POSTGRES: Part =
+    Part { feature: "postgres", name: "the store for Postgres", is_built: cfg!(feature = "postgres") };
+pub const PARQUET: Part = Part { feature: "parquet", name: "Parquet files", is_built: cfg!(feature = "parquet") };
+
+const ALL: [Part; 3] = [CQL, POSTGRES, PARQUET];
+
+/// Why something is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this liststore was built without {}: build it with \"cargo build --release\", or with \"--features {}\"",
+    .0.name,
+    .0.feature
+)]
+pub struct LeftOut(Part);
+
+impl Part {
+    /// To be asked before anything is done that needs it.
+    pub fn needed(self) -> Result<(), LeftOut> {
+        if self.is_built { Ok(()) } else { Err(LeftOut(self)) }
+    }
+
+    /// The refusal of what stands in this part's place.
+    pub fn refusal(self) -> LeftOut {
+        LeftOut(self)
+    }
+}
+
+/// The release, with the parts that are left out.
+pub fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| version_with(&ALL));
+    &VERSION
+}
+
+fn version_with(parts: &[Part]) -> String {
+    let release = env!("CARGO_PKG_VERSION");
+    let left_out: Vec<_> = parts.iter().filter(|part| !part.is_built).map(|part| part.feature).collect();
+    if left_out.is_empty() { release.to_owned() } else { format!("{release} (without {})", left_out.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_left_out_is_refused_by_its_name_and_told_with_the_version() {
+        let [built, left_out] = [true, false].map(|is_built| Part { is_built, ..CQL });
+        assert_eq!(built.needed(), Ok(()));
+        assert_eq!(
+            left_out.needed().unwrap_err().to_string(),
+            "this liststore was built without the store for ScyllaDB and Cassandra: build it with \
+             \"cargo build --release\", or with \"--features cql\""
+        );
+        let release = env!("CARGO_PKG_VERSION");
+        assert_eq!(version_with(&[built, built]), release);
+        assert_eq!(version_with(&[left_out, built, left_out]), format!("{release} (without cql, cql)"));
+    }
+}
