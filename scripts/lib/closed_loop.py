@@ -10,10 +10,13 @@ import selectors
 import socket
 import struct
 import time
+from functools import partial
 
 from measure import Failed, cpu_secs
 
 RECEIVE_BYTES = 256 << 10
+# Whoever answers nothing for so long hangs.
+PATIENCE_SECS = 60
 
 
 class Exchange:
@@ -26,13 +29,14 @@ class Exchange:
         self.units = units
 
 
-def http(method, path, body=None, units=1):
-    """A request of Liststore's API, answered with any 2xx."""
+def http(method, path, body=None, units=1, word=None):
+    """A request of Liststore's API, answered with any 2xx, which has a word, if one is given, once for each unit."""
     content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     if body is not None:
         head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
-    return Exchange(head.encode() + b"\r\n" + content, _http_is_whole, units)
+    is_whole = partial(_http_has, word, units) if word else _http_is_whole
+    return Exchange(head.encode() + b"\r\n" + content, is_whole, units)
 
 
 def _http_is_whole(answer):
@@ -45,6 +49,14 @@ def _http_is_whole(answer):
     at = head.find(b"content-length:")
     length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
     return len(answer) >= end + 4 + length
+
+
+def _http_has(word, times, answer):
+    if not _http_is_whole(answer):
+        return False
+    if answer.count(word) != times:
+        raise Failed(f"not {times} of {word.decode()}: {answer[:2_000].decode(errors='replace')}")
+    return True
 
 
 def redis(*commands, lines, units=1):
@@ -83,13 +95,18 @@ class Postgres:
             connection.sendall(message)
             answer = b""
             while not self._is_whole(answer):
-                answer += connection.recv(RECEIVE_BYTES)
+                received = connection.recv(RECEIVE_BYTES)
+                if not received:
+                    raise Failed(f"Postgres closed a connection: {answer[:2_000].decode(errors='replace')}")
+                answer += received
 
-    def execute(self, *values, units=1):
+    def execute(self, *values, units=1, tag=None):
+        """`tag` is what the server has to say once it is done, such as `SELECT 20`, if that is known."""
         parts = [text.encode() for text in values]
         bound = b"".join(struct.pack("!i", len(part)) + part for part in parts)
         bind = self._message(b"B", b"\0q\0" + struct.pack("!hh", 0, len(parts)) + bound + struct.pack("!h", 0))
-        return Exchange(bind + self._message(b"E", b"\0" + struct.pack("!i", 0)) + self._message(b"S"), self._is_whole, units)
+        execute = self._message(b"E", b"\0" + struct.pack("!i", 0)) + self._message(b"S")
+        return Exchange(bind + execute, partial(self._is_done, tag) if tag else self._is_whole, units)
 
     @staticmethod
     def _message(kind, body=b""):
@@ -97,9 +114,18 @@ class Postgres:
 
     @classmethod
     def _is_whole(cls, answer):
-        if answer.startswith(b"E"):
+        # At once, or after a BindComplete.
+        if answer.startswith((b"E", b"2\0\0\0\4E")):
             raise Failed(f"refused: {answer[:2_000].decode(errors='replace')}")
         return answer[-6:-1] == cls.READY
+
+    @classmethod
+    def _is_done(cls, tag, answer):
+        if not cls._is_whole(answer):
+            return False
+        if not answer[:-6].endswith(f"{tag}\0".encode()):
+            raise Failed(f"not {tag}, but {answer[-100:].decode(errors='replace')}")
+        return True
 
 
 class Done:
@@ -123,7 +149,7 @@ class Done:
 
 class _Connection:
     def __init__(self, port, opened):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if opened:
             opened(self.socket)
@@ -149,13 +175,15 @@ def run(pid, port, exchanges, connections=50, seconds=None, opened=None):
     for connection in ready:
         exchange = next(source, None)
         if exchange is None:
-            connection.socket.close()
             continue
         connection.send(exchange)
         open_requests += 1
         selector.register(connection.socket, selectors.EVENT_READ, connection)
     while open_requests:
-        for key, _ in selector.select():
+        events = selector.select(PATIENCE_SECS)
+        if not events:
+            raise Failed(f"{open_requests} requests had no answer for {PATIENCE_SECS} s")
+        for key, _ in events:
             connection = key.data
             received = connection.socket.recv(RECEIVE_BYTES)
             if not received:
@@ -170,7 +198,10 @@ def run(pid, port, exchanges, connections=50, seconds=None, opened=None):
             if exchange is None:
                 open_requests -= 1
                 selector.unregister(connection.socket)
-                connection.socket.close()
             else:
                 connection.send(exchange)
-    return Done(requests, units, time.monotonic() - began, cpu_secs(pid) - server_began)
+    done = Done(requests, units, time.monotonic() - began, cpu_secs(pid) - server_began)
+    # Not before: Postgres has a process for each, which ends with it.
+    for connection in ready:
+        connection.socket.close()
+    return done

@@ -93,16 +93,17 @@ def cpu_secs(root):
     return sum(processes[pid][1] for pid in tree if pid in processes) / TICKS_PER_SEC
 
 
-def await_quiet(pid, seconds_max=300):
-    """Waits until a server does next to nothing any more: flushes and compactions are done."""
+def await_quiet(*pids, seconds_max=300):
+    """Waits until servers do next to nothing any more: flushes and compactions are done."""
     deadline = time.monotonic() + seconds_max
     quiet = 0
     while quiet < 3:
-        before = cpu_secs(pid)
+        before = [cpu_secs(pid) for pid in pids]
         time.sleep(1)
-        quiet = quiet + 1 if cpu_secs(pid) - before < 0.03 else 0
+        are_quiet = all(cpu_secs(pid) - secs < 0.03 for pid, secs in zip(pids, before))
+        quiet = quiet + 1 if are_quiet else 0
         if time.monotonic() > deadline:
-            note(f"process {pid} is still at work after {seconds_max} s; going on")
+            note(f"still at work after {seconds_max} s: {', '.join(map(str, pids))}; going on")
             return
 
 
