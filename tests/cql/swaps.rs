@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use liststore::domain::{EntityType, FeatureId, FeatureKey, Generation, Ttl, VersionLabel};
 use liststore::items::cql::CqlOptions;
-use liststore::items::{Operation, SwapLook, SwapPage, UnfinishedSwap};
+use liststore::items::{ItemStore, Operation, SwapLook, SwapPage, UnfinishedSwap};
 use nix::sys::signal::Signal;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
@@ -17,6 +17,7 @@ use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_meanwhile};
 use crate::cassandra::shared_options;
 use crate::cleaning::server_with;
 use crate::forger::{Forger, Sent, of};
+use crate::permits::feedback;
 use crate::postgres::{Database, address_of};
 use crate::probe;
 use crate::program::{Server, liststore};
@@ -199,6 +200,29 @@ async fn swaps_that_are_left_are_mended_in_one_go_however_many_they_are() {
     until("all are gone", async || left().await == 0).await;
 }
 
+/// A swap in each of two shards of a minute that is long gone: no other look comes by.
+async fn noted_long_ago() -> i64 {
+    let bare = probe::bare(&options()).await;
+    let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
+    let (minute, bags) = (fastrand::i64(0..1_000_000), bags_of(&entity_type));
+    let insert = "INSERT INTO list_bag_swaps (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, ?, ?, \
+                  ?, 'e', 0x, 1) USING TIMESTAMP 1";
+    for shard in 0..2 {
+        bare.query_unpaged(insert, (minute, shard, uuid::Uuid::new_v4(), bags.as_str())).await.unwrap();
+    }
+    minute
+}
+
+/// What is read of a shard. What is bound stands with its length before it: the minute and the shard.
+fn read_of(minute: i64, shard: i32) -> Condition {
+    let bound = [&8_i32.to_be_bytes()[..], &minute.to_be_bytes(), &4_i32.to_be_bytes(), &shard.to_be_bytes()].concat();
+    Condition::BodyContainsCaseSensitive(bound.into())
+}
+
+fn shards(swaps: &[UnfinishedSwap]) -> Vec<i32> {
+    swaps.iter().map(|swap| swap.id.shard).collect()
+}
+
 /// What a look had no time for was once passed over until its minute came round again; and a look that took all of its
 /// time told nobody what it had found.
 #[tokio::test(flavor = "multi_thread")]
@@ -206,33 +230,56 @@ async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
     let _alone = ALONE.lock().await;
     let mut forger = Forger::before(options()).await;
     let probe = probe::Server::open(forger.options.clone()).await;
-    let bare = probe::bare(&options()).await;
-    let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
-    // Long gone: no other look comes by.
-    let (minute, bags) = (fastrand::i64(0..1_000_000), bags_of(&entity_type));
-    let insert = "INSERT INTO list_bag_swaps (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, ?, ?, \
-                  ?, 'e', 0x, 1) USING TIMESTAMP 1";
-    for shard in 0..2 {
-        bare.query_unpaged(insert, (minute, shard, uuid::Uuid::new_v4(), bags.as_str())).await.unwrap();
-    }
-    // What is bound stands with its length before it: the minute and the first shard.
-    let bound = [&8_i32.to_be_bytes()[..], &minute.to_be_bytes(), &4_i32.to_be_bytes(), &0_i32.to_be_bytes()].concat();
-    let first = Condition::BodyContainsCaseSensitive(bound.into());
-    forger.on_requests(vec![RequestRule(first, RequestReaction::drop_frame())]);
+    let minute = noted_long_ago().await;
+    forger.on_requests(vec![RequestRule(read_of(minute, 0), RequestReaction::drop_frame())]);
     let left = |shard| (minute, shard, uuid::Uuid::nil());
     let look = SwapLook { number: 1, left: vec![left(0), left(1)] };
     let op =
         Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(8), ..probe.op_with(Ttl::ENDLESS) };
     let page = tokio::time::timeout_at(op.deadline, probe.session.unfinished_swaps(&op, look)).await;
     let SwapPage { swaps, look } = page.expect("nobody is told what was found").unwrap();
-    let shards = |swaps: &[UnfinishedSwap]| swaps.iter().map(|swap| swap.id.shard).collect::<Vec<_>>();
     assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
     forger.heal();
+    until_the_rest_is_found(&probe, &look).await;
+}
+
+async fn until_the_rest_is_found(probe: &probe::Server, look: &SwapLook) {
     until("it is found", async || {
         let found = probe.session.unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look.clone()).await;
         found.is_ok_and(|page| shards(&page.swaps) == [0] && page.look.is_over())
     })
     .await;
+}
+
+/// A look that was refused a permit told nobody what it had found before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
+    let _alone = ALONE.lock().await;
+    let mut forger = Forger::before(options()).await;
+    let options = CqlOptions { permits: 1, permit_wait: Duration::from_secs(2), ..forger.options.clone() };
+    let probe = probe::Server::open(options).await;
+    let minute = noted_long_ago().await;
+    // While it reads the one shard, somebody begins to wait for its permit, who then keeps it for longer than it waits.
+    let (met, mut meetings) = feedback();
+    let held = |secs| RequestReaction::delay(Duration::from_secs(secs));
+    forger.on_requests(vec![
+        RequestRule(read_of(minute, 1), held(1).with_feedback_when_performed(met)),
+        RequestRule(of(Sent::Read), held(5)),
+    ]);
+    let left = |shard| (minute, shard, uuid::Uuid::nil());
+    let (op, look) = (probe.op_with(Ttl::ENDLESS), SwapLook { number: 1, left: vec![left(0), left(1)] });
+    let list = probe::fresh_list();
+    let waits = async {
+        meetings.recv().await.unwrap();
+        probe.session.get(&probe.op(), &list, &probe::EVERYTHING).await
+    };
+    let (page, got) = tokio::join!(probe.session.unfinished_swaps(&op, look), waits);
+    assert!(got.is_ok(), "{got:?}");
+    let SwapPage { swaps, look } = page.expect("nobody is told what was found");
+    assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
+    assert!(probe.store.permits().unwrap().1 > 0, "it was refused none");
+    forger.heal();
+    until_the_rest_is_found(&probe, &look).await;
 }
 
 /// One of two servers is cut off from Postgres, before bags are written or meanwhile, and now and then killed then;

@@ -120,7 +120,15 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
         && op.begin().is_ok()
         && let Some((minute, shard, after)) = left.pop()
     {
-        let permit = core.permit(op.deadline).await?;
+        let permit = match core.permit(op.deadline).await {
+            Ok(permit) => permit,
+            Err(error) if is_first => return Err(error),
+            // What was found is told, and this is the first of the next part.
+            Err(_) => {
+                left.push((minute, shard, after));
+                break;
+            }
+        };
         match read(core, op, (minute, shard, after), permit).await {
             Ok((found, next)) => {
                 left.extend(next.map(|after| (minute, shard, after)));
@@ -150,7 +158,7 @@ async fn read(
     type Columns = (Uuid, Option<String>, Option<String>, Option<Bytes>, Option<i64>);
     let (mut found, mut rows, mut last, mut state) = (Vec::new(), 0, None, PagingState::start());
     loop {
-        let ((result, next), kept) = core
+        let answer = core
             .attempts
             .run(core.request(Statement::Get, op), permit, |route| {
                 let mut statement = core.for_bags.noted.clone();
@@ -162,7 +170,12 @@ async fn read(
                 };
                 keys::read(Arc::clone(core), bound, state.clone())
             })
-            .await?;
+            .await;
+        let ((result, next), kept) = match answer {
+            // What was read is told, and the rest comes after it.
+            Err(_) if last.is_some() => return Ok((found, last)),
+            answer => answer?,
+        };
         permit = kept;
         let result = result.into_rows_result().map_err(|_| damaged_row())?;
         for row in result.rows::<Columns>().map_err(|_| damaged_row())? {
