@@ -12,6 +12,7 @@ use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestFrame, RequestReaction, RequestRule};
 
 use crate::forger::{Forger, Sent, of};
+use crate::permits::feedback;
 use crate::probe::{Server, bare, fresh_list, fresh_set, now};
 use crate::schema::Keyspace;
 
@@ -87,17 +88,20 @@ async fn an_entity_is_told_once_though_one_table_is_read_in_narrower_parts() {
     let walks = || of(Sent::Read).and(Condition::BodyContainsCaseSensitive(page_size(1_000)[..].into()));
     let consistency = scylla::statement::Consistency::One;
     let in_vain = DbError::ReadTimeout { consistency, received: 0, required: 1, data_present: false };
+    let (met, mut meetings) = feedback();
+    let in_vain = RequestReaction::forge_with_error(in_vain).with_feedback_when_performed(met);
     forger.on_requests(vec![
         RequestRule(walks().and(Condition::TrueForLimitedTimes(1)), RequestReaction::noop()),
-        RequestRule(walks().and(Condition::TrueForLimitedTimes(12)), RequestReaction::forge_with_error(in_vain)),
+        RequestRule(walks().and(Condition::TrueForLimitedTimes(12)), in_vain),
     ]);
     assert_eq!(walked(&server, &feature_key).await, expected);
+    assert!(meetings.try_recv().is_ok(), "no table was read in narrower parts");
 }
 
-#[tokio::test]
-async fn a_page_of_unfinished_swaps_that_is_cut_short_is_not_the_last() {
-    const SWAPS: usize = 40;
-    let (keyspace, mut forger, server) = begin().await;
+const SWAPS: usize = 40;
+
+/// Notes swaps in a shard of the present minute.
+async fn noted(keyspace: &Keyspace) -> (i64, BTreeSet<uuid::Uuid>) {
     let bare = bare(&keyspace.options).await;
     let minute = now().as_micros().cast_signed() / 60_000_000;
     let insert = "INSERT INTO list_bag_swaps (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, 0, ?, \
@@ -110,10 +114,38 @@ async fn a_page_of_unfinished_swaps_that_is_cut_short_is_not_the_last() {
         bare.execute_unpaged(&insert, (minute, id, bags.as_str(), format!("e-{n}"))).await.unwrap();
         expected.insert(id);
     }
+    (minute, expected)
+}
+
+#[tokio::test]
+async fn a_page_of_unfinished_swaps_that_is_cut_short_is_not_the_last() {
+    let (keyspace, mut forger, server) = begin().await;
+    let (_, expected) = noted(&keyspace).await;
     let (short, count) = short_pages(500);
     forger.on_requests(vec![RequestRule(of(Sent::Read), short)]);
     let page = server.session.unfinished_swaps(&server.op(), SwapLook::default()).await.unwrap();
     assert!(page.look.is_over(), "{:?}", page.look);
     assert_eq!(page.swaps.iter().map(|swap| swap.id.id).collect::<BTreeSet<_>>(), expected);
     assert!(count.load(Ordering::Relaxed) >= SWAPS / 3, "{count:?}");
+}
+
+/// What the pages before it had told was lost once, and all that they tell of was passed over until its minute came
+/// round again.
+#[tokio::test]
+async fn a_page_of_unfinished_swaps_that_fails_takes_none_of_those_before_it_along() {
+    let (keyspace, mut forger, server) = begin().await;
+    let (minute, expected) = noted(&keyspace).await;
+    let pages = |times| {
+        let asked = Condition::BodyContainsCaseSensitive(page_size(500)[..].into());
+        of(Sent::Read).and(asked).and(Condition::TrueForLimitedTimes(times))
+    };
+    let (short, count) = short_pages(500);
+    let (met, mut meetings) = feedback();
+    let refused = RequestReaction::forge_with_error(DbError::Unauthorized).with_feedback_when_performed(met);
+    forger.on_requests(vec![RequestRule(pages(3), short), RequestRule(pages(1), refused)]);
+    let look = SwapLook { number: 1, left: vec![(minute, 0, uuid::Uuid::nil())] };
+    let page = server.session.unfinished_swaps(&server.op(), look).await.unwrap();
+    assert!(count.load(Ordering::Relaxed) == 3 && meetings.try_recv().is_ok(), "no page failed after others");
+    assert!(page.look.is_over(), "{:?}", page.look);
+    assert_eq!(page.swaps.iter().map(|swap| swap.id.id).collect::<BTreeSet<_>>(), expected);
 }
