@@ -20,7 +20,8 @@ use super::options::{Consistency, CqlOptions};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
     Get,
-    /// The keys of a slice alone: of a count, and of a look in the background at how long a list is.
+    /// The keys of a slice alone: to count its items, or to find the last one that a list shows or keeps. Rows of sets
+    /// have members, too, and are read by `Get`.
     Keys,
     Find,
     /// A look into the directory of a list that is kept in buckets, and a change of it.

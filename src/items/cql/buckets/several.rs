@@ -50,7 +50,11 @@ impl Slice<'_> {
         state: &PagingState,
         permit: Permit,
     ) -> Result<(QueryRowsResult, PagingStateResponse, Permit), StoreError> {
-        let prepared = if self.with_values { &core.for_buckets.several } else { &core.for_buckets.several_keys };
+        let (statement, prepared) = if self.with_values {
+            (Statement::Get, &core.for_buckets.several)
+        } else {
+            (Statement::Keys, &core.for_buckets.several_keys)
+        };
         let (feature_keys, each) = (self.feature_keys(), i32::try_from(each).unwrap_or(i32::MAX));
         let (entity_id, lower, upper) = (self.list.entity_id.as_str(), self.lower, self.upper);
         let bind = |statement: PreparedStatement| match core.prepared.within(op.deadline) {
@@ -59,7 +63,7 @@ impl Slice<'_> {
         };
         let ((result, next), permit): ((QueryResult, PagingStateResponse), Permit) = core
             .attempts
-            .run(core.request(Statement::Get, op), permit, |route| {
+            .run(core.request(statement, op), permit, |route| {
                 let mut statement = prepared.clone();
                 statement.set_page_size(page_rows);
                 statement.set_load_balancing_policy(Some(route));
