@@ -9,6 +9,7 @@ use super::metrics::Repair;
 use super::queue::Wrong;
 use crate::actors::{ListError, ListPool, MetadataHandle};
 use crate::background::entries::{entry_changes, has_entry};
+use crate::domain::index::ENTRIES_MAX;
 use crate::domain::{EntityId, FeatureId, FeatureKey, Item, ListKey, NewItem, Timestamp, Ttl};
 use crate::items::{BagAfter, BagSwap, Bounds, EntryChange, Swapped};
 use crate::metadata::MetadataError;
@@ -92,7 +93,8 @@ impl Mender {
             let entries = entry_changes(indexes.iter(), &list.entity_id, None, stands.as_ref()).unwrap_or_else(|_| {
                 tracing::warn!(
                     bags = list.feature_key.as_str(),
-                    "a bag has more values than all indexes together may have of one: no index has it"
+                    "a bag would have more than {ENTRIES_MAX} entries in all indexes of its type: those that it is not \
+                     in yet do not get it"
                 );
                 Vec::new()
             });

@@ -127,7 +127,7 @@ async fn partitions_between(
             Ok(found) => {
                 let is_easy = began.elapsed() < left / 16;
                 core.walk_narrowed.store(narrowed.saturating_sub(is_easy.into()), Ordering::Relaxed);
-                let full = found.last().filter(|_| found.len() == rows_max).map(|partition| partition.0);
+                let full = found.last().filter(|_| found.len() >= rows_max).map(|partition| partition.0);
                 return Ok((found, full.or((to < i64::MAX).then_some(to))));
             }
             Err(error) if to.abs_diff(from) <= 1 || left < ATTEMPT_MIN => return Err(error),

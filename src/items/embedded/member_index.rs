@@ -314,8 +314,8 @@ impl MemberIndexes {
     }
 
     /// Notes that so many members of a set without a table were looked for. Says how much of the set is to be read
-    /// for one, if that is due: each attempt reads some times as much as the one before, and all of them together no
-    /// more than a part of what the look-ups did.
+    /// for one, if that is due: each attempt may read some times as much as the one before, up to [`DUE_MAX`], and all
+    /// of them together little more than what the look-ups cost.
     pub fn due_after(&self, hash: u64, members: usize) -> Option<Worth> {
         let place = self.account(hash);
         let Account { looks, due } = Account::unpack(place.load(Ordering::Relaxed));
