@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::{Answer, Api, api, api_with, items};
 use super::keys::{JSON, admin, key, with_key};
+use super::sockets::until;
 use super::tokens::Issued;
 
 /// Somebody who asks, and what they have.
@@ -76,9 +77,8 @@ async fn credentials(api: &Api, issued: &Issued) -> Vec<(Who, Vec<String>)> {
     let (other, _) = key(api, Some(&by), other).await;
     let (reader, _) = key(api, Some(&by), json!({"name": "ro", "roles": ["reader"]})).await;
     let unknown = liststore::access::token::Secret::generate().unwrap().expose().to_owned();
-    while with_key(api, &expiring, Method::GET, "/v1/features", &Value::Null).await.status != 401 {
-        tokio::task::yield_now().await;
-    }
+    let is_expired = async || with_key(api, &expiring, Method::GET, "/v1/features", &Value::Null).await.status == 401;
+    until("it has expired", is_expired).await;
     let token = |groups: &[&str]| issued.token("alice", groups);
     vec![
         (Who::NoKey, vec![]),

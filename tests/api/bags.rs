@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::{Answer, Api, ago, api_with, items};
 use super::guide::{blocks, is_as_told};
+use super::sockets::until;
 
 const U1: &str = "/v1/entities/user/u-1";
 const BAG_BYTES_MAX: usize = 256 * 1024;
@@ -356,9 +357,7 @@ async fn bags_end_with_their_ttl_their_entity_type_and_their_entity() {
     refused(&api.get(U1).await, 404, "bag_not_found");
     put(&api, U1, &[], "{}").await.expect(201);
     api.patch("/v1/entity-types/user", json!({"ttl": "1s"})).await.expect(200);
-    while api.get(U1).await.status != 404 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until("it has expired", async || api.get(U1).await.status == 404).await;
     put(&api, U1, &[], "{}").await.expect(201);
 }
 

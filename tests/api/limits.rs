@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::client::{Answer, ago, api, api_with};
 use super::keys::{admin, key, with_key};
-use super::sockets::connect;
+use super::sockets::{connect, until};
 
 /// In a bucket that fills so slowly that no test sees it.
 #[tokio::test]
@@ -212,9 +212,8 @@ async fn one_caller_has_a_share_of_the_operations_at_work() {
     // Others have the rest.
     leave_early(&admin).await.refused("deadline_exceeded", "");
     faults.stall(false);
-    while with_key(&api, &noisy, Method::GET, list, &Value::Null).await.status == 429 {
-        tokio::task::yield_now().await;
-    }
+    let may_again = async || with_key(&api, &noisy, Method::GET, list, &Value::Null).await.status != 429;
+    until("it may again", may_again).await;
     for _ in 0..10 {
         with_key(&api, &noisy, Method::GET, list, &Value::Null).await.expect(200);
     }

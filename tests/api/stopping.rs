@@ -1,14 +1,12 @@
 //! While a server stops: not ready, yet every request that it has accepted is answered.
 
-use std::time::Duration;
-
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::client::{ago, items, one};
 use super::faults::faulty;
-use super::sockets::{metric, until};
+use super::sockets::{metric, until, until_closed};
 
 #[tokio::test]
 async fn requests_in_flight_are_answered_and_asked_to_leave() {
@@ -24,13 +22,9 @@ async fn requests_in_flight_are_answered_and_asked_to_leave() {
     until("it is at work", is_at_work).await;
     api.server.begin_stop();
     // No new connections are taken from here on.
-    while TcpStream::connect(api.server.address()).await.is_ok() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("it takes no connection", async || TcpStream::connect(api.server.address()).await.is_err()).await;
     faults.stall(false);
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    let answer = String::from_utf8(answer).unwrap();
+    let answer = until_closed(&mut stream).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.to_lowercase().contains("\r\nconnection: close\r\n"), "{answer}");
     assert!(answer.ends_with(&json!({"added": 1, "already_expired": 0}).to_string()), "{answer}");

@@ -151,7 +151,7 @@ async fn a_password_is_changed_under_a_server_that_reads_its_url_from_a_file() {
     store.create_feature(new_feature("seen", 60), context()).await.unwrap();
 }
 
-async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !condition().await {
         assert!(Instant::now() < patience, "waited in vain until {what}");

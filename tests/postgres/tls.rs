@@ -9,6 +9,7 @@ use std::time::Duration;
 use liststore::metadata::postgres::{inspect, migrate, tls};
 
 use crate::postgres::{Database, Server};
+use crate::schema;
 use crate::servers::{Node, run, until};
 
 fn openssl(dir: &Path, arguments: &str) {
@@ -69,9 +70,7 @@ fn certificates_are_verified_and_may_be_replaced_while_a_server_runs() {
         // Another authority's certificate is believed only once its own is there.
         present(&server, &database, second.path()).await;
         let by_second = url.replace(mine.path().to_str().unwrap(), second.path().to_str().unwrap());
-        while inspect(&by_second).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        schema::until("it presents the second", async || inspect(&by_second).await.is_ok()).await;
         database.cut_connections().await;
         until("it refuses the certificate", || {
             node.handle
