@@ -38,7 +38,7 @@ use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiState, Handles, ListenOptions, Listening, Tls};
-use crate::background::{Cleaner, Jobs, Settle, Worker};
+use crate::background::{Answered, Cleaner, Jobs, Settle, Worker};
 use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
@@ -211,13 +211,10 @@ impl Application {
             )
             .map_err(StartError::Metrics)?,
         );
-        let answered = {
-            let state = Arc::clone(&state);
-            Arc::new(move || state.answered())
-        };
         let settle = Settle(
             options::in_step_for(&settings.metadata) + Duration::from_millis(settings.items.operation_timeout_ms),
         );
+        let worker = Worker::new(jobs, lists.clone(), settle, answered_by(&state));
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
         let options = ListenOptions {
             workers: settings.http.workers,
@@ -236,7 +233,7 @@ impl Application {
             scheme,
             address,
             server,
-            worker: Worker::new(jobs, lists.clone(), settle, answered),
+            worker,
             cleaner,
             lists,
             metadata,
@@ -383,6 +380,12 @@ async fn stop_requested(stopper: &Stopper, signals: &mut Signals) {
         _ = stopped.wait_for(|stop| *stop) => {}
         () = signals.next() => {}
     }
+}
+
+/// By what jobs know whether there are callers.
+fn answered_by(state: &Arc<ApiState>) -> Answered {
+    let state = Arc::clone(state);
+    Arc::new(move || state.answered())
 }
 
 /// Whoever asks a second time does not want to wait.

@@ -21,13 +21,13 @@ const FEW: f64 = 100.0;
 /// For how long callers are reckoned with after the last look that found some.
 const CALM: Duration = Duration::from_secs(1);
 /// What is done at once beside callers, and while there are none.
-const STEP_BESIDE: usize = 32;
+const STEP_BESIDE: usize = 64;
 const STEP_ALONE: usize = 4_096;
 /// The same where a store does it one by one.
 const STEP_ONE_BY_ONE: usize = 32;
 const STEP_OF_PACE: usize = 32;
 /// Beside callers a step is followed by a pause of so many times as long as it took.
-const PAUSE: u32 = 8;
+const PAUSE: u32 = 3;
 /// The longest pause: a step can take long for other reasons than its work.
 const PAUSE_MAX: Duration = Duration::from_millis(25);
 
@@ -120,7 +120,7 @@ mod tests {
             tokio::time::advance(LOOK_INTERVAL).await;
             count.fetch_add(50, Ordering::Relaxed);
             assert_eq!(tempo.step(None), STEP_BESIDE);
-            assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::from_millis(8));
+            assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::from_millis(3));
             // It does not know what else a long step waited for.
             assert_eq!(rest(&mut tempo, Duration::from_millis(90)).await, PAUSE_MAX);
         }

@@ -24,7 +24,7 @@ pub(super) struct FeatureColumn {
 
 /// The file, by its form.
 pub(super) enum TrainingFile {
-    Text(TextFile),
+    Text(Box<TextFile>),
     Parquet { file: ParquetFile, value_types: Vec<ValueType> },
 }
 
@@ -42,7 +42,8 @@ impl TrainingFile {
             let names = names.chain(joining.iter().map(|feature| feature.id.name.as_str()));
             let names = names.map(str::to_owned).collect();
             let kinds = columns.iter().map(|column| column.kind).collect();
-            return TextFile::create(path, format == ExportFormat::Csv, names, kinds).map(Self::Text);
+            return TextFile::create(path, format == ExportFormat::Csv, names, kinds)
+                .map(|file| Self::Text(Box::new(file)));
         }
         let mut fields = vec![Field::required(entity_id, Kind::Text), Field::required(timestamp, Kind::Timestamp)];
         let own = |column: &Column| Field::One { name: column.name.clone(), kind: column.kind, optional: true };

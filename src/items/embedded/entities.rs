@@ -1,6 +1,6 @@
 //! Which entities have lists of a feature version, and what bags a type has: a walk over all lists, in their order,
-//! part by part and turn by turn. Each part looks at the store anew, so that a walk holds nothing between its parts, and flushes and
-//! merges in between change nothing of what it meets.
+//! part by part and turn by turn. Each part looks at the store anew, so that a walk holds nothing between its parts,
+//! and flushes and merges in between change nothing of what it meets.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
