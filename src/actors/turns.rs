@@ -36,8 +36,8 @@ pub struct TurnTaking {
     lists: Rc<Lists>,
 }
 
-/// The lists that removals have to themselves or wait for. Holds no more of them than there are
-/// operations in flight.
+/// The lists that removals have to themselves or wait for. Holds no more of them than
+/// operations in flight name.
 type Lists = RefCell<HashMap<ListKey, Arc<RwLock<()>>>>;
 
 /// A list's lock while somebody waits for it or has it; the last to leave takes it away.
@@ -261,6 +261,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, Generation, VersionLabel};
+    use crate::items::EntryChange;
     use crate::items::memory::MemoryStore;
 
     fn list(entity_id: &str) -> ListKey {
@@ -271,6 +272,30 @@ mod tests {
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_millis(20)
+    }
+
+    /// Many bags wait until each is free, and nothing is done before.
+    #[tokio::test]
+    async fn bags_that_are_entered_are_kept_from_others_all_together() {
+        let store = Rc::new(MemoryStore::default());
+        let turns = TurnTaking { session: store, lists: Rc::default() };
+        let op = |deadline| Operation::new(Timestamp::from_nanos(9).unwrap(), Ttl::MAX, deadline);
+        let entered = |entity_id: &str| {
+            let added = vec![NewItem { timestamp: Timestamp::MIN, value: "u".into(), expires_at: u64::MAX }];
+            let entries = vec![EntryChange { list: list("entries"), removed: Vec::new(), added }];
+            BagEntries { bag: list(entity_id), stamp: Timestamp::from_nanos(1).unwrap(), entries }
+        };
+        // In one order, whatever the order that they are given in.
+        let both = || vec![entered("u-2"), entered("u-1")];
+        let other = turns.alone(&list("u-2"), soon()).await.unwrap();
+        let late = turns.enter_bags(&op(soon()), both()).await;
+        assert!(matches!(late, Err(StoreError::Timeout { outcome_unknown: false })));
+        assert!(turns.is_free(&list("u-1")));
+        drop(other);
+        let later = Instant::now() + Duration::from_secs(60);
+        // There are no such bags.
+        assert_eq!(turns.enter_bags(&op(later), both()).await.unwrap(), [Swapped::Lost; 2]);
+        assert!(turns.lists.borrow().is_empty());
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 //! Whoever writes a bag enters it into all indexes that there are, built or not. So what is left are the bags that
 //! nobody has written since; and of each of these the entries are added for as long as it is the one that was read.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::future::try_join;
@@ -26,9 +27,15 @@ use crate::metadata::{Change, Precondition, VersionPatch};
 /// even then.
 const PART_BAGS: usize = 4_096;
 const PART_ONE_BY_ONE: usize = 500;
+/// So many seconds' bags are a part where it is said how many are entered in one: what is left within a part is done
+/// again after a pause or a restart.
+const PART_SECONDS: usize = 4;
 /// Bags that are entered together, and how often that is begun at once: some are looked at while others are written.
 const TOGETHER: usize = 512;
 const AT_ONCE: usize = 4;
+/// Once there are so many entries for the bags that were looked at, these are entered before others are looked at: an
+/// index of arrays can have hundreds for each.
+const ENTRIES_TOGETHER: usize = 8_192;
 /// How often it is said that the work goes on while nothing is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -69,7 +76,9 @@ pub(super) async fn build(
     wait_for_others(held, jobs, settle).await?;
     held.job.progress.entries.resize(1, 0);
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return give_up(held).await };
-    let part = if lists.leaves_swaps() { PART_ONE_BY_ONE } else { PART_BAGS };
+    let pace = held.job.task.lists_per_second;
+    let part_max = if lists.leaves_swaps() { PART_ONE_BY_ONE } else { PART_BAGS };
+    let part = pace.map_or(part_max, |pace| part_max.min((pace.get() as usize).saturating_mul(PART_SECONDS)));
     let mut ahead = None;
     loop {
         let Some(built) = definitions(held, jobs, ttl_max) else { return give_up(held).await };
@@ -84,22 +93,32 @@ pub(super) async fn build(
                 insist(held, async |deadline| read(from.clone(), deadline).await).await?
             }
         };
-        let pace = held.job.task.lists_per_second;
         let mut left = bags.as_slice();
         while !left.is_empty() {
+            // One that was dropped meanwhile is being cleared.
+            if definitions(held, jobs, ttl_max).is_none() {
+                return give_up(held).await;
+            }
             let began = Instant::now();
-            let some;
-            (some, left) = left.split_at(tempo.step(pace).min(left.len()));
+            let step = Cell::new(tempo.step(pace).min(left.len()));
             let enter = async |deadline| {
+                let some = &left[..step.get()];
                 // What is entered as a whole leaves time to read what comes next.
                 let is_whole = some.len() == bags.len();
                 let next = next.clone().filter(|_| is_whole);
                 let read_ahead = async { if next.is_some() { read(next, deadline).await.map(Some) } else { Ok(None) } };
-                try_join(enter_all(lists, &built, some, deadline), read_ahead).await
+                let done = try_join(enter_all(lists, &built, some, deadline), read_ahead).await;
+                if done.is_err() {
+                    // It may have been too much for the time that there is.
+                    step.set((step.get() / 2).max(1));
+                }
+                done
             };
             let entered;
             (entered, ahead) = insist(held, enter).await?;
-            held.job.progress.lists += some.len() as u64;
+            let count = entered.len();
+            left = &left[count..];
+            held.job.progress.lists += count as u64;
             for entered in entered {
                 match entered {
                     Entered::Done(entries) => held.job.progress.entries[0] += entries,
@@ -107,7 +126,7 @@ pub(super) async fn build(
                 }
             }
             held.save_if_due().await?;
-            tempo.rest(some.len(), pace, began).await;
+            tempo.rest(count, pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return finish(held, jobs).await };
         held.job.progress.place = Some((hash, after));
@@ -146,22 +165,28 @@ async fn enter_together(
     deadline: Instant,
 ) -> Result<Vec<Entered>, ListError> {
     let mut entered = Vec::with_capacity(bags.len());
-    let (mut entering, mut places) = (Vec::new(), Vec::new());
-    for (place, (entity, bag)) in bags.iter().enumerate() {
-        let Ok(entries) = entries_of(built, entity, bag) else {
-            entered.push(Entered::LeftOut);
-            continue;
-        };
-        entered.push(Entered::Done(count_of(&entries)));
-        if !entries.is_empty() {
-            let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
-            entering.push(BagEntries { bag: list, stamp: bag.timestamp, entries });
-            places.push(place);
+    while entered.len() < bags.len() {
+        let (mut entering, mut places, mut count) = (Vec::new(), Vec::new(), 0);
+        for (entity, bag) in &bags[entered.len()..] {
+            let Ok(entries) = entries_of(built, entity, bag) else {
+                entered.push(Entered::LeftOut);
+                continue;
+            };
+            entered.push(Entered::Done(count_of(&entries)));
+            if !entries.is_empty() {
+                count += entries.len();
+                let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
+                entering.push(BagEntries { bag: list, stamp: bag.timestamp, entries });
+                places.push(entered.len() - 1);
+            }
+            if count >= ENTRIES_TOGETHER {
+                break;
+            }
         }
-    }
-    let swapped = lists.enter_bags(entering, built.bags.retention.ttl, deadline).await?;
-    for (place, _) in places.into_iter().zip(swapped).filter(|(_, swapped)| *swapped == Swapped::Lost) {
-        entered[place] = enter(lists, built, &bags[place].0, deadline).await?;
+        let swapped = lists.enter_bags(entering, built.bags.retention.ttl, deadline).await?;
+        for (place, _) in places.into_iter().zip(swapped).filter(|(_, swapped)| *swapped == Swapped::Lost) {
+            entered[place] = enter(lists, built, &bags[place].0, deadline).await?;
+        }
     }
     Ok(entered)
 }
