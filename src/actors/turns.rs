@@ -260,7 +260,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, Generation, VersionLabel};
+    use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, Generation, Ttl, VersionLabel};
     use crate::items::EntryChange;
     use crate::items::memory::MemoryStore;
 
