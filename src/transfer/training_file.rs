@@ -25,7 +25,7 @@ pub(super) struct FeatureColumn {
 /// The file, by its form.
 pub(super) enum TrainingFile {
     Text(Box<TextFile>),
-    Parquet { file: ParquetFile, value_types: Vec<ValueType> },
+    Parquet { file: Box<ParquetFile>, value_types: Vec<ValueType> },
 }
 
 impl TrainingFile {
@@ -54,7 +54,7 @@ impl TrainingFile {
             Field::List { name: feature.id.name.to_string(), members }
         }));
         let value_types = joining.iter().map(|feature| feature.value_type).collect();
-        Ok(Self::Parquet { file: ParquetFile::create(path, fields)?, value_types })
+        Ok(Self::Parquet { file: Box::new(ParquetFile::create(path, fields)?), value_types })
     }
 
     pub fn write(&mut self, row: &SpineRow, pages: &[Page]) -> Result<(), Failure> {
