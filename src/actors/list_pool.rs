@@ -12,18 +12,13 @@ use actix::dev::ToEnvelope;
 use actix::{Addr, Handler, MailboxError, Message};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_util::future::join_all;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use prometheus::Registry;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::list_error::ListError;
-use super::messages::{
-    Add, AddOutcome, Bags, Contains, Count, EnterBags, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove,
-    RemoveAll, SwapBag, UnfinishedSwaps,
-};
+use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll};
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
 use super::pool_size::{PoolView, Resize, Resizing};
@@ -33,10 +28,10 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, EntityId, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
+use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Value};
 use crate::items::{
-    self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation,
-    PageInMemory, PermitCounts, Range, Removal, StateToken, StoreError, SwapId, SwapLook, SwapPage, Swapped, Validity,
+    self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
+    Removal, StateToken, StoreError, Validity,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -49,12 +44,9 @@ pub struct PoolOptions {
     pub permit_wait: Duration,
 }
 
-/// Bags that are read or entered at once for one caller where the store does so one by one.
-const AT_ONCE: usize = 16;
-
 /// Whether an operation that was cut off may have changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
+pub(super) enum Effect {
     Read,
     Write,
 }
@@ -62,7 +54,7 @@ enum Effect {
 /// The pool of list actors. Cheap to clone; all clones are the same pool.
 #[derive(Clone)]
 pub struct ListPool {
-    inner: Arc<PoolState>,
+    pub(super) inner: Arc<PoolState>,
     resizer: Resizer,
     /// What bounds the operations that come by way of this handle.
     limiter: Option<Arc<Limiter>>,
@@ -297,113 +289,6 @@ impl ListPool {
         self.send(list, retention.into(), deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
     }
 
-    /// The visible bag, or that there is none, if the store can tell at once from memory, on this thread.
-    pub fn bag_from_memory(&self, list: &ListKey, ttl: Ttl, deadline: Instant) -> Option<Option<Item>> {
-        let (page, _) = self.get_from_memory(list, ttl, &Range::NEWEST, deadline)?;
-        Some(page.items.into_iter().next())
-    }
-
-    /// The visible bag, if there is one: from memory if the store can, else through the bag's actor.
-    pub async fn bag(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<Option<Item>, ListError> {
-        if let Some(found) = self.bag_from_memory(&list, ttl, deadline) {
-            return Ok(found);
-        }
-        self.send(list, ttl.into(), deadline, Effect::Read, |envelope| GetBag { envelope }).await
-    }
-
-    /// Puts a bag in the place of another, if that is the one that is there.
-    pub async fn swap_bag(
-        &self,
-        list: ListKey,
-        ttl: Ttl,
-        swap: BagSwap,
-        deadline: Instant,
-    ) -> Result<Swapped, ListError> {
-        self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
-    }
-
-    /// The visible bags of a type, from a place on: [`Self::entities`] and [`Self::bag`] together, in one go where the
-    /// store can.
-    pub async fn bags(
-        &self,
-        feature_key: FeatureKey,
-        ttl: Ttl,
-        from: Option<EntityPlace>,
-        limit: usize,
-        deadline: Instant,
-    ) -> Result<BagPage, ListError> {
-        if !self.inner.store.leaves_swaps() {
-            let token = token_of_walk(&feature_key, from.as_ref());
-            let message = |permit| Bags { feature_key, ttl, from, limit, deadline, permit };
-            return self.deliver(token, deadline, Effect::Read, message).await;
-        }
-        let EntityPage { entities, next } = self.entities(feature_key.clone(), ttl, from, limit, deadline).await?;
-        let bag = async |entity: EntityId| {
-            let bag = self.bag(ListKey::new(feature_key.clone(), entity.clone()), ttl, deadline).await?;
-            Ok::<_, ListError>(bag.map(|bag| (entity, bag)))
-        };
-        let bags: Vec<_> = stream::iter(entities).map(bag).buffered(AT_ONCE).try_collect().await?;
-        Ok(BagPage { bags: bags.into_iter().flatten().collect(), next })
-    }
-
-    /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became
-    /// of them: together where the store writes many lists as one. A failure may leave some of them done.
-    pub async fn enter_bags(
-        &self,
-        bags: Vec<BagEntries>,
-        ttl: Ttl,
-        deadline: Instant,
-    ) -> Result<Vec<Swapped>, ListError> {
-        if self.inner.store.leaves_swaps() {
-            let swap = async |bag: BagEntries| {
-                let (list, swap) = bag.into_swap();
-                self.swap_bag(list, ttl, swap, deadline).await
-            };
-            return stream::iter(bags).map(swap).buffered(AT_ONCE).try_collect().await;
-        }
-        let routing = self.inner.routing.load_full();
-        let mut of_seats: Vec<(Vec<usize>, Vec<BagEntries>)> =
-            routing.seats().iter().map(|_| Default::default()).collect();
-        let mut swapped = vec![Swapped::Lost; bags.len()];
-        for (place, bag) in bags.into_iter().enumerate() {
-            let token = bag.bag.token();
-            if !routing.settled(token, deadline).await {
-                return Err(ListError::DeadlineExceeded { outcome_unknown: false });
-            }
-            let (places, bags) = &mut of_seats[routing.place_of(token)];
-            places.push(place);
-            bags.push(bag);
-        }
-        let entered = of_seats.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
-        let entered = entered.map(async |(seat, (places, bags))| {
-            let message = |permit| EnterBags { bags, ttl, deadline, permit };
-            let swapped = self.deliver_to(Arc::clone(&routing), seat, deadline, Effect::Write, message).await?;
-            Ok::<_, ListError>(places.into_iter().zip(swapped))
-        });
-        for entered in join_all(entered).await {
-            entered?.for_each(|(place, one)| swapped[place] = one);
-        }
-        Ok(swapped)
-    }
-
-    /// Whether swaps of bags may be left unfinished.
-    pub fn leaves_swaps(&self) -> bool {
-        self.inner.store.leaves_swaps()
-    }
-
-    /// Swaps of bags whose entries may not be written: a part of a look at them.
-    pub async fn unfinished_swaps(&self, look: SwapLook, deadline: Instant) -> Result<SwapPage, ListError> {
-        // Each look is another actor's.
-        let token = Token::of_bytes(&look.number.to_be_bytes());
-        self.deliver(token, deadline, Effect::Read, |permit| UnfinishedSwaps { look, deadline, permit }).await
-    }
-
-    /// Says that the entries of a swap are written.
-    pub async fn finish_swap(&self, swap: SwapId, deadline: Instant) -> Result<(), ListError> {
-        let token = Token::of_bytes(swap.id.as_bytes());
-        self.deliver(token, deadline, Effect::Write, |permit| FinishSwap { swap, deadline, permit }).await
-    }
-
     /// The entities that have lists of a feature version with visible items, from a place on.
     pub async fn entities(
         &self,
@@ -419,7 +304,7 @@ impl ListPool {
         self.deliver(token, deadline, Effect::Read, message).await
     }
 
-    async fn send<M, T>(
+    pub(super) async fn send<M, T>(
         &self,
         list: ListKey,
         retention: Retention,
@@ -437,7 +322,7 @@ impl ListPool {
         self.deliver(list.token(), deadline, effect, |permit| message(list, permit)).await
     }
 
-    async fn deliver<M, T>(
+    pub(super) async fn deliver<M, T>(
         &self,
         token: Token,
         deadline: Instant,
@@ -455,7 +340,7 @@ impl ListPool {
     }
 
     /// To the actor of a seat.
-    async fn deliver_to<M, T>(
+    pub(super) async fn deliver_to<M, T>(
         &self,
         routing: Arc<Routing>,
         seat: usize,
@@ -560,7 +445,7 @@ impl ListPool {
 }
 
 /// Each part of a walk is another actor's.
-fn token_of_walk(feature_key: &FeatureKey, from: Option<&EntityPlace>) -> Token {
+pub(super) fn token_of_walk(feature_key: &FeatureKey, from: Option<&EntityPlace>) -> Token {
     let hash = from.map_or(0, |from| from.hash);
     Token::of_bytes(&[feature_key.as_str().as_bytes(), &hash.to_be_bytes()].concat())
 }

@@ -3,6 +3,7 @@
 //! Nobody outside this module sees an actor's address: routes hold a [`ListPool`] and a
 //! [`MetadataHandle`], which bound what is in flight and answer within a deadline.
 
+mod bag_calls;
 mod key_calls;
 mod key_uses;
 mod list_actor;

@@ -19,15 +19,45 @@ pub struct ListKey {
     token: Token,
 }
 
+/// The bytes of a list's key, with their token, for as long as they are looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct ListKeyRef<'k> {
+    pub bytes: &'k [u8],
+    pub token: Token,
+}
+
+/// Puts the keys of lists of one feature version together, one after the other in the same memory.
+#[derive(Debug)]
+pub struct ListKeys {
+    bytes: SmallVec<[u8; USUAL_BYTES]>,
+    /// Where entity IDs begin.
+    entity_at: usize,
+}
+
+impl ListKeys {
+    pub fn of(feature_key: &FeatureKey) -> Self {
+        let mut bytes = SmallVec::from_slice(feature_key.as_str().as_bytes());
+        bytes.push(0);
+        Self { entity_at: bytes.len(), bytes }
+    }
+
+    pub fn key(&mut self, entity_id: &EntityId) -> ListKeyRef<'_> {
+        self.bytes.truncate(self.entity_at);
+        self.bytes.extend_from_slice(entity_id.as_str().as_bytes());
+        ListKeyRef { bytes: &self.bytes, token: Token::of_bytes(&self.bytes) }
+    }
+}
+
 impl ListKey {
     pub fn new(feature_key: FeatureKey, entity_id: EntityId) -> Self {
-        let (feature, entity) = (feature_key.as_str().as_bytes(), entity_id.as_str().as_bytes());
-        let mut bytes = SmallVec::<[u8; USUAL_BYTES]>::new();
-        bytes.extend_from_slice(feature);
-        bytes.push(0);
-        bytes.extend_from_slice(entity);
-        let token = Token::of_bytes(&bytes);
-        Self { feature_key, entity_id, bytes: bytes.as_slice().into(), token }
+        let mut keys = ListKeys::of(&feature_key);
+        let ListKeyRef { bytes, token } = keys.key(&entity_id);
+        let bytes = bytes.into();
+        Self { feature_key, entity_id, bytes, token }
+    }
+
+    pub fn borrowed(&self) -> ListKeyRef<'_> {
+        ListKeyRef { bytes: &self.bytes, token: self.token }
     }
 
     /// The list's identity: feature key, a zero byte, entity ID. Neither part has a zero byte, so that

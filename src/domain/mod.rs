@@ -46,7 +46,7 @@ pub use invalid::{Code, Invalid};
 pub use item::{ADD_ITEMS_MAX, Item, NAMED_ITEMS_MAX, NewItem, Order};
 pub use item_key::{ItemKey, ValueDigest};
 pub use job_id::JobId;
-pub use list::ListKey;
+pub use list::{ListKey, ListKeyRef, ListKeys};
 pub use page::{Limit, PageToken};
 pub use rate::{Rate, RateLimits};
 pub use retention::{MaxItems, MaxItemsInput, Retention};

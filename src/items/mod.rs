@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Retention, Timestamp, Ttl};
+use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, MaxItems, NewItem, Retention, Timestamp, Ttl};
 
 pub mod bags;
 #[cfg(feature = "cql")]
@@ -162,7 +162,8 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
 
-    /// Whether swaps of bags may be left unfinished: see [`ItemSession::unfinished_swaps`].
+    /// Whether swaps of bags may be left unfinished: see [`ItemSession::unfinished_swaps`]. Where they are not, a bag
+    /// and its entries change at one moment, and what an entry says of a state of the bag is true of that state.
     fn leaves_swaps(&self) -> bool {
         false
     }
@@ -171,6 +172,11 @@ pub trait ItemStore: Send + Sync + 'static {
     /// and as rightly as a session would: all that was acknowledged before is in the answer, and
     /// nothing that a crash could still take back. `None` sends the caller to the list's session.
     fn get_from_memory(&self, _op: &Operation, _list: &ListKey, _range: &Range) -> Option<PageInMemory> {
+        None
+    }
+
+    /// Tells a bag, or that there is none, in the same way. Whatever answers gets so must answer this.
+    fn bag_from_memory(&self, _op: &Operation, _bag: ListKeyRef<'_>) -> Option<Option<Item>> {
         None
     }
 

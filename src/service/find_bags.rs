@@ -1,7 +1,8 @@
 //! Finds bags by an index: reads its entries, and of each the bag.
 //!
 //! An entry is a hint: it may be of an earlier state of the bag, or of other values whose name is the same. So each bag
-//! is looked at again, and is found by its present entry alone, which makes it stand once in a walk.
+//! is looked at again, and is found by its present entry alone, which makes it stand once in a walk. The bag's stamp is
+//! enough where the entry cannot be another state's, and else its document is taken apart.
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -32,6 +33,8 @@ struct Query<'q> {
     bags: &'q CatalogVersion,
     index: &'q Index,
     condition: Condition,
+    /// Whether an entry is right if the bag has its stamp.
+    by_stamp: bool,
     entries: ListKey,
     range: Range,
 }
@@ -73,6 +76,8 @@ impl<R: PageRenderer> Service<R> {
             entity_type: id.entity_type.clone(),
             bags: &bags,
             index,
+            // An entry that was written for a swap which was lost may have the stamp of the one that was not.
+            by_stamp: !self.lists.leaves_swaps() && index.spec.tells(&condition),
             condition,
             entries: entries.clone(),
             range,
@@ -171,17 +176,13 @@ async fn bags_of(
     deadline: Instant,
 ) -> Vec<Result<Option<Item>, ListError>> {
     let ttl = query.bags.retention.ttl;
-    let (mut bags, mut missing) = (Vec::with_capacity(entities.len()), Vec::new());
-    for (index, entity) in entities.iter().enumerate() {
-        let bag = entity.as_ref().map(|entity| query.bag_of(entity));
-        let known = bag.as_ref().map_or(Some(None), |bag| lists.bag_from_memory(bag, ttl, deadline));
-        if let (None, Some(bag)) = (&known, bag) {
-            missing.push((index, bag));
-        }
-        bags.push(Ok(known.flatten()));
-    }
-    let read = missing.into_iter().map(|(index, bag)| async move { (index, lists.bag(bag, ttl, deadline).await) });
-    for (index, bag) in join_all(read).await {
+    let known = lists.bags_from_memory(&query.bags.feature_key, entities, ttl, deadline);
+    let missing = known.iter().zip(entities).enumerate().filter(|(_, (known, _))| known.is_none());
+    let missing = missing.filter_map(|(index, (_, entity))| Some((index, query.bag_of(entity.as_ref()?))));
+    let read = missing.map(async |(index, bag)| (index, lists.bag(bag, ttl, deadline).await));
+    let read = join_all(read).await;
+    let mut bags: Vec<_> = known.into_iter().map(|known| Ok(known.flatten())).collect();
+    for (index, bag) in read {
         bags[index] = bag;
     }
     bags
@@ -193,6 +194,9 @@ impl Query<'_> {
     }
 
     fn holds(&self, bag: &Item, entry: Timestamp) -> bool {
+        if self.by_stamp {
+            return bag.timestamp == entry;
+        }
         let document = Document::parse(&bag.value);
         document.is_some_and(|document| self.index.spec.holds(&document, bag.timestamp, &self.condition, entry))
     }

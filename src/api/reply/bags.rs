@@ -11,7 +11,7 @@ use super::super::problem::Problem;
 use super::super::render::tag_of_text;
 use super::batch::failed;
 use super::json::{json, json_text};
-use crate::domain::{PageToken, Timestamp};
+use crate::domain::{PageToken, Rfc3339Writer, Timestamp};
 use crate::service::{Bag, EntityName, OperationId, ServiceError};
 use crate::wire;
 
@@ -23,7 +23,7 @@ const AROUND_BYTES: usize = 256;
 pub(super) fn bag(call: &Call<'_>, mut response: HttpResponseBuilder, bag: Bag) -> HandlerResult {
     let (updated_at, has_lists) = (bag.updated_at, !bag.lists.is_empty());
     let mut text = Vec::with_capacity(AROUND_BYTES + bag.document.len());
-    write(call, 0, bag, &mut text)?;
+    BagWriter::of(call).write(0, bag, &mut text)?;
     let tag = if has_lists { header(&tag_of_text(&text))? } else { header(&bag_tag(updated_at))? };
     if call.operation.id == OperationId::GetBag && has_already(call.headers, tag.as_bytes())? {
         return Ok(response.status(StatusCode::NOT_MODIFIED).insert_header((ETAG, tag)).finish());
@@ -63,12 +63,13 @@ pub(super) fn each(
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.as_ref().map_or(0, |bag| bag.document.len()));
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"results\":[");
+    let mut writer = BagWriter::of(call);
     for (index, bag) in bags.into_iter().enumerate() {
         if index > 0 {
             text.push(b',');
         }
         match bag {
-            Ok(bag) => write(call, index, bag, &mut text)?,
+            Ok(bag) => writer.write(index, bag, &mut text)?,
             Err(error) => write_json(&failed(call, index, error), &mut text)?,
         }
     }
@@ -86,11 +87,12 @@ pub(super) fn found(
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.document.len());
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"entities\":[");
+    let mut writer = BagWriter::of(call);
     for (index, bag) in bags.into_iter().enumerate() {
         if index > 0 {
             text.push(b',');
         }
-        write(call, index, bag, &mut text)?;
+        writer.write(index, bag, &mut text)?;
     }
     text.push(b']');
     if let Some(token) = next_page_token {
@@ -101,36 +103,49 @@ pub(super) fn found(
     Ok(json_text(response, text))
 }
 
-/// The document is written as it was kept, and pages as they were rendered.
-fn write(call: &Call<'_>, index: usize, bag: Bag, text: &mut Vec<u8>) -> Result<(), Problem> {
-    let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists } = bag;
-    text.extend_from_slice(b"{\"entity_type\":");
-    write_json(&entity_type.as_str(), text)?;
-    text.extend_from_slice(b",\"entity_id\":");
-    write_json(&entity_id.as_str(), text)?;
-    text.extend_from_slice(b",\"updated_at\":");
-    write_json(&updated_at.to_string(), text)?;
-    text.extend_from_slice(b",\"etag\":");
-    write_json(&bag_tag(updated_at), text)?;
-    text.extend_from_slice(b",\"properties\":");
-    text.extend_from_slice(&document);
-    let mut before = &b",\"lists\":{"[..];
-    let has_lists = !lists.is_empty();
-    for (feature, page) in lists {
-        text.extend_from_slice(before);
-        before = b",";
-        write_json(&feature.as_str(), text)?;
-        text.push(b':');
-        match page {
-            Ok(page) => {
-                call.state.metrics.items_read.inc_by(page.items as u64);
-                text.extend_from_slice(&page.text);
-            }
-            Err(error) => write_json(&failed(call, index, error), text)?,
-        }
+/// Writes bags, one after the other.
+struct BagWriter<'c, 'r> {
+    call: &'c Call<'r>,
+    moments: Rfc3339Writer,
+}
+
+impl<'c, 'r> BagWriter<'c, 'r> {
+    fn of(call: &'c Call<'r>) -> Self {
+        Self { call, moments: Rfc3339Writer::default() }
     }
-    text.extend_from_slice(if has_lists { b"}}" } else { b"}" });
-    Ok(())
+
+    /// The document is written as it was kept, and pages as they were rendered.
+    fn write(&mut self, index: usize, bag: Bag, text: &mut Vec<u8>) -> Result<(), Problem> {
+        let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists } = bag;
+        text.extend_from_slice(b"{\"entity_type\":\"");
+        // It has no character that is escaped.
+        text.extend_from_slice(entity_type.as_str().as_bytes());
+        text.extend_from_slice(b"\",\"entity_id\":");
+        write_json(&entity_id.as_str(), text)?;
+        text.extend_from_slice(b",\"updated_at\":\"");
+        text.extend_from_slice(self.moments.text(updated_at));
+        text.extend_from_slice(b"\",\"etag\":");
+        write_json(&bag_tag(updated_at), text)?;
+        text.extend_from_slice(b",\"properties\":");
+        text.extend_from_slice(&document);
+        let mut before = &b",\"lists\":{"[..];
+        let has_lists = !lists.is_empty();
+        for (feature, page) in lists {
+            text.extend_from_slice(before);
+            before = b",";
+            write_json(&feature.as_str(), text)?;
+            text.push(b':');
+            match page {
+                Ok(page) => {
+                    self.call.state.metrics.items_read.inc_by(page.items as u64);
+                    text.extend_from_slice(&page.text);
+                }
+                Err(error) => write_json(&failed(self.call, index, error), text)?,
+            }
+        }
+        text.extend_from_slice(if has_lists { b"}}" } else { b"}" });
+        Ok(())
+    }
 }
 
 fn write_json(value: &impl Serialize, text: &mut Vec<u8>) -> Result<(), Problem> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::place::OrderValue;
 use super::pointer::{Pointer, elements};
-use super::scalar::{Scalar, name_of};
+use super::scalar::{Scalar, is_of_one, name_of};
 use super::{Document, IndexSpec};
 use crate::domain::{EntityId, Invalid, Timestamp};
 
@@ -72,6 +72,12 @@ impl IndexSpec {
         let equal = values.iter().zip(&condition.values).all(|(found, wanted)| found.contains(wanted));
         let count = values.iter().try_fold(1_usize, |product, values| product.checked_mul(values.len()));
         equal && place == entry && count.is_some_and(|count| count <= ENTRIES_MAX) && self.within(bag, condition)
+    }
+
+    /// Whether an entry tells by itself that a bag is what a query asks for, as long as the bag is the one that the
+    /// entry was made for: places are moments of updates then, and the values' name is no others'.
+    pub fn tells(&self, condition: &Condition) -> bool {
+        self.order_by.is_none() && is_of_one(&name_of(&condition.values))
     }
 
     /// Places are coarser than what they are of.
@@ -212,6 +218,14 @@ mod tests {
         assert!(!holds(condition("\"GB\"", Some("7.5000000000000001"), None), entry.place));
         assert!(!holds(condition("\"GB\"", None, Some("7.4999999999999999")), entry.place));
         assert_eq!(condition("\"GB\"", Some("7.4999999999999999"), None).places().0, entry.place);
+    }
+
+    #[test]
+    fn entries_tell_by_themselves_what_has_a_name_and_a_place_of_its_own() {
+        let tells = |index: &IndexSpec, value: &str| index.tells(&index.condition(&[value], None, None).unwrap());
+        assert!(tells(&index(&["/a"], None), "\"GB\"") && tells(&index(&["/a"], None), "1e5"));
+        assert!(!tells(&index(&["/a"], None), &format!("\"{}\"", "a".repeat(600))));
+        assert!(!tells(&index(&["/a"], Some("/b")), "\"GB\""));
     }
 
     #[test]

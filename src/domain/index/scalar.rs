@@ -68,6 +68,11 @@ pub(super) fn name_of(values: &[Scalar]) -> String {
     format!("#{:032x}", u128::from_be_bytes(digest))
 }
 
+/// Whether no other values have this name of some.
+pub(super) fn is_of_one(name: &str) -> bool {
+    name.starts_with('[')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

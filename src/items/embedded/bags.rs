@@ -108,7 +108,7 @@ impl EmbeddedSession {
         let mut stamps = vec![None; bags.len()];
         let mut scans = Vec::new();
         for (place, BagEntries { bag, .. }) in bags.iter().enumerate() {
-            let in_memory = BorrowedListId::of(bag, self.engine.options.list_hash);
+            let in_memory = BorrowedListId::of(bag.borrowed(), self.engine.options.list_hash);
             if let Some(page) = self.engine.heads.page(in_memory, op, &Range::NEWEST) {
                 stamps[place] = page.items.first().map(|bag| bag.timestamp);
                 continue;

@@ -27,7 +27,7 @@ use super::list_id::{BorrowedListId, ListId};
 use super::member_index::{MemberIndex, MemberIndexes, Worth};
 use super::page;
 use super::row::Entry;
-use crate::domain::Order;
+use crate::domain::{Item, Order};
 use crate::items::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 
 /// Items that a head is filled with at least, if the list has them.
@@ -174,6 +174,12 @@ impl Heads {
         // If nothing was written meanwhile, the head was that of this state.
         let state = before.filter(|before| self.state(list.hash()) == Some(*before));
         Some(PageInMemory { page, validity: state.map(|state| Validity { state, from: op.now, until }) })
+    }
+
+    /// The newest item of a list, or that none is visible, if the list's head tells.
+    pub fn newest(&self, list: BorrowedListId<'_>, op: &Operation) -> Option<Option<Item>> {
+        let head = self.cache.get(&list)?;
+        page::newest_of_row(op, head.row.clone(), head.complete)
     }
 
     /// All that there is of a list, if its head is that.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quick_cache::Equivalent;
 
 use super::options::ListHash;
-use crate::domain::ListKey;
+use crate::domain::{ListKey, ListKeyRef};
 
 /// The exact identity of a list ([`ListKey::bytes`]). If two lists share a hash, their bytes tell them
 /// apart.
@@ -19,7 +19,7 @@ pub struct ListId {
 
 impl ListId {
     pub fn of(list: &ListKey, hash: ListHash) -> Self {
-        Self { hash: hash.of_list(list), bytes: Arc::clone(list.bytes()) }
+        Self { hash: hash.of_list(list.borrowed()), bytes: Arc::clone(list.bytes()) }
     }
 
     pub fn from_bytes(bytes: &[u8], hash: ListHash) -> Self {
@@ -74,8 +74,8 @@ pub struct BorrowedListId<'a> {
 }
 
 impl<'a> BorrowedListId<'a> {
-    pub fn of(list: &'a ListKey, hash: ListHash) -> Self {
-        Self { hash: hash.of_list(list), bytes: list.bytes() }
+    pub fn of(list: ListKeyRef<'a>, hash: ListHash) -> Self {
+        Self { hash: hash.of_list(list), bytes: list.bytes }
     }
 
     pub fn hash(&self) -> u64 {

@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn found(index: &MemberIndex) -> BTreeMap<u8, u64> {
-        let time = |member| Some((member, index.find(&name(member))?.key()?.timestamp.as_nanos()));
+        let time = |member| Some((member, index.find(&name(member))?.timestamp()?.as_nanos()));
         (0..8).filter_map(time).collect()
     }
 

@@ -25,9 +25,9 @@ pub struct Held {
     pub in_memory: InMemory,
 }
 
-/// A member that is looked for.
+/// A member that is looked for, and where its entry stands.
 struct Wanted {
-    member: Bytes,
+    place: u64,
     met: Met,
 }
 
@@ -71,8 +71,8 @@ impl MemberSearch {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(by_place.len());
         let mut asked = vec![0; by_place.len()];
         for (place, member, i) in by_place {
-            if wanted.last().is_none_or(|last| last.member != *member) {
-                wanted.push(Wanted { member: member.clone(), met: Met { place, present: None, stale: Vec::new() } });
+            if wanted.last().is_none_or(|last| last.met.member != *member) {
+                wanted.push(Wanted { place, met: Met { member: member.clone(), present: None, stale: Vec::new() } });
             }
             asked[i] = wanted.len() - 1;
         }
@@ -88,7 +88,7 @@ impl MemberSearch {
             self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
                 Stage::Begun => match self.wanted.first() {
                     Some(first) => {
-                        let merge = self.open(&self.reverse, &at(first.met.place), &mut turn)?;
+                        let merge = self.open(&self.reverse, &at(first.place), &mut turn)?;
                         Stage::Entries(merge, 0)
                     }
                     None => Stage::Done,
@@ -126,8 +126,8 @@ impl MemberSearch {
     /// Takes the entries that stand at the place of a member. Returns the next member of another place.
     fn look_at_place(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
         let Self { wanted, candidates, .. } = self;
-        let place = wanted[i].met.place;
-        let next = i + wanted[i..].iter().take_while(|other| other.met.place == place).count();
+        let place = wanted[i].place;
+        let next = i + wanted[i..].iter().take_while(|other| other.place == place).count();
         merge.seek(&at(place))?;
         while let Some((entry, source)) = merge.current().filter(|(entry, _)| entry.timestamp == place) {
             if let Some(pointer) = Pointer::decode(source.value()).filter(|_| !entry.deleted) {
@@ -151,8 +151,8 @@ impl MemberSearch {
             let member = identity.member(source.value());
             for candidate in candidates[i..next].iter_mut().filter(|_| !entry.deleted) {
                 let wanted = &mut wanted[candidate.wanted.clone()];
-                let place = wanted.first().map(|first| first.met.place);
-                match wanted.iter_mut().find(|wanted| wanted.member == member) {
+                let place = wanted.first().map(|first| first.place);
+                match wanted.iter_mut().find(|wanted| wanted.met.member == member) {
                     Some(wanted) => {
                         wanted.met.present =
                             Some(Present::new(entry.timestamp, entry.expires_at, source.row().value_bytes()));

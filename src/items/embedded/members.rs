@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::page::{self, Collect, Next};
 use super::reverse::Pointer;
 use super::row::{Entry, RowCursor};
-use crate::domain::{Identity, Item, ItemKey, Timestamp, ValueDigest};
+use crate::domain::{Identity, Item, Timestamp};
 use crate::items::Operation;
 
 /// An item that is stored of a member, whether anybody sees it or not.
@@ -33,14 +33,13 @@ impl Present {
         &self.value
     }
 
-    pub fn key(&self) -> Option<ItemKey> {
-        let timestamp = Timestamp::from_nanos(self.timestamp).ok()?;
-        Some(ItemKey::new(timestamp, ValueDigest::of(&self.value)))
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        Timestamp::from_nanos(self.timestamp).ok()
     }
 
     /// The item, if an operation sees it.
     pub fn seen_by(self, op: &Operation) -> Option<Item> {
-        let timestamp = Timestamp::from_nanos(self.timestamp).ok()?;
+        let timestamp = self.timestamp()?;
         self.is_seen_by(op).then_some(Item { timestamp, value: self.value })
     }
 }
@@ -48,8 +47,7 @@ impl Present {
 /// What is known of a member.
 #[derive(Debug, Clone)]
 pub struct Met {
-    /// Where its entry stands in the reverse list.
-    pub place: u64,
+    pub member: Bytes,
     pub present: Option<Present>,
     /// Entries there that point to no item.
     pub stale: Vec<Pointer>,

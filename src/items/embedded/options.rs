@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::domain::{Belonging, ListKey, Token};
+use crate::domain::{Belonging, ListKeyRef, Token};
 
 /// When an acknowledged write is on the disk itself, and not only in the hands of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub enum ListHash {
 }
 
 impl ListHash {
-    pub fn of_list(self, list: &ListKey) -> u64 {
+    pub fn of_list(self, list: ListKeyRef<'_>) -> u64 {
         match self {
-            Self::Token => list.token().as_i64().cast_unsigned(),
-            Self::Of(hash) => hash(list.bytes()),
+            Self::Token => list.token.as_i64().cast_unsigned(),
+            Self::Of(hash) => hash(list.bytes),
         }
     }
 

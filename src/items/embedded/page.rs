@@ -187,6 +187,21 @@ pub fn collect_row(row: Bytes, collector: &mut impl Collect) -> Option<Next> {
     Some(Next::Wanted)
 }
 
+/// Reads the newest item from one row, or that none is visible. `None` if the row has none and `complete` does not say
+/// that the list ends with it.
+pub fn newest_of_row(op: &Operation, row: Bytes, complete: bool) -> Option<Option<Item>> {
+    let mut cursor = RowCursor::new(row).ok()?;
+    while let Some(entry) = cursor.entry() {
+        if is_visible(op, entry)
+            && let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp)
+        {
+            return Some(Some(Item { timestamp, value: cursor.value_bytes() }));
+        }
+        cursor.advance().ok()?;
+    }
+    complete.then_some(None)
+}
+
 /// Reads a page from one row, and tells until when it holds if nothing is written. `None` if the row
 /// ends before the page does and `complete` does not say that the list ends there too.
 pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<(ItemPage, u64)> {

@@ -54,7 +54,11 @@ pub fn set_of(list: &[u8]) -> Option<&[u8]> {
 
 /// Where in a reverse list the entry of a member stands.
 pub fn place_of(member: &[u8]) -> u64 {
-    let digest = ValueDigest::of(member);
+    place_of_digest(&ValueDigest::of(member))
+}
+
+/// The same, of the member's digest.
+pub fn place_of_digest(digest: &ValueDigest) -> u64 {
     // Not those that an entry has of an item's digest: where the identity is the value, the two are one.
     digest.as_bytes()[DIGEST_LEN..DIGEST_LEN + 5].iter().fold(0, |place, byte| place << 8 | u64::from(*byte))
 }

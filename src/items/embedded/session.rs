@@ -119,7 +119,7 @@ impl EmbeddedSession {
         C: Collect<Found: Send + 'static> + Send + 'static,
     {
         let engine = &self.engine;
-        if let Some(row) = engine.heads.whole(BorrowedListId::of(list, engine.options.list_hash)) {
+        if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {
             page::collect_row(row, &mut collector).ok_or_else(merge::broken)?;
             return Ok(collector.finish());
         }
@@ -145,7 +145,7 @@ impl EmbeddedSession {
     /// A page that begins at the oldest item.
     async fn oldest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         let engine = &self.engine;
-        if let Some(row) = engine.heads.whole(BorrowedListId::of(list, engine.options.list_hash)) {
+        if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {
             let mut page = OldestPage::new(op, range);
             if let Some(max_items) = op.max_items {
                 let mut last = Last::new(op, max_items);
@@ -182,7 +182,7 @@ impl EmbeddedSession {
     /// A page of a list that shows all its items, newest first.
     pub(super) async fn newest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         let engine = &self.engine;
-        let borrowed = BorrowedListId::of(list, engine.options.list_hash);
+        let borrowed = BorrowedListId::of(list.borrowed(), engine.options.list_hash);
         if let Some(page) = engine.heads.page(borrowed, op, range) {
             engine.metrics.head_hits.inc();
             return Ok(page);

@@ -2,9 +2,8 @@
 //! that go, and a row that does the same to the reverse entries. So a member is there once, and found, for
 //! readers at any moment and after a crash.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
+use hashbrown::HashMap;
 
 use super::change::{Change, Changes};
 use super::item_changes::ItemChanges;
@@ -24,8 +23,32 @@ pub struct SetWrite {
 /// What becomes of a member.
 struct Outcome {
     met: Met,
+    digests: Digests,
     /// The item that is to stand, and its key.
     stands: Option<(ItemKey, NewItem)>,
+}
+
+/// What of a member's digests is needed to write it, each computed once.
+struct Digests {
+    member: ValueDigest,
+    /// The key of the item that is there.
+    present: Option<ItemKey>,
+}
+
+impl Digests {
+    fn of(Met { member, present, .. }: &Met) -> Self {
+        let member_digest = ValueDigest::of(member);
+        let key = |present: &Present| {
+            let digest = digest_of_stored(present.value(), member, member_digest);
+            Some(ItemKey::new(present.timestamp()?, digest))
+        };
+        Self { member: member_digest, present: present.as_ref().and_then(key) }
+    }
+}
+
+/// The digest of stored bytes of a member: where the identity is the value they are the member.
+fn digest_of_stored(stored: &[u8], member: &[u8], member_digest: ValueDigest) -> ValueDigest {
+    if stored.len() == member.len() { member_digest } else { ValueDigest::of(stored) }
 }
 
 impl SetWrite {
@@ -34,25 +57,28 @@ impl SetWrite {
         let keep = identity.keep().unwrap_or_default();
         let mut outcomes: HashMap<Bytes, Outcome> = HashMap::with_capacity(items.len());
         for (item, met) in items.into_iter().zip(met) {
-            let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value));
-            let member = item.value.slice_ref(identity.member(&item.value));
-            let outcome = outcomes.entry(member).or_insert(Outcome { met, stands: None });
-            let rival = match (&outcome.stands, &outcome.met.present) {
+            let outcome = outcomes.entry(met.member.clone()).or_insert_with(|| {
+                let digests = Digests::of(&met);
+                Outcome { met, digests, stands: None }
+            });
+            let Outcome { met, digests, stands } = outcome;
+            let key = ItemKey::new(item.timestamp, digest_of_stored(&item.value, &met.member, digests.member));
+            let rival = match (&*stands, &met.present) {
                 (Some((key, _)), _) => Some(*key),
-                (None, Some(present)) if present.is_seen_by(op) => present.key(),
+                (None, Some(present)) if present.is_seen_by(op) => digests.present,
                 (None, _) => None,
             };
             if rival.is_none_or(|rival| keep.replaces(&key, &rival)) {
-                outcome.stands = Some((key, item));
+                *stands = Some((key, item));
             }
         }
         let mut write = Self::default();
-        for Outcome { met, stands } in outcomes.into_values() {
+        for Outcome { met, digests, stands } in outcomes.into_values() {
             if let Some((key, item)) = stands {
-                if met.present.as_ref().and_then(Present::key) != Some(key) {
-                    write.delete(&met);
+                if digests.present != Some(key) {
+                    write.delete_known(&met, &digests);
                 }
-                write.put(met.place, key, item);
+                write.put(reverse::place_of_digest(&digests.member), key, item);
             }
         }
         write
@@ -65,13 +91,16 @@ impl SetWrite {
 
     /// Removes what there is of a member.
     pub fn delete(&mut self, met: &Met) {
-        if let Some(present) = &met.present
-            && let Some(key) = present.key()
-        {
+        self.delete_known(met, &Digests::of(met));
+    }
+
+    fn delete_known(&mut self, met: &Met, digests: &Digests) {
+        let place = reverse::place_of_digest(&digests.member);
+        if let (Some(present), Some(key)) = (&met.present, digests.present) {
             self.items.delete(key, present.value().clone());
-            self.entries.push(ReverseEntry::deleted(met.place, pointer_to(&key)));
+            self.entries.push(ReverseEntry::deleted(place, pointer_to(&key)));
         }
-        self.entries.extend(met.stale.iter().map(|stale| ReverseEntry::deleted(met.place, *stale)));
+        self.entries.extend(met.stale.iter().map(|stale| ReverseEntry::deleted(place, *stale)));
     }
 
     /// The changes to the set and to its reverse list. `None` if there is nothing to be changed.

@@ -1,9 +1,9 @@
 //! What a session does with sets: their members are found by reverse entries, and written with them.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hashbrown::HashSet;
 use tokio::time::Instant;
 
 use super::change::{Change, Changes};
@@ -54,9 +54,10 @@ impl EmbeddedSession {
     /// The same, if the set is in memory by its members.
     fn met_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<Met>> {
         let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
-        let found = self.engine.heads.members(BorrowedListId::of(list, self.engine.options.list_hash), find)?;
+        let found =
+            self.engine.heads.members(BorrowedListId::of(list.borrowed(), self.engine.options.list_hash), find)?;
         self.engine.metrics.member_hits.inc();
-        let met = |(member, present): (&Bytes, _)| Met { place: reverse::place_of(member), present, stale: Vec::new() };
+        let met = |(member, present): (&Bytes, _)| Met { member: member.clone(), present, stale: Vec::new() };
         Some(members.iter().zip(found).map(met).collect())
     }
 

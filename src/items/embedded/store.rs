@@ -36,7 +36,7 @@ use super::room::Room;
 use super::session::EmbeddedSession;
 use super::tables::{Tables, View};
 use super::{backup, compaction, flush};
-use crate::domain::{Clock, Item, ListKey};
+use crate::domain::{Clock, Item, ListKey, ListKeyRef};
 use crate::items::{
     BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
     StoreError,
@@ -280,7 +280,7 @@ impl ItemStore for EmbeddedStore {
     }
 
     fn state(&self, list: &ListKey) -> Option<StateToken> {
-        self.engine.heads.state(self.engine.options.list_hash.of_list(list))
+        self.engine.heads.state(self.engine.options.list_hash.of_list(list.borrowed()))
     }
 
     fn get_from_memory(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<PageInMemory> {
@@ -288,10 +288,17 @@ impl ItemStore for EmbeddedStore {
             Some(max_items) => Some((range.at_most(max_items)?, max_items)),
             None => None,
         };
-        let list = BorrowedListId::of(list, self.engine.options.list_hash);
+        let list = BorrowedListId::of(list.borrowed(), self.engine.options.list_hash);
         let range = bounded.as_ref().map_or(range, |(range, _)| range);
         let mut found = self.engine.heads.page_in_memory(list, op, range)?;
         bounded.iter().for_each(|(_, max_items)| found.page.end_with(*max_items));
+        self.engine.metrics.head_hits.inc();
+        Some(found)
+    }
+
+    fn bag_from_memory(&self, op: &Operation, bag: ListKeyRef<'_>) -> Option<Option<Item>> {
+        let bag = BorrowedListId::of(bag, self.engine.options.list_hash);
+        let found = self.engine.heads.newest(bag, op)?;
         self.engine.metrics.head_hits.inc();
         Some(found)
     }
@@ -302,7 +309,7 @@ impl ItemStore for EmbeddedStore {
             return None;
         }
         let seen = |present: Option<Present>| present.and_then(|present| present.seen_by(op));
-        let set = BorrowedListId::of(list, self.engine.options.list_hash);
+        let set = BorrowedListId::of(list.borrowed(), self.engine.options.list_hash);
         let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
         let found = self.engine.heads.members(set, find).or_else(|| {
             let mut finder = MemberFinder::new(list.identity(), members.iter().cloned());

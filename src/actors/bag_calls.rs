@@ -1,0 +1,140 @@
+//! Calls about bags, and the entries by which they are found.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tokio::time::Instant;
+
+use super::list_error::ListError;
+use super::list_pool::{Effect, ListPool, token_of_walk};
+use super::messages::{Bags, EnterBags, FinishSwap, GetBag, SwapBag, UnfinishedSwaps};
+use crate::domain::{EntityId, FeatureKey, Item, ListKey, ListKeyRef, ListKeys, Token, Ttl};
+use crate::items::{
+    BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, Operation, SwapId, SwapLook, SwapPage, Swapped,
+};
+
+/// Bags that are read or entered at once for one caller where the store does so one by one.
+const AT_ONCE: usize = 16;
+
+impl ListPool {
+    /// The visible bag, or that there is none, if the store can tell at once from memory, on this thread.
+    pub fn bag_from_memory(&self, bag: ListKeyRef<'_>, ttl: Ttl, deadline: Instant) -> Option<Option<Item>> {
+        self.inner.store.bag_from_memory(&Operation::new(self.inner.clock.now(), ttl, deadline), bag)
+    }
+
+    /// The same of bags of several entities, in their order; none of those that are not asked for.
+    pub fn bags_from_memory(
+        &self,
+        feature_key: &FeatureKey,
+        entities: &[Option<EntityId>],
+        ttl: Ttl,
+        deadline: Instant,
+    ) -> Vec<Option<Option<Item>>> {
+        let op = Operation::new(self.inner.clock.now(), ttl, deadline);
+        let mut keys = ListKeys::of(feature_key);
+        let mut bag = |entity| self.inner.store.bag_from_memory(&op, keys.key(entity));
+        entities.iter().map(|entity| entity.as_ref().map_or(Some(None), &mut bag)).collect()
+    }
+
+    /// The visible bag, if there is one: from memory if the store can, else through the bag's actor.
+    pub async fn bag(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<Option<Item>, ListError> {
+        if let Some(found) = self.bag_from_memory(list.borrowed(), ttl, deadline) {
+            return Ok(found);
+        }
+        self.send(list, ttl.into(), deadline, Effect::Read, |envelope| GetBag { envelope }).await
+    }
+
+    /// Puts a bag in the place of another, if that is the one that is there.
+    pub async fn swap_bag(
+        &self,
+        list: ListKey,
+        ttl: Ttl,
+        swap: BagSwap,
+        deadline: Instant,
+    ) -> Result<Swapped, ListError> {
+        self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
+    }
+
+    /// The visible bags of a type, from a place on: [`Self::entities`] and [`Self::bag`] together, in one go where the
+    /// store can.
+    pub async fn bags(
+        &self,
+        feature_key: FeatureKey,
+        ttl: Ttl,
+        from: Option<EntityPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<BagPage, ListError> {
+        if !self.inner.store.leaves_swaps() {
+            let token = token_of_walk(&feature_key, from.as_ref());
+            let message = |permit| Bags { feature_key, ttl, from, limit, deadline, permit };
+            return self.deliver(token, deadline, Effect::Read, message).await;
+        }
+        let EntityPage { entities, next } = self.entities(feature_key.clone(), ttl, from, limit, deadline).await?;
+        let bag = async |entity: EntityId| {
+            let bag = self.bag(ListKey::new(feature_key.clone(), entity.clone()), ttl, deadline).await?;
+            Ok::<_, ListError>(bag.map(|bag| (entity, bag)))
+        };
+        let bags: Vec<_> = stream::iter(entities).map(bag).buffered(AT_ONCE).try_collect().await?;
+        Ok(BagPage { bags: bags.into_iter().flatten().collect(), next })
+    }
+
+    /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became
+    /// of them: together where the store writes many lists as one. A failure may leave some of them done.
+    pub async fn enter_bags(
+        &self,
+        bags: Vec<BagEntries>,
+        ttl: Ttl,
+        deadline: Instant,
+    ) -> Result<Vec<Swapped>, ListError> {
+        if self.inner.store.leaves_swaps() {
+            let swap = async |bag: BagEntries| {
+                let (list, swap) = bag.into_swap();
+                self.swap_bag(list, ttl, swap, deadline).await
+            };
+            return stream::iter(bags).map(swap).buffered(AT_ONCE).try_collect().await;
+        }
+        let routing = self.inner.routing.load_full();
+        let mut of_seats: Vec<(Vec<usize>, Vec<BagEntries>)> =
+            routing.seats().iter().map(|_| Default::default()).collect();
+        let mut swapped = vec![Swapped::Lost; bags.len()];
+        for (place, bag) in bags.into_iter().enumerate() {
+            let token = bag.bag.token();
+            if !routing.settled(token, deadline).await {
+                return Err(ListError::DeadlineExceeded { outcome_unknown: false });
+            }
+            let (places, bags) = &mut of_seats[routing.place_of(token)];
+            places.push(place);
+            bags.push(bag);
+        }
+        let entered = of_seats.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
+        let entered = entered.map(async |(seat, (places, bags))| {
+            let message = |permit| EnterBags { bags, ttl, deadline, permit };
+            let swapped = self.deliver_to(Arc::clone(&routing), seat, deadline, Effect::Write, message).await?;
+            Ok::<_, ListError>(places.into_iter().zip(swapped))
+        });
+        for entered in join_all(entered).await {
+            entered?.for_each(|(place, one)| swapped[place] = one);
+        }
+        Ok(swapped)
+    }
+
+    /// Whether swaps of bags may be left unfinished.
+    pub fn leaves_swaps(&self) -> bool {
+        self.inner.store.leaves_swaps()
+    }
+
+    /// Swaps of bags whose entries may not be written: a part of a look at them.
+    pub async fn unfinished_swaps(&self, look: SwapLook, deadline: Instant) -> Result<SwapPage, ListError> {
+        // Each look is another actor's.
+        let token = Token::of_bytes(&look.number.to_be_bytes());
+        self.deliver(token, deadline, Effect::Read, |permit| UnfinishedSwaps { look, deadline, permit }).await
+    }
+
+    /// Says that the entries of a swap are written.
+    pub async fn finish_swap(&self, swap: SwapId, deadline: Instant) -> Result<(), ListError> {
+        let token = Token::of_bytes(swap.id.as_bytes());
+        self.deliver(token, deadline, Effect::Write, |permit| FinishSwap { swap, deadline, permit }).await
+    }
+}
