@@ -17,11 +17,11 @@ use super::jobs::Jobs;
 use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
 use crate::domain::index::TooManyEntries;
-use crate::domain::{EntityId, Item, ListKey, NewItem, Ttl};
+use crate::domain::{EntityId, FeatureVersion, Item, ListKey, NewItem, Ttl};
 use crate::items::{BagEntries, BagPage, EntityPlace, EntryChange, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
-use crate::metadata::{Change, Precondition, VersionPatch};
+use crate::metadata::{Change, MetadataError, Precondition, VersionPatch};
 
 /// Bags of one part of the walk, and where a store reads and enters bags one by one: so many are done in a few seconds
 /// even then.
@@ -253,20 +253,31 @@ async fn give_up(held: &mut Held<'_>) -> Result<(), Lost> {
     held.save().await
 }
 
+/// Says that the index is ready: this one, and none that has its name by now.
 async fn finish(held: &mut Held<'_>, jobs: &Jobs) -> Result<(), Lost> {
-    let (id, target) = (held.job.task.feature.clone(), held.job.task.targets.first().cloned());
-    let Some(target) = target else { return give_up(held).await };
+    let id = held.job.task.feature.clone();
+    let Some(target) = held.job.task.targets.first().cloned() else { return give_up(held).await };
     loop {
-        let patch = VersionPatch { index_is_ready: true, ..VersionPatch::default() };
-        let change = Change::UpdateVersion {
-            id: id.clone(),
-            version: target.version.clone(),
-            patch,
-            condition: Precondition::None,
+        let is_it =
+            |version: &FeatureVersion| (&version.version, version.generation) == (&target.version, target.generation);
+        let change = async {
+            let Some(bags) = jobs.metadata.feature(id.clone()).await? else { return Ok(false) };
+            let Some(index) = bags.versions.iter().find(|version| is_it(version)) else { return Ok(false) };
+            let change = Change::UpdateVersion {
+                id: id.clone(),
+                version: target.version.clone(),
+                patch: VersionPatch { index_is_ready: true, ..VersionPatch::default() },
+                condition: Precondition::OneOf(vec![index.revision]),
+            };
+            jobs.metadata.apply(change, held.job.created_by.clone()).await.map(|_| true)
         };
-        match jobs.metadata.apply(change, held.job.created_by.clone()).await {
-            Ok(_) => break,
-            Err(error) if error.is_retryable() || error.outcome_unknown() => {
+        match change.await {
+            Ok(true) => break,
+            Ok(false) => return give_up(held).await,
+            // The index was changed, or is gone, since it was looked at.
+            Err(error)
+                if matches!(error, MetadataError::EtagMismatch) || error.is_retryable() || error.outcome_unknown() =>
+            {
                 tracing::debug!(job = %held.job.id, %error, "the index cannot be said to be ready");
                 held.save_if_due().await?;
                 sleep(LOOK_INTERVAL).await;
