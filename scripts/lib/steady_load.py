@@ -5,7 +5,7 @@ usage: steady_load.py URL    asks until standard input ends; then prints one lin
 
 Three kinds of callers, as they meet a server that goes away in different ways: `busy` keep a connection and ask
 again at once, `fresh` open one for each request, and `idle` keep one and ask every two seconds. An answer that is
-not 200, and anything but an answer, has failed. Nothing is tried again.
+not 200, and anything but an answer, has failed, and is told with the time (UTC). Nothing is tried again.
 """
 
 import http.client
@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import urllib.parse
+from datetime import UTC, datetime
 
 KINDS = {"busy": (6, 0.0), "fresh": (3, 0.02), "idle": (6, 2.0)}
 
@@ -44,7 +45,7 @@ def call(kind, pause):
             asked[kind] += 1
             closed += ends
             if wrong:
-                failed.append(f"{kind}: {wrong}")
+                failed.append(f"{datetime.now(UTC):%T.%f} {kind}: {wrong}")
         if wrong or kind == "fresh":
             connection.close()
         stop.wait(pause)

@@ -257,6 +257,11 @@ impl MetadataHandle {
         Ok(entry)
     }
 
+    /// Has the catalog follow what was changed by others, of which this server may not have heard.
+    pub fn read_news(&self) {
+        self.refresher.read_news();
+    }
+
     /// Whether other servers have the same definitions, and the same jobs.
     pub fn is_shared(&self) -> bool {
         self.store.is_shared()

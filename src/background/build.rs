@@ -17,7 +17,7 @@ use super::jobs::Jobs;
 use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
 use crate::domain::index::TooManyEntries;
-use crate::domain::{EntityId, FeatureVersion, Item, ListKey, NewItem, Ttl};
+use crate::domain::{EntityId, Feature, FeatureVersion, Item, ListKey, NewItem, Ttl};
 use crate::items::{BagEntries, BagPage, EntityPlace, EntryChange, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
@@ -81,7 +81,7 @@ pub(super) async fn build(
     let part = pace.map_or(part_max, |pace| part_max.min((pace.get() as usize).saturating_mul(PART_SECONDS)));
     let mut ahead = None;
     loop {
-        let Some(built) = definitions(held, jobs, ttl_max) else { return give_up(held).await };
+        let Some(built) = definitions(held, jobs, ttl_max).await? else { return give_up(held).await };
         let CatalogVersion { feature_key, retention, .. } = &built.bags;
         let read = async |from: Option<EntityPlace>, deadline| {
             lists.bags(feature_key.clone(), retention.ttl, from, part, deadline).await
@@ -96,7 +96,7 @@ pub(super) async fn build(
         let mut left = bags.as_slice();
         while !left.is_empty() {
             // One that was dropped meanwhile is being cleared.
-            if definitions(held, jobs, ttl_max).is_none() {
+            if definitions(held, jobs, ttl_max).await?.is_none() {
                 return give_up(held).await;
             }
             let began = Instant::now();
@@ -223,9 +223,14 @@ async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle)
 
 /// The longest TTL that the bags ever had; none if there are no such bags any more.
 pub(super) async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Ttl>, Lost> {
+    Ok(feature(held, jobs).await?.map(|bags| bags.ttl_max))
+}
+
+/// The bags that the job is about, as the metadata store has them; none if there are no such bags any more.
+async fn feature(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Feature>, Lost> {
     loop {
         match jobs.metadata.feature(held.job.task.feature.clone()).await {
-            Ok(found) => return Ok(found.map(|bags| bags.ttl_max)),
+            Ok(found) => return Ok(found),
             Err(error) => {
                 tracing::debug!(job = %held.job.id, %error, "definitions cannot be read");
                 held.save_if_due().await?;
@@ -236,7 +241,29 @@ pub(super) async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Opti
 }
 
 /// The definitions as they are now; none if the index is gone, or another one has its name.
-fn definitions(held: &Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Option<Built> {
+async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<Option<Built>, Lost> {
+    loop {
+        if let Some(built) = shown(held, jobs, ttl_max) {
+            return Ok(Some(built));
+        }
+        // The catalog may be older than the index: a build that is given up is never made again.
+        if feature(held, jobs).await?.is_none_or(|bags| !bags.versions.iter().any(|version| is_built(held, version))) {
+            return Ok(None);
+        }
+        jobs.metadata.read_news();
+        held.problem(Some("this server does not know the index yet".to_owned())).await?;
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// Whether a version is the index that the job is to build.
+fn is_built(held: &Held<'_>, version: &FeatureVersion) -> bool {
+    let target = held.job.task.targets.first();
+    target.is_some_and(|target| (&version.version, version.generation) == (&target.version, target.generation))
+}
+
+/// The definitions as the catalog shows them, if it shows the index.
+fn shown(held: &Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Option<Built> {
     let task = &held.job.task;
     let target = task.targets.first()?;
     let key = task.key(target);
@@ -256,16 +283,13 @@ async fn give_up(held: &mut Held<'_>) -> Result<(), Lost> {
 /// Says that the index is ready: this one, and none that has its name by now.
 async fn finish(held: &mut Held<'_>, jobs: &Jobs) -> Result<(), Lost> {
     let id = held.job.task.feature.clone();
-    let Some(target) = held.job.task.targets.first().cloned() else { return give_up(held).await };
     loop {
-        let is_it =
-            |version: &FeatureVersion| (&version.version, version.generation) == (&target.version, target.generation);
         let change = async {
             let Some(bags) = jobs.metadata.feature(id.clone()).await? else { return Ok(false) };
-            let Some(index) = bags.versions.iter().find(|version| is_it(version)) else { return Ok(false) };
+            let Some(index) = bags.versions.iter().find(|version| is_built(held, version)) else { return Ok(false) };
             let change = Change::UpdateVersion {
                 id: id.clone(),
-                version: target.version.clone(),
+                version: index.version.clone(),
                 patch: VersionPatch { index_is_ready: true, ..VersionPatch::default() },
                 condition: Precondition::OneOf(vec![index.revision]),
             };
@@ -274,17 +298,21 @@ async fn finish(held: &mut Held<'_>, jobs: &Jobs) -> Result<(), Lost> {
         match change.await {
             Ok(true) => break,
             Ok(false) => return give_up(held).await,
-            // The index was changed, or is gone, since it was looked at.
-            Err(error)
-                if matches!(error, MetadataError::EtagMismatch) || error.is_retryable() || error.outcome_unknown() =>
-            {
+            Err(
+                MetadataError::EntityTypeNotFound(_)
+                | MetadataError::FeatureNotFound(_)
+                | MetadataError::IndexNotFound(..)
+                | MetadataError::VersionNotFound(..),
+            ) => return give_up(held).await,
+            // The index was changed, or made again, since it was looked at.
+            Err(MetadataError::EtagMismatch) => held.save_if_due().await?,
+            Err(error) => {
                 tracing::debug!(job = %held.job.id, %error, "the index cannot be said to be ready");
-                held.save_if_due().await?;
+                held.problem(Some(error.to_string())).await?;
                 sleep(LOOK_INTERVAL).await;
             }
-            Err(_) => return give_up(held).await,
         }
     }
-    (held.job.state, held.job.holder) = (JobState::Done, None);
+    (held.job.state, held.job.holder, held.job.problem) = (JobState::Done, None, None);
     held.save().await
 }

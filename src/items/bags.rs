@@ -8,9 +8,9 @@
 //! A store that answers gets from memory ([`ItemStore::get_from_memory`](super::ItemStore::get_from_memory)) shows a
 //! bag so, too: as the one item of its list.
 //!
-//! A stamp tells a state of a bag from every other: whoever writes takes one that is greater than that of the bag
-//! before. So a bag is replaced by *swaps*, which name the stamp that was read and are lost if it is not there any
-//! more.
+//! A stamp tells a state of a bag from the others: whoever writes takes one that is greater than that of the bag
+//! before, or the present moment where there is none. So a bag is replaced by *swaps*, which name the stamp that was
+//! read and are lost if it is not there any more.
 //!
 //! An *entry* is an item in a list of entries, under the key of another version of the bags. Those lists are ordinary
 //! lists of items, read by [`ItemSession::get`] with [`Ttl::ENDLESS`]: an entry is seen until the `expires_at` that it

@@ -163,7 +163,8 @@ pub trait ItemStore: Send + Sync + 'static {
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
 
     /// Whether swaps of bags may be left unfinished: see [`ItemSession::unfinished_swaps`]. Where they are not, a bag
-    /// and its entries change at one moment, and what an entry says of a state of the bag is true of that state.
+    /// and its entries change at one moment: no entry of a list says of a state of its bag what is not so of it, as
+    /// long as no two indexes write to that list, which is of one generation.
     fn leaves_swaps(&self) -> bool {
         false
     }
@@ -175,7 +176,7 @@ pub trait ItemStore: Send + Sync + 'static {
         None
     }
 
-    /// Tells a bag, or that there is none, in the same way. Whatever answers gets so must answer this.
+    /// Tells a bag, or that there is none, in the same way.
     fn bag_from_memory(&self, _op: &Operation, _bag: ListKeyRef<'_>) -> Option<Option<Item>> {
         None
     }

@@ -76,8 +76,9 @@ impl<R: PageRenderer> Service<R> {
             entity_type: id.entity_type.clone(),
             bags: &bags,
             index,
-            // An entry that was written for a swap which was lost may have the stamp of the one that was not.
-            by_stamp: !self.lists.leaves_swaps() && index.spec.tells(&condition),
+            // An entry that was written for a swap which was lost may have the stamp of the one that was not. And
+            // definitions that were set back may give a generation again, to which entries of another index are left.
+            by_stamp: !self.lists.leaves_swaps() && !self.metadata.is_shared() && index.spec.tells(&entries.entity_id),
             condition,
             entries: entries.clone(),
             range,
@@ -204,7 +205,8 @@ impl Query<'_> {
     /// Whether an entry is the bag's, though the bag may not be what is asked for: values of one name differ, and
     /// places are coarser than bounds.
     fn has(&self, bag: &Item, entry: Timestamp) -> bool {
-        has_entry(self.index, bag, &self.entries.entity_id, entry)
+        // Not even the stamp is the entry's where that is all there is to look at.
+        !self.by_stamp && has_entry(self.index, bag, &self.entries.entity_id, entry)
     }
 }
 

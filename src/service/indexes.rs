@@ -53,16 +53,26 @@ impl<R: PageRenderer> Service<R> {
         condition: Precondition,
     ) -> Result<Reply, ServiceError> {
         let id = FeatureId::of_bags(entity_type);
-        let found = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
-        let found = found.ok_or_else(|| MetadataError::not_found(id.clone()))?;
-        let index = found.version(&name).filter(|version| version.index.is_some());
-        let missing = || MetadataError::IndexNotFound(id.entity_type.clone(), name.clone());
-        let generation = index.ok_or_else(missing)?.generation;
         let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
         let deleting = async move {
             jobs.check_room().await?;
-            let change = Change::DeleteVersion { id: id.clone(), version: name.clone(), condition };
-            metadata.apply(change, by.clone()).await?;
+            let generation = loop {
+                let found = metadata.feature(id.clone()).await?;
+                let found = found.ok_or_else(|| MetadataError::not_found(id.clone()))?;
+                let index = found.version(&name).filter(|version| version.index.is_some());
+                let missing = || MetadataError::IndexNotFound(id.entity_type.clone(), name.clone());
+                let index = index.ok_or_else(missing)?;
+                if !condition.admits(index.revision) {
+                    return Err(MetadataError::EtagMismatch);
+                }
+                // This one, and none that is made under its name meanwhile: what is left of it is another's.
+                let this_one = Precondition::OneOf(vec![index.revision]);
+                let change = Change::DeleteVersion { id: id.clone(), version: name.clone(), condition: this_one };
+                match metadata.apply(change, by.clone()).await {
+                    Err(MetadataError::EtagMismatch) => {}
+                    applied => break applied.map(|_| index.generation)?,
+                }
+            };
             // What is left of it has no other way to go.
             let job = jobs.create_in_any_case(clearing(id.clone(), name, generation), by.clone()).await?;
             let details = json!({"job": job.id.to_string()});

@@ -22,7 +22,7 @@ use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
     AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, JobStore, LastGeneration,
-    MetadataError, MetadataStore, Page,
+    MetadataError, MetadataStore, Page, Precondition, VersionPatch,
 };
 use prometheus::Registry;
 use tokio::sync::watch;
@@ -34,6 +34,13 @@ use super::support::{settings, spawn_with};
 pub struct Faults {
     pub items: Mutex<Option<StoreError>>,
     pub metadata: Mutex<Option<MetadataError>>,
+    /// Whether each reading of a feature that went well is followed by one that does not.
+    pub every_other_reading: AtomicBool,
+    /// How an index is made anew, as by another server, at the moment at which it is to be called ready.
+    pub made_anew: Mutex<Option<Change>>,
+    /// Whether other servers have these definitions too.
+    pub shares_definitions: AtomicBool,
+    reading_went_well: AtomicBool,
     pub panics: AtomicBool,
     pub read_only: Mutex<Option<String>>,
     /// Lists that are not to be cleared, as feature key and entity ID.
@@ -83,9 +90,22 @@ pub async fn faulty_from_the_start(
     given: &[(&'static str, &str)],
     prepare: impl FnOnce(&Faults),
 ) -> (Api, Arc<Faults>) {
+    faulty_beside(given, Arc::default(), prepare).await
+}
+
+/// The same with items that were there before.
+pub async fn faulty_beside(
+    given: &[(&'static str, &str)],
+    items: Arc<MemoryStore>,
+    prepare: impl FnOnce(&Faults),
+) -> (Api, Arc<Faults>) {
     let faults = Arc::new(Faults {
         items: Mutex::default(),
         metadata: Mutex::default(),
+        every_other_reading: AtomicBool::new(false),
+        made_anew: Mutex::default(),
+        shares_definitions: AtomicBool::new(false),
+        reading_went_well: AtomicBool::new(false),
         panics: AtomicBool::new(false),
         read_only: Mutex::default(),
         uncleared: Mutex::default(),
@@ -96,7 +116,7 @@ pub async fn faulty_from_the_start(
     });
     prepare(&faults);
     let stores = Stores {
-        items: Arc::new(FaultyItems { faults: Arc::clone(&faults), inner: MemoryStore::default() }),
+        items: Arc::new(FaultyItems { faults: Arc::clone(&faults), inner: items }),
         metadata: Arc::new(FaultyMetadata { faults: Arc::clone(&faults), inner: Box::new(memory_store()) }),
         registry: Registry::new(),
         data_dir: None,
@@ -111,7 +131,7 @@ pub fn refuse_sessions(faults: &Faults) {
 
 struct FaultyItems {
     faults: Arc<Faults>,
-    inner: MemoryStore,
+    inner: Arc<MemoryStore>,
 }
 
 #[async_trait(?Send)]
@@ -273,12 +293,30 @@ impl JobStore for FaultyMetadata {
 impl MetadataStore for FaultyMetadata {
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
         self.faults.meet_metadata().await?;
+        if let Change::UpdateVersion { id, version, patch: VersionPatch { index_is_ready: true, .. }, .. } = &change {
+            let made_anew = self.faults.made_anew.lock().unwrap().take();
+            if let Some(creation) = made_anew {
+                let (id, version) = (id.clone(), version.clone());
+                let deletion = Change::DeleteVersion { id, version, condition: Precondition::None };
+                self.inner.apply(deletion, context.clone()).await?;
+                self.inner.apply(creation, context.clone()).await?;
+            }
+        }
         self.inner.apply(change, context).await
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
         self.faults.meet_metadata().await?;
+        if self.faults.every_other_reading.load(SeqCst) && self.faults.reading_went_well.swap(false, SeqCst) {
+            let key = id.to_string();
+            return Err(MetadataError::DatabaseInconsistency { table: "list_feature", column: "labels", key });
+        }
+        self.faults.reading_went_well.store(true, SeqCst);
         self.inner.feature(id).await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.faults.shares_definitions.load(SeqCst)
     }
 
     async fn features(

@@ -13,6 +13,7 @@ mod bodies;
 mod bounded;
 mod browsers;
 mod buckets;
+mod builds;
 mod cleaning;
 mod client;
 mod conditions;

@@ -74,10 +74,10 @@ impl IndexSpec {
         equal && place == entry && count.is_some_and(|count| count <= ENTRIES_MAX) && self.within(bag, condition)
     }
 
-    /// Whether an entry tells by itself that a bag is what a query asks for, as long as the bag is the one that the
-    /// entry was made for: places are moments of updates then, and the values' name is no others'.
-    pub fn tells(&self, condition: &Condition) -> bool {
-        self.order_by.is_none() && is_of_one(&name_of(&condition.values))
+    /// Whether entries under a name tell by themselves that a bag has its values, as long as the bag is the one that the
+    /// entry was made for: places are moments of updates then, and no other values have the name.
+    pub fn tells(&self, name: &EntityId) -> bool {
+        self.order_by.is_none() && is_of_one(name.as_str())
     }
 
     /// Places are coarser than what they are of.
@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn entries_tell_by_themselves_what_has_a_name_and_a_place_of_its_own() {
-        let tells = |index: &IndexSpec, value: &str| index.tells(&index.condition(&[value], None, None).unwrap());
+        let name = |index: &IndexSpec, value: &str| index.condition(&[value], None, None).unwrap().entity().unwrap();
+        let tells = |index: &IndexSpec, value: &str| index.tells(&name(index, value));
         assert!(tells(&index(&["/a"], None), "\"GB\"") && tells(&index(&["/a"], None), "1e5"));
         assert!(!tells(&index(&["/a"], None), &format!("\"{}\"", "a".repeat(600))));
         assert!(!tells(&index(&["/a"], Some("/b")), "\"GB\""));

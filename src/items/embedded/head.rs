@@ -1,10 +1,12 @@
 //! The newest items of one list, packed: read from a merge of the whole list, and changed as the list is.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 
 use super::change::Change;
 use super::error::ReadError;
-use super::merge::{MemorySource, Merge, Source};
+use super::merge::Merge;
 use super::page;
 use super::row::{self, Entry, Malformed, RowBuilder, RowCursor};
 use super::turn::Turn;
@@ -21,6 +23,8 @@ pub struct Head {
     count: usize,
     /// How many items it was filled with: what its readers ask for.
     wanted: usize,
+    /// No item of it is older than this.
+    oldest: u64,
     /// Whether the list has no other items than these.
     pub complete: bool,
 }
@@ -43,48 +47,81 @@ impl Head {
     }
 
     /// The head as it is after a change; `None` if nothing is known any more.
-    pub fn after(&self, change: &Change) -> Result<Option<Self>, ReadError> {
+    pub fn after(&self, change: &Change) -> Result<Option<Self>, Malformed> {
         let row = match change {
             Change::Clear => {
                 let row = RowBuilder::default().finish();
-                return Ok(Some(Self { row, count: 0, wanted: self.wanted, complete: true }));
+                return Ok(Some(Self { row, count: 0, wanted: self.wanted, oldest: 0, complete: true }));
             }
             Change::Replace(row) => {
                 let count = usize::try_from(row::count(row)).unwrap_or(usize::MAX);
                 let fits = row.len() <= BYTES_MAX;
-                return Ok(fits.then(|| Self { row: row.clone(), count, wanted: self.wanted, complete: true }));
+                let replaced = || Self { row: row.clone(), count, wanted: self.wanted, oldest: 0, complete: true };
+                return Ok(fits.then(replaced));
             }
             Change::Row(row) => row,
         };
-        if let Some(head) = self.joined(row) {
-            return Ok(Some(head));
+        match self.joined(row) {
+            Some(head) => Ok(Some(head)),
+            None => self.merged(row),
         }
-        let sources: [Box<dyn Source>; 2] =
-            [Box::new(MemorySource::new(row.clone())?), Box::new(MemorySource::new(self.row.clone())?)];
-        let mut merge = Merge::new(sources.into());
+    }
+
+    /// The head with the items of a row among its own.
+    fn merged(&self, row: &Bytes) -> Result<Option<Self>, Malformed> {
+        let (mut new, mut known) = (RowCursor::new(row.clone())?, RowCursor::new(self.row.clone())?);
         let mut builder = RowBuilder::default();
         // Room to grow, so that not every add has to cut.
         let items_max = if self.has_outgrown() { self.wanted } else { usize::MAX };
         let mut complete = self.complete;
-        while let Some((entry, source)) = merge.current() {
-            // Below the last item of an incomplete head there may be others, of which it knows nothing.
-            if !self.complete && merge.oldest_is_done() {
-                break;
-            }
-            if !entry.deleted {
-                if is_full(&builder, items_max, source.value().len()) {
+        loop {
+            let order = match (new.entry(), known.entry()) {
+                (Some(one), Some(other)) if self.may_hold(one.timestamp) => {
+                    other.timestamp.cmp(&one.timestamp).then_with(|| known.cmp_tied(&new))
+                }
+                (_, Some(_)) => {
+                    let has_room =
+                        items_max == usize::MAX && builder.body_len().saturating_add(known.rest_len()) <= BYTES_MAX;
+                    if has_room && builder.push_rest(&known) {
+                        break;
+                    }
+                    Ordering::Greater
+                }
+                (Some(_), None) if self.complete => Ordering::Less,
+                // Below the last item of an incomplete head there may be others, of which it knows nothing.
+                (_, None) => break,
+            };
+            // Of equal items the new one counts.
+            let next = if order.is_gt() { &known } else { &new };
+            if let Some(entry) = next.entry().filter(|entry| !entry.deleted) {
+                if is_full(&builder, items_max, next.value().len()) {
                     complete = false;
                     break;
                 }
-                builder.push(entry.timestamp, entry.expires_at, false, source.value());
+                builder.push(entry.timestamp, entry.expires_at, false, next.value());
             }
-            merge.advance()?;
+            if order.is_le() {
+                new.advance()?;
+            }
+            if order.is_ge() {
+                known.advance()?;
+            }
         }
         let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
         if count == 0 && !complete {
             return Ok(None);
         }
-        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, complete }))
+        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, oldest: self.still_oldest(), complete }))
+    }
+
+    /// Whether an item of this time would stand among its own, and not below them all.
+    fn may_hold(&self, timestamp: u64) -> bool {
+        self.complete || timestamp >= self.oldest
+    }
+
+    /// A bound of how old its items are after a change: while it is complete, older ones come.
+    fn still_oldest(&self) -> u64 {
+        if self.complete { 0 } else { self.oldest }
     }
 
     /// The head with a row in front of it, if the row only adds items that are newer than all of its,
@@ -98,7 +135,7 @@ impl Head {
         let kept = if self.has_outgrown() { self.wanted.checked_sub(added)? } else { self.count };
         let row = row::join(row, inspected.oldest, &self.row, kept as u64)?;
         let complete = self.complete && kept == self.count;
-        Some(Self { row, count: added + kept, wanted: self.wanted, complete })
+        Some(Self { row, count: added + kept, wanted: self.wanted, oldest: self.still_oldest(), complete })
     }
 
     /// Whether the next change is to cut it down to what its readers ask for.
@@ -136,7 +173,8 @@ impl HeadReader {
         }
         let complete = merge.current().is_none();
         let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
-        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, complete }))
+        let oldest = builder.last_time();
+        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, oldest, complete }))
     }
 }
 

@@ -114,11 +114,6 @@ impl<'a> Merge<'a> {
         Some((source.entry()?, source))
     }
 
-    /// Whether the oldest source has come to its end.
-    pub fn oldest_is_done(&self) -> bool {
-        self.sources.last().is_none_or(|source| source.entry().is_none())
-    }
-
     pub fn advance(&mut self) -> Result<(), ReadError> {
         let Some(best) = self.best else { return Ok(()) };
         self.sources[best].advance()?;

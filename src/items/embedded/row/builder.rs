@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::super::codec::{put_varint, zigzag};
-use super::cursor::Inspected;
+use super::cursor::{Inspected, RowCursor};
 use super::joining::Opened;
 use super::{DELETED, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
 use crate::domain::{NewItem, ValueDigest};
@@ -87,6 +87,27 @@ impl RowBuilder {
         self.last_time = inspected.oldest;
         self.count += inspected.count;
         true
+    }
+
+    /// Appends the item that a cursor stands on and, by copying, all behind it, which must follow in the list's order.
+    /// To be finished then. `false`, and nothing is appended, if they cannot be had like that: see
+    /// [`RowBuilder::push_row`].
+    pub fn push_rest(&mut self, cursor: &RowCursor) -> bool {
+        let Some(entry) = cursor.entry() else { return true };
+        let (items, count, base_life) = cursor.behind();
+        if *self.base_life.get_or_insert(base_life) != base_life {
+            return false;
+        }
+        // The first one by itself: it may share its value with the one before it there.
+        self.push(entry.timestamp, entry.expires_at, entry.deleted, cursor.value());
+        self.body.extend_from_slice(items);
+        self.count += count;
+        true
+    }
+
+    /// The timestamp of the item that was pushed last.
+    pub fn last_time(&self) -> u64 {
+        self.last_time
     }
 
     pub fn count(&self) -> u64 {

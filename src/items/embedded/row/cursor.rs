@@ -15,6 +15,9 @@ pub fn count(row: &[u8]) -> u64 {
     take_varint(row, &mut 0).unwrap_or(0)
 }
 
+/// The three integers before an item's value take no more bytes.
+const INTEGERS_LEN_MAX: usize = 30;
+
 /// Walks a row, item by item.
 #[derive(Debug)]
 pub struct RowCursor {
@@ -122,6 +125,17 @@ impl RowCursor {
     /// The whole row, if it stands on the first item of one.
     pub fn whole(&self) -> Option<&Bytes> {
         (self.entry.is_some() && self.left + 1 == self.count).then_some(&self.row)
+    }
+
+    /// How many bytes the present item and all behind it are at most, as they are written.
+    pub fn rest_len(&self) -> usize {
+        self.value().len() + (self.row.len() - self.at) + INTEGERS_LEN_MAX
+    }
+
+    /// What stands behind the present item: the items, packed, how many they are, and the life that theirs are told
+    /// from.
+    pub fn behind(&self) -> (&[u8], u64, u64) {
+        (&self.row[self.at..], self.left, self.base_life)
     }
 
     /// Goes to the end without a look at what is left.

@@ -116,6 +116,20 @@ proptest! {
         } else {
             prop_assert!(life(newer).is_some() && life(older).is_some() && life(newer) != life(older));
         }
+        // From any item on, what is left of a row goes behind another one.
+        for skipped in 0..older.len() {
+            let mut cursor = RowCursor::new(older_row.clone()).unwrap();
+            (0..skipped).for_each(|_| cursor.advance().unwrap());
+            let mut builder = built(newer);
+            let room = builder.body_len() + cursor.rest_len();
+            if builder.push_rest(&cursor) {
+                prop_assert!(builder.body_len() <= room);
+                prop_assert!(holds(builder.finish(), &[newer, &older[skipped..]].concat()));
+            } else {
+                prop_assert!(life(newer) != Some(life(older).unwrap_or(0)));
+                prop_assert!(holds(builder.finish(), newer));
+            }
+        }
         let mut alone = RowBuilder::default();
         prop_assert!(alone.push_row(&older_row, &inspected));
         prop_assert_eq!(alone.finish(), older_row);

@@ -1,0 +1,99 @@
+//! Builds of indexes while definitions change under them, cannot be read, or are set back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use liststore::domain::index::{IndexSpec, Pointer};
+use liststore::domain::{EntityType, FeatureId, VersionLabel};
+use liststore::items::memory::MemoryStore;
+use liststore::metadata::{Change, NewVersion};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::Api;
+use super::faults::{Faults, faulty, faulty_beside, faulty_from_the_start};
+use super::sockets::until;
+
+const INDEXES: &str = "/v1/entity-types/link/indexes";
+
+async fn with_a_bag(api: &Api) {
+    api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+    let answer = api.send(Method::PUT, "/v1/entities/link/one", &[], br#"{"a": 1, "b": 2}"#).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+/// The states of all builds.
+async fn builds(api: &Api) -> Vec<Value> {
+    let jobs = api.get("/v1/jobs").await.expect(200);
+    let of_builds = jobs["jobs"].as_array().unwrap().iter().filter(|job| job["kind"] == "build_index");
+    of_builds.map(|job| job["state"].clone()).collect()
+}
+
+async fn found(api: &Api, value: u32) -> usize {
+    let page = api.get(&format!("{INDEXES}/by/entities?value={value}")).await.expect(200);
+    page["entities"].as_array().unwrap().len()
+}
+
+/// Else the index would be built no more: its job is over, and it is not ready.
+#[tokio::test]
+async fn a_build_goes_on_once_definitions_can_be_read_again() {
+    let (api, faults) = faulty(&[]).await;
+    with_a_bag(&api).await;
+    faults.every_other_reading.store(true, SeqCst);
+    // The first of these may be the one that fails.
+    let index = json!({"name": "by", "properties": ["/a"]});
+    until("the index is there", async || matches!(api.post(INDEXES, index.clone()).await.status, 201 | 409)).await;
+    until(
+        "the build is over",
+        async || matches!(&builds(&api).await[..], [state] if *state != "waiting" && *state != "running"),
+    )
+    .await;
+    assert_eq!(builds(&api).await, ["done"]);
+    faults.every_other_reading.store(false, SeqCst);
+    assert_eq!(api.get(&format!("{INDEXES}/by")).await.expect(200)["state"], "ready");
+    assert_eq!(found(&api, 1).await, 1);
+}
+
+/// Else an index that nobody has built would be asked, and would not find what it should. The server hears of the new
+/// one by its job alone.
+#[tokio::test]
+async fn an_index_that_was_made_anew_is_not_ready_by_the_build_of_the_one_before() {
+    let shared = |faults: &Faults| faults.shares_definitions.store(true, SeqCst);
+    // What servers wait for each other follows from these two.
+    let given = [("metadata.poll_interval_secs", "1"), ("items.operation_timeout_ms", "1000")];
+    let (mut api, faults) = faulty_from_the_start(&given, shared).await;
+    api.server.ready().await;
+    with_a_bag(&api).await;
+    let id = FeatureId::of_bags(EntityType::new("link").unwrap());
+    let spec = IndexSpec::new(vec![Pointer::new("/b").unwrap()], None).unwrap();
+    let new = NewVersion::index(VersionLabel::new("by").unwrap(), spec);
+    *faults.made_anew.lock().unwrap() = Some(Change::CreateVersion { id, new });
+    api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
+    until("it is made anew", async || faults.made_anew.lock().unwrap().is_none()).await;
+    // Those that were begun last come first.
+    until("both builds are over", async || builds(&api).await == ["done", "cancelled"]).await;
+    let index = api.until_state(&format!("{INDEXES}/by"), "ready").await;
+    assert_eq!(index["properties"], json!(["/b"]));
+    assert_eq!((found(&api, 1).await, found(&api, 2).await), (0, 1));
+}
+
+/// A generation is given again then, and entries of the index that had it are left.
+#[tokio::test]
+async fn shared_definitions_that_were_set_back_make_no_bag_be_found_by_what_it_has_not() {
+    let items = Arc::new(MemoryStore::default());
+    let on_items = async |properties: Value| {
+        let (mut api, faults) = faulty_beside(&[], Arc::clone(&items), |_: &Faults| {}).await;
+        api.server.ready().await;
+        api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+        api.post(INDEXES, json!({"name": "by", "properties": properties})).await.expect(201);
+        api.until_state(&format!("{INDEXES}/by"), "ready").await;
+        (api, faults)
+    };
+    let (before, _) = on_items(json!(["/a"])).await;
+    let bag = br#"{"a": 1, "b": 2}"#;
+    assert_eq!(before.send(Method::PUT, "/v1/entities/link/one", &[], bag).await.status, 201);
+    assert_eq!(found(&before, 1).await, 1);
+    let (after, faults) = on_items(json!(["/b"])).await;
+    faults.shares_definitions.store(true, SeqCst);
+    assert_eq!((found(&after, 2).await, found(&after, 1).await), (1, 0));
+}
