@@ -219,6 +219,8 @@ pub async fn who_may_not_is_told_why(page: Rc<Page>) {
     page.sees("reader has no role with features:write.").await;
     page.click("button", "Sign out").await;
     sign_in(&page, &narrow).await;
+    // Else the page might be left before the key was looked at.
+    page.the("button", "Sign out").await;
     page.open(&api.url(ENTITY)).await;
     // A bag is of all of a type: a scope of one of its features is not enough.
     page.sees("You may not read its bag").await;
