@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 
 /// A JSON object of which only the first level is taken apart.
 pub struct Document<'d> {
-    /// With a quicker hash than the standard library's: bags are taken apart as they are put, and some as they are found.
+    /// With a quicker hash than the standard library's: bags are taken apart as they are put, and some as they are
+    /// found.
     properties: HashMap<Name<'d>, &'d RawValue, DefaultHashBuilder>,
 }
 

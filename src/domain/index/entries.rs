@@ -74,8 +74,8 @@ impl IndexSpec {
         equal && place == entry && count.is_some_and(|count| count <= ENTRIES_MAX) && self.within(bag, condition)
     }
 
-    /// Whether entries under a name tell by themselves that a bag has its values, as long as the bag is the one that the
-    /// entry was made for: places are moments of updates then, and no other values have the name.
+    /// Whether entries under a name tell by themselves that a bag has its values, as long as the bag is the one that
+    /// the entry was made for: places are moments of updates then, and no other values have the name.
     pub fn tells(&self, name: &EntityId) -> bool {
         self.order_by.is_none() && is_of_one(name.as_str())
     }
