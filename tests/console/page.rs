@@ -94,17 +94,20 @@ impl Page {
 
     /// All elements of a role and name, as the browser tells them to screen readers.
     async fn named(&self, role: &str, name: &str) -> Vec<Element> {
-        let Some(document) = self.ask("DOM.getDocument", json!({"depth": 0})).await else {
-            return vec![];
-        };
-        let query = json!({"nodeId": document["root"]["nodeId"], "role": role, "accessibleName": name});
-        let Some(found) = self.ask("Accessibility.queryAXTree", query).await else { return vec![] };
-        let nodes = found["nodes"].as_array().cloned().unwrap_or_default();
         let mut elements = Vec::new();
-        for node in nodes.iter().filter(|node| node["ignored"] == false) {
-            elements.extend(self.element(&node["backendDOMNodeId"]).await);
+        for node in self.nodes(role, name).await.unwrap_or_default() {
+            elements.extend(self.element(&node).await);
         }
         elements
+    }
+
+    /// The nodes of a role and name in the browser's own count. None if the page changes too much to be asked.
+    async fn nodes(&self, role: &str, name: &str) -> Option<Vec<Value>> {
+        let document = self.ask("DOM.getDocument", json!({"depth": 0})).await?;
+        let query = json!({"nodeId": document["root"]["nodeId"], "role": role, "accessibleName": name});
+        let found = self.ask("Accessibility.queryAXTree", query).await?;
+        let nodes = found["nodes"].as_array()?.iter().filter(|node| node["ignored"] == false);
+        Some(nodes.map(|node| node["backendDOMNodeId"].clone()).collect())
     }
 
     /// The element of a node of the browser's own count. None if it has gone meanwhile.
@@ -142,10 +145,14 @@ impl Page {
         self.until(&what, async || self.named(role, name).await.into_iter().next()).await
     }
 
-    /// Waits until there is none.
+    /// Waits until there is none. What is behind a dialog is not there for screen readers, and has not gone: it is
+    /// asked for when no dialog is open.
     pub async fn no(&self, role: &str, name: &str) {
+        if role != "dialog" {
+            self.holds("!document.querySelector('dialog[open]')").await;
+        }
         let what = format!("end of {role} \"{name}\"");
-        self.until(&what, async || self.named(role, name).await.is_empty().then_some(())).await;
+        self.until(&what, async || self.nodes(role, name).await?.is_empty().then_some(())).await;
     }
 
     pub async fn click(&self, role: &str, name: &str) {
