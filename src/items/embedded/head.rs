@@ -8,7 +8,7 @@ use super::change::Change;
 use super::error::ReadError;
 use super::merge::Merge;
 use super::page;
-use super::row::{self, Entry, Malformed, RowBuilder, RowCursor};
+use super::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 use super::turn::Turn;
 use crate::items::{ItemPage, Operation, Range};
 
@@ -25,6 +25,8 @@ pub struct Head {
     wanted: usize,
     /// No item of it is older than this.
     oldest: u64,
+    /// No item of it expires before this.
+    first_expiry: u64,
     /// Whether the list has no other items than these.
     pub complete: bool,
 }
@@ -33,6 +35,11 @@ impl Head {
     /// The page that was asked for, if it is all in here.
     pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
         page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
+    }
+
+    /// Whether it may hold items that have expired by then, in nanoseconds since the Unix epoch.
+    pub fn may_hold_expired(&self, now: u64) -> bool {
+        self.first_expiry <= now
     }
 
     pub fn holds_any(&self, wanted: impl Fn(&Entry, &[u8]) -> bool) -> Result<bool, Malformed> {
@@ -51,24 +58,29 @@ impl Head {
         let row = match change {
             Change::Clear => {
                 let row = RowBuilder::default().finish();
-                return Ok(Some(Self { row, count: 0, wanted: self.wanted, oldest: 0, complete: true }));
+                let (count, oldest, first_expiry) = (0, 0, u64::MAX);
+                return Ok(Some(Self { row, count, wanted: self.wanted, oldest, first_expiry, complete: true }));
             }
             Change::Replace(row) => {
-                let count = usize::try_from(row::count(row)).unwrap_or(usize::MAX);
-                let fits = row.len() <= BYTES_MAX;
-                let replaced = || Self { row: row.clone(), count, wanted: self.wanted, oldest: 0, complete: true };
-                return Ok(fits.then(replaced));
+                if row.len() > BYTES_MAX {
+                    return Ok(None);
+                }
+                let Inspected { count, first_expiry, .. } = row::inspect(row)?;
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                let (row, wanted) = (row.clone(), self.wanted);
+                return Ok(Some(Self { row, count, wanted, oldest: 0, first_expiry, complete: true }));
             }
             Change::Row(row) => row,
         };
-        match self.joined(row) {
+        let inspected = row::inspect(row)?;
+        match self.joined(row, &inspected) {
             Some(head) => Ok(Some(head)),
-            None => self.merged(row),
+            None => self.merged(row, &inspected),
         }
     }
 
     /// The head with the items of a row among its own.
-    fn merged(&self, row: &Bytes) -> Result<Option<Self>, Malformed> {
+    fn merged(&self, row: &Bytes, inspected: &Inspected) -> Result<Option<Self>, Malformed> {
         let (mut new, mut known) = (RowCursor::new(row.clone())?, RowCursor::new(self.row.clone())?);
         let mut builder = RowBuilder::default();
         // Room to grow, so that not every add has to cut.
@@ -111,7 +123,13 @@ impl Head {
         if count == 0 && !complete {
             return Ok(None);
         }
-        Ok(Some(Self { row: builder.finish(), count, wanted: self.wanted, oldest: self.still_oldest(), complete }))
+        Ok(Some(self.changed_to(builder.finish(), count, inspected, complete)))
+    }
+
+    /// The head with these items, after a change of which this is known.
+    fn changed_to(&self, row: Bytes, count: usize, change: &Inspected, complete: bool) -> Self {
+        let first_expiry = self.first_expiry.min(change.first_expiry);
+        Self { row, count, wanted: self.wanted, oldest: self.still_oldest(), first_expiry, complete }
     }
 
     /// Whether an item of this time would stand among its own, and not below them all.
@@ -126,8 +144,10 @@ impl Head {
 
     /// The head with a row in front of it, if the row only adds items that are newer than all of its,
     /// and there is room: what most adds are.
-    fn joined(&self, row: &Bytes) -> Option<Self> {
-        let inspected = row::inspect(row).ok().filter(|inspected| inspected.deleted == 0)?;
+    fn joined(&self, row: &Bytes, inspected: &Inspected) -> Option<Self> {
+        if inspected.deleted > 0 {
+            return None;
+        }
         let added = usize::try_from(inspected.count).ok()?;
         if self.row.len() + row.len() > BYTES_MAX {
             return None;
@@ -135,7 +155,7 @@ impl Head {
         let kept = if self.has_outgrown() { self.wanted.checked_sub(added)? } else { self.count };
         let row = row::join(row, inspected.oldest, &self.row, kept as u64)?;
         let complete = self.complete && kept == self.count;
-        Some(Self { row, count: added + kept, wanted: self.wanted, oldest: self.still_oldest(), complete })
+        Some(self.changed_to(row, added + kept, inspected, complete))
     }
 
     /// Whether the next change is to cut it down to what its readers ask for.
@@ -149,16 +169,17 @@ pub struct HeadReader {
     merge: Merge<'static>,
     builder: RowBuilder,
     wanted: usize,
+    first_expiry: u64,
 }
 
 impl HeadReader {
     pub fn new(merge: Merge<'static>, wanted: usize) -> Self {
-        Self { merge, builder: RowBuilder::default(), wanted }
+        Self { merge, builder: RowBuilder::default(), wanted, first_expiry: u64::MAX }
     }
 
     /// Goes on until the head is read, or the turn is over: then `None`.
     pub fn turn(&mut self, turn: &mut Turn) -> Result<Option<Head>, ReadError> {
-        let Self { merge, builder, wanted } = self;
+        let Self { merge, builder, wanted, first_expiry } = self;
         while let Some((entry, source)) = merge.current() {
             if !turn.goes_on(source.value()) {
                 return Ok(None);
@@ -168,13 +189,15 @@ impl HeadReader {
                     break;
                 }
                 builder.push(entry.timestamp, entry.expires_at, false, source.value());
+                *first_expiry = entry.expires_at.min(*first_expiry);
             }
             merge.advance()?;
         }
         let complete = merge.current().is_none();
         let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
         let oldest = builder.last_time();
-        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, oldest, complete }))
+        let first_expiry = *first_expiry;
+        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, oldest, first_expiry, complete }))
     }
 }
 

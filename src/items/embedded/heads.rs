@@ -269,8 +269,19 @@ impl Heads {
     /// given of the list. A removal finds its items behind the head, where merges have dropped what had
     /// expired: once the clock is stepped back, a head that was read before would show such an item again.
     pub fn forget_removed(&self, list: &ListId, takes: impl Fn(&Entry, &[u8]) -> bool) {
+        self.forget_head_if(list, |head| head.holds_any(takes).unwrap_or(true));
+    }
+
+    /// The same for an add to a set, which takes the place of what has expired by now (nanoseconds since the Unix
+    /// epoch) of its members.
+    pub fn forget_expired(&self, set: &ListId, now: u64, takes: impl Fn(&[u8]) -> bool) {
+        let takes = |entry: &Entry, value: &[u8]| entry.expires_at <= now && takes(value);
+        self.forget_head_if(set, |head| head.may_hold_expired(now) && head.holds_any(takes).unwrap_or(true));
+    }
+
+    fn forget_head_if(&self, list: &ListId, is_to_go: impl FnOnce(&Head) -> bool) {
         self.between(list, || {
-            if self.cache.peek(list).is_some_and(|head| head.holds_any(takes).unwrap_or(true)) {
+            if self.cache.peek(list).is_some_and(|head| is_to_go(&head)) {
                 self.cache.remove(list);
             }
         });

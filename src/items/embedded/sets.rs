@@ -17,7 +17,6 @@ use super::queue::Part;
 use super::read::Scan;
 use super::removal::Taken;
 use super::reverse::{self, ReverseEntry};
-use super::row::Entry;
 use super::seek::Start;
 use super::session::{EmbeddedSession, Looked};
 use super::set_write::SetWrite;
@@ -148,10 +147,8 @@ impl EmbeddedSession {
         let set = self.list_id(list);
         let taken: HashSet<_> = members.into_iter().collect();
         // A merge may have dropped what has expired, and the head may hold it still, for a clock that is stepped back.
-        let is_old = |entry: &Entry, value: &[u8]| {
-            entry.expires_at <= op.now.as_nanos() && taken.contains(identity.member(value))
-        };
-        self.engine.heads.forget_removed(&set, is_old);
+        let takes = |value: &[u8]| taken.contains(identity.member(value));
+        self.engine.heads.forget_expired(&set, op.now.as_nanos(), takes);
         let reverse = self.reverse_of(&set);
         match SetWrite::add(op, identity, items, met).into_changes(set, reverse) {
             Some(changes) => self.write(op, Part::Adds, changes).await,
