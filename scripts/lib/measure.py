@@ -171,8 +171,7 @@ class Liststore(Started):
 
     def __init__(self, binary, folder, settings):
         env = {name: value for name, value in os.environ.items() if not name.startswith("LISTSTORE")}
-        for key, value in settings.items():
-            env["LISTSTORE__" + key.upper().replace(".", "__")] = str(value)
+        env |= variables(settings)
         folder.mkdir(parents=True, exist_ok=True)
         listen = f"127.0.0.1:{free_port()}"
         self.url = f"{self.scheme}://{listen}"
@@ -235,6 +234,27 @@ def cassandra(folder):
         yield started.stdout.strip()
     finally:
         subprocess.run([script, "kill", folder, "all"], stdout=sys.stderr, check=False)
+
+
+def on_cassandra(contact_points):
+    """Settings of a server on a node that `cassandra` has started."""
+    return {
+        "items.store": "cql",
+        "items.cql.contact_points": contact_points,
+        "items.cql.replication_factor": 1,
+        "items.cql.datacenter": "datacenter1",
+    }
+
+
+def variables(settings):
+    """Settings as the environment has them."""
+    return {"LISTSTORE__" + key.upper().replace(".", "__"): str(value) for key, value in settings.items()}
+
+
+def migrate(binary, settings, folder):
+    done = subprocess.run([binary, "migrate"], env=os.environ | variables(settings), cwd=folder, stdout=sys.stderr)
+    if done.returncode != 0:
+        raise Failed("liststore migrate failed")
 
 
 def install_redis():
