@@ -10,7 +10,12 @@ use std::process::{Command, Stdio};
 use crate::program::{Said, Server, repository};
 
 /// What the README has its reader type beside the tour.
-const SETUP: [&str; 3] = ["cargo run --release -- serve", "scripts/test", "export PATH=\"$PWD/target/release:$PATH\""];
+const SETUP: [&str; 4] = [
+    "cargo run --release -- serve",
+    "cargo run --profile quick --no-default-features -- serve",
+    "scripts/test",
+    "export PATH=\"$PWD/target/release:$PATH\"",
+];
 
 struct Step<'a> {
     /// Of several lines, if they end with a backslash.
@@ -107,6 +112,9 @@ fn the_other_commands_of_the_readme_are_known_to_work() {
     let typed: BTreeSet<&str> = blocks(&page, "sh").into_iter().flatten().collect();
     assert_eq!(typed, BTreeSet::from(SETUP));
     assert!(repository().join("scripts/test").exists());
+    // What it builds is what `scripts/test-lean` tries, but for how much it is optimised.
+    let manifest = std::fs::read_to_string(repository().join("Cargo.toml")).unwrap();
+    assert!(manifest.lines().any(|line| line == "[profile.quick]"));
     // `serve` without any settings is what `Server` starts, but for the port and the directory.
     let languages: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("```")).collect();
     assert_eq!(languages, BTreeSet::from(["", "console", "sh"]));
