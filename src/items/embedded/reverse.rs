@@ -14,6 +14,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::list_id::ListId;
 use super::options::ListHash;
@@ -64,7 +65,8 @@ pub fn place_of_digest(digest: &ValueDigest) -> u64 {
 }
 
 /// Where an item stands, as an entry says it: there is hardly ever more than one such item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Ordered as they are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     /// Nanoseconds since the Unix epoch.
     pub timestamp: u64,
@@ -128,14 +130,10 @@ impl ReverseEntry {
 /// A row of entries, with the lowest place in it. What is put and deleted is put. `None` without entries.
 pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
     let lowest = entries.iter().map(|entry| entry.place).min()?;
-    let order = |entry: &ReverseEntry| (entry.place, entry.pointer.encode(), entry.expires_at);
     // Of equals, those to go come last.
-    entries.sort_unstable_by_key(|entry| Reverse(order(entry)));
-    entries.dedup_by_key(|entry| (entry.place, entry.pointer.encode()));
-    // Of one place there are hardly ever two: only then is their order that of digests.
-    for same in entries.chunk_by_mut(|a, b| a.place == b.place).filter(|same| same.len() > 1) {
-        same.sort_by_key(|entry| Reverse(ValueDigest::of(&entry.pointer.encode())));
-    }
+    entries.sort_unstable_by_key(|entry| Reverse((entry.place, entry.pointer, entry.expires_at)));
+    entries.dedup_by_key(|entry| (entry.place, entry.pointer));
+    order_by_digest(&mut entries);
     let mut row = RowBuilder::default();
     for ReverseEntry { place, pointer, expires_at } in &entries {
         // The life of its item.
@@ -143,6 +141,20 @@ pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
         row.push(*place, expires_at.unwrap_or(0), expires_at.is_none(), &pointer.encode());
     }
     Some((row.finish(), lowest))
+}
+
+/// Puts the entries of each place into the order of a list. There are two where a member moves, else hardly ever.
+fn order_by_digest(entries: &mut [ReverseEntry]) {
+    let of_one_place = |a: &ReverseEntry, b: &ReverseEntry| a.place == b.place;
+    let several = |same: &&[ReverseEntry]| same.len() > 1;
+    let tied: Vec<_> =
+        entries.chunk_by(of_one_place).filter(several).flatten().map(|one| one.pointer.encode()).collect();
+    let mut digests = ValueDigest::of_each(tied.iter().map(|value| &value[..])).into_iter();
+    for same in entries.chunk_by_mut(of_one_place).filter(|same| same.len() > 1) {
+        let mut ordered: SmallVec<[_; 2]> = digests.by_ref().zip(same.iter().copied()).collect();
+        ordered.sort_unstable_by_key(|(digest, _)| Reverse(*digest));
+        same.iter_mut().zip(ordered).for_each(|(place, (_, entry))| *place = entry);
+    }
 }
 
 /// A row that says that all members of a set have their entries.
