@@ -17,9 +17,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -73,6 +74,8 @@ struct Shared {
     _guard: OwnedRwLockReadGuard<()>,
     _lock: Lock,
 }
+
+type AwaitedTurn = Pin<Box<dyn Future<Output = OwnedRwLockWriteGuard<()>>>>;
 
 /// A turn alone.
 struct Alone {
@@ -129,12 +132,17 @@ impl TurnTaking {
     fn start_add_to_set(self: Rc<Self>, list: ListKey, add: SetAdd) -> Option<ToAwait> {
         let Err(add) = self.join(&list, add) else { return None };
         let lock = self.lock(&list);
-        match Arc::clone(&lock.lock).try_write_owned() {
-            Ok(guard) => self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]),
-            Err(_) => {
+        if let Ok(guard) = Arc::clone(&lock.lock).try_write_owned() {
+            return self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]);
+        }
+        let mut turn: AwaitedTurn = Box::pin(Arc::clone(&lock.lock).write_owned());
+        // Asked for now, and not when somebody gets round to waiting: turns come in the order of adds and removals.
+        match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(guard) => self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]),
+            Poll::Pending => {
                 let waiting = Rc::new(RefCell::new(WaitingAdds::of(add)));
                 self.waiting.borrow_mut().insert(Arc::clone(list.bytes()), Rc::clone(&waiting));
-                Some(Box::pin(self.add_in_turn(lock, list, waiting)))
+                Some(Box::pin(self.add_in_turn(turn, lock, list, waiting)))
             }
         }
     }
@@ -154,8 +162,13 @@ impl TurnTaking {
         }
     }
 
-    async fn add_in_turn(self: Rc<Self>, lock: Lock, list: ListKey, waiting: Rc<RefCell<WaitingAdds>>) {
-        let mut turn = pin!(Arc::clone(&lock.lock).write_owned());
+    async fn add_in_turn(
+        self: Rc<Self>,
+        mut turn: AwaitedTurn,
+        lock: Lock,
+        list: ListKey,
+        waiting: Rc<RefCell<WaitingAdds>>,
+    ) {
         let guard = loop {
             let first_deadline = waiting.borrow().first_deadline();
             match first_deadline {

@@ -12,6 +12,9 @@ use super::{Invalid, Timestamp, md5_lanes};
 /// Base64's characters, of six bits each, in the order of these.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/// Digests that are computed beside each other.
+const AT_ONCE: usize = 4;
+
 /// The MD5 of a value's stored bytes. Ordered as its Base64 text is: Base64's alphabet is not in
 /// byte order, so this is not the order of the digest's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,14 +32,25 @@ impl ValueDigest {
     pub fn of_each<'v>(values: impl Iterator<Item = &'v [u8]>) -> Vec<Self> {
         let values: Vec<&[u8]> = values.collect();
         let mut digests = Vec::with_capacity(values.len());
-        for some in values.chunks(md5_lanes::LANES) {
-            if some.iter().all(|value| value.len() <= md5_lanes::LEN_MAX) {
-                digests.extend(md5_lanes::of_short(some).into_iter().take(some.len()).map(Self));
-            } else {
+        for some in values.chunks(AT_ONCE) {
+            if some.iter().any(|value| value.len() > md5_lanes::LEN_MAX) {
                 digests.extend(some.iter().map(|value| Self::of(value)));
+                continue;
+            }
+            for digest in &md5_lanes::of_short::<AT_ONCE>(some)[..some.len()] {
+                digests.push(Self(*digest));
             }
         }
         digests
+    }
+
+    /// Those of two values.
+    pub fn of_two(one: &[u8], other: &[u8]) -> (Self, Self) {
+        if one.len().max(other.len()) > md5_lanes::LEN_MAX {
+            return (Self::of(one), Self::of(other));
+        }
+        let [one, other, ..] = md5_lanes::of_short::<AT_ONCE>(&[one, other]);
+        (Self(one), Self(other))
     }
 
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
@@ -163,6 +177,9 @@ mod tests {
         ) {
             let each = ValueDigest::of_each(values.iter().map(Vec::as_slice));
             prop_assert_eq!(each, values.iter().map(|value| ValueDigest::of(value)).collect::<Vec<_>>());
+            if let [one, other, ..] = &values[..] {
+                prop_assert_eq!(ValueDigest::of_two(one, other), (ValueDigest::of(one), ValueDigest::of(other)));
+            }
             let near = ValueDigest((u128::from_be_bytes(digest) ^ 1 << bit).to_be_bytes());
             let digest = ValueDigest(digest);
             prop_assert_eq!(digest.cmp(&near), digest.text().cmp(&near.text()));

@@ -1,16 +1,12 @@
 //! MD5 (RFC 1321) of several short values at once. Each step of it waits for the one before, so that a processor
-//! does four as fast as one, if they go beside each other.
+//! does several in little more time than one, if they go beside each other.
 
-use std::array;
-
-/// How many go beside each other: as many as the smallest vectors that x86-64 and ARM have all.
-pub const LANES: usize = 4;
 /// Longer values do not fit one block.
 pub const LEN_MAX: usize = 55;
 
-type Lanes = [u32; LANES];
-type State = [Lanes; 4];
-type Words = [Lanes; 16];
+type Lanes<const N: usize> = [u32; N];
+type State<const N: usize> = [Lanes<N>; 4];
+type Words<const N: usize> = [Lanes<N>; 16];
 
 /// Section 3.3.
 const BEGIN: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
@@ -27,77 +23,94 @@ const SINES: [u32; 64] = [
     0x6fa8_7e4f, 0xfe2c_e6e0, 0xa301_4314, 0x4e08_11a1, 0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391,
 ];
 
-/// The digests of up to [`LANES`] values of up to [`LEN_MAX`] bytes each; of those that are not given, anything.
-pub fn of_short(values: &[&[u8]]) -> [[u8; 16]; LANES] {
-    let mut words: Words = [[0; LANES]; 16];
-    for (i, value) in values.iter().enumerate().take(LANES) {
-        let mut block = [0; 64];
-        let len = value.len().min(LEN_MAX);
-        block[..len].copy_from_slice(&value[..len]);
-        block[len] = 0x80;
-        block[56] = (8 * len) as u8;
-        block[57] = (len >> 5) as u8;
-        for (word, bytes) in words.iter_mut().zip(block.as_chunks().0) {
-            word[i] = u32::from_le_bytes(*bytes);
+/// The digests of up to `N` values of up to [`LEN_MAX`] bytes each; of those that are not given, anything.
+pub fn of_short<const N: usize>(values: &[&[u8]]) -> [[u8; 16]; N] {
+    let mut words: Words<N> = [[0; N]; 16];
+    for i in 0..values.len().min(N) {
+        let block = block_of(values[i]);
+        for word in 0..16 {
+            let at = 4 * word;
+            words[word][i] = u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
         }
     }
     let digest = compress(&words);
-    array::from_fn(|i| {
-        let mut bytes = [0; 16];
-        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(&digest) {
-            *bytes = word[i].to_le_bytes();
+    let mut digests = [[0; 16]; N];
+    for (i, bytes) in digests.iter_mut().enumerate() {
+        for word in 0..4 {
+            bytes[4 * word..4 * word + 4].copy_from_slice(&digest[word][i].to_le_bytes());
         }
-        bytes
-    })
+    }
+    digests
 }
 
-fn compress(words: &Words) -> State {
-    let begin = BEGIN.map(|word| [word; LANES]);
-    let state = round::<7, 12, 17, 22>(begin, words, &SINES[..16], |i| i, |b, c, d| d ^ (b & (c ^ d)));
-    let state = round::<5, 9, 14, 20>(state, words, &SINES[16..32], |i| 5 * i + 1, |b, c, d| c ^ (d & (b ^ c)));
-    let state = round::<4, 11, 16, 23>(state, words, &SINES[32..48], |i| 3 * i + 5, |b, c, d| b ^ c ^ d);
-    let state = round::<6, 10, 15, 21>(state, words, &SINES[48..], |i| 7 * i, |b, c, d| c ^ (b | !d));
+/// A value as the only block of its message: section 3.1 and 3.2.
+#[inline(always)]
+fn block_of(value: &[u8]) -> [u8; 64] {
+    let mut block = [0; 64];
+    let len = value.len().min(LEN_MAX);
+    for i in 0..len {
+        block[i] = value[i];
+    }
+    block[len] = 0x80;
+    let bits = (8 * len as u64).to_le_bytes();
+    (block[56], block[57]) = (bits[0], bits[1]);
+    block
+}
+
+#[inline(always)]
+fn compress<const N: usize>(words: &Words<N>) -> State<N> {
+    let begin = BEGIN.map(|word| [word; N]);
+    let state = round::<N, 7, 12, 17, 22>(begin, words, &SINES, 0, (1, 0), |b, c, d| d ^ (b & (c ^ d)));
+    let state = round::<N, 5, 9, 14, 20>(state, words, &SINES, 16, (5, 1), |b, c, d| c ^ (d & (b ^ c)));
+    let state = round::<N, 4, 11, 16, 23>(state, words, &SINES, 32, (3, 5), |b, c, d| b ^ c ^ d);
+    let state = round::<N, 6, 10, 15, 21>(state, words, &SINES, 48, (7, 0), |b, c, d| c ^ (b | !d));
     let [a, b, c, d] = begin;
     [add(a, state[0]), add(b, state[1]), add(c, state[2]), add(d, state[3])]
 }
 
-/// Sixteen steps, four by four: they rotate by so many bits.
+/// Sixteen steps from one on, four by four: each has the next of these distances to rotate by, and goes so many words
+/// on from a first one.
 #[inline(always)]
-fn round<const A: u32, const B: u32, const C: u32, const D: u32>(
-    mut state: State,
-    words: &Words,
-    sines: &[u32],
-    word: impl Fn(usize) -> usize,
-    mix: impl Fn(u32, u32, u32) -> u32,
-) -> State {
-    for at in (0..16).step_by(4) {
-        let added = |i: usize| add(words[word(at + i) % 16], [sines[at + i]; LANES]);
-        state = step::<A>(state, added(0), &mix);
-        state = step::<B>(state, added(1), &mix);
-        state = step::<C>(state, added(2), &mix);
-        state = step::<D>(state, added(3), &mix);
+fn round<const N: usize, const A: u32, const B: u32, const C: u32, const D: u32>(
+    mut state: State<N>,
+    words: &Words<N>,
+    sines: &[u32; 64],
+    from: usize,
+    (stride, first): (usize, usize),
+    mix: impl Fn(u32, u32, u32) -> u32 + Copy,
+) -> State<N> {
+    let added = |step: usize| add(words[(stride * step + first) % 16], [sines[from + step]; N]);
+    for step in (0..16).step_by(4) {
+        state = stepped::<N, A>(state, added(step), mix);
+        state = stepped::<N, B>(state, added(step + 1), mix);
+        state = stepped::<N, C>(state, added(step + 2), mix);
+        state = stepped::<N, D>(state, added(step + 3), mix);
     }
     state
 }
 
 #[inline(always)]
-fn step<const BITS: u32>([a, b, c, d]: State, added: Lanes, mix: impl Fn(u32, u32, u32) -> u32) -> State {
-    let mut mixed = [0; LANES];
-    for i in 0..LANES {
+fn stepped<const N: usize, const BITS: u32>(
+    [a, b, c, d]: State<N>,
+    added: Lanes<N>,
+    mix: impl Fn(u32, u32, u32) -> u32 + Copy,
+) -> State<N> {
+    let mut mixed = [0; N];
+    for i in 0..N {
         mixed[i] = mix(b[i], c[i], d[i]);
     }
     let sum = add(add(a, mixed), added);
-    let mut rotated = [0; LANES];
-    for i in 0..LANES {
+    let mut rotated = [0; N];
+    for i in 0..N {
         rotated[i] = sum[i].rotate_left(BITS);
     }
     [d, add(rotated, b), b, c]
 }
 
 #[inline(always)]
-fn add(a: Lanes, b: Lanes) -> Lanes {
-    let mut sum = [0; LANES];
-    for i in 0..LANES {
+fn add<const N: usize>(a: Lanes<N>, b: Lanes<N>) -> Lanes<N> {
+    let mut sum = [0; N];
+    for i in 0..N {
         sum[i] = a[i].wrapping_add(b[i]);
     }
     sum

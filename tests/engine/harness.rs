@@ -82,7 +82,7 @@ impl Opened {
     pub fn counted(&self, name: &str) -> u64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name).unwrap();
-        family.get_metric()[0].get_counter().value() as u64
+        family.get_metric()[0].get_counter().get_value() as u64
     }
 
     /// Flushes, or merges, one time in so many each.

@@ -14,7 +14,6 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 
 use super::list_id::ListId;
 use super::options::ListHash;
@@ -131,7 +130,8 @@ impl ReverseEntry {
 pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
     let lowest = entries.iter().map(|entry| entry.place).min()?;
     // Of equals, those to go come last.
-    entries.sort_unstable_by_key(|entry| Reverse((entry.place, entry.pointer, entry.expires_at)));
+    let of_place = |entry: &ReverseEntry| (entry.pointer, entry.expires_at);
+    entries.sort_unstable_by(|a, b| b.place.cmp(&a.place).then_with(|| of_place(b).cmp(&of_place(a))));
     entries.dedup_by_key(|entry| (entry.place, entry.pointer));
     order_by_digest(&mut entries);
     let mut row = RowBuilder::default();
@@ -146,13 +146,21 @@ pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
 /// Puts the entries of each place into the order of a list. There are two where a member moves, else hardly ever.
 fn order_by_digest(entries: &mut [ReverseEntry]) {
     let of_one_place = |a: &ReverseEntry, b: &ReverseEntry| a.place == b.place;
-    let several = |same: &&[ReverseEntry]| same.len() > 1;
-    let tied: Vec<_> =
-        entries.chunk_by(of_one_place).filter(several).flatten().map(|one| one.pointer.encode()).collect();
-    let mut digests = ValueDigest::of_each(tied.iter().map(|value| &value[..])).into_iter();
+    let tied = entries.chunk_by(of_one_place).filter(|same| same.len() > 1).flatten();
+    let values: Vec<_> = tied.map(|entry| entry.pointer.encode()).collect();
+    let digests = ValueDigest::of_each(values.iter().map(|value| &value[..]));
+    let mut from = 0;
     for same in entries.chunk_by_mut(of_one_place).filter(|same| same.len() > 1) {
-        let mut ordered: SmallVec<[_; 2]> = digests.by_ref().zip(same.iter().copied()).collect();
-        ordered.sort_unstable_by_key(|(digest, _)| Reverse(*digest));
+        let digests = &digests[from..from + same.len()];
+        from += same.len();
+        if let ([first, second], [one, other]) = (&mut *same, digests) {
+            if one < other {
+                std::mem::swap(first, second);
+            }
+            continue;
+        }
+        let mut ordered: Vec<_> = digests.iter().zip(same.iter().copied()).collect();
+        ordered.sort_unstable_by_key(|(digest, _)| Reverse(**digest));
         same.iter_mut().zip(ordered).for_each(|(place, (_, entry))| *place = entry);
     }
 }

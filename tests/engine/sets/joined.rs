@@ -89,7 +89,7 @@ fn adds_that_wait_together_are_one_write_and_leave_what_they_would_one_by_one() 
             }
             for now in [START - SECOND, START, START + 4 * SECOND, START + 9 * SECOND] {
                 let (op, what) =
-                    (operation(now, LIFE), format!("{identity}, seed {seed}, at {}", now - START + SECOND));
+                    (operation(now, LIFE), format!("{identity}, seed {seed}, at {}", now + SECOND - START));
                 let left: [Vec<Item>; 2] = [
                     checked(&opened.session, &op, &together, &what).await,
                     checked(&opened.session, &op, &one_by_one, &what).await,
