@@ -24,6 +24,7 @@ mod slot;
 mod staff;
 mod stored_catalog;
 mod turns;
+mod waiting_adds;
 
 pub use list_error::ListError;
 pub use list_pool::{ListPool, PoolOptions};

@@ -9,41 +9,62 @@
 //! A swap of a bag compares it with what was read, and has it to itself against all else that writes it.
 //!
 //! Adds to sets look for the members that are there first, and so take turns as removals do, with all else that
-//! writes the set.
+//! writes the set. Those that wait for one set with nothing else between them have one turn together, and go to the
+//! store together.
 //!
 //! Whoever has a turn may wait for room in the store. So nobody may have that room who still waits for a
 //! turn: a write waits here first, and goes to the store then.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, oneshot};
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::{Instant, timeout_at};
 
+use super::waiting_adds::WaitingAdds;
 use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use crate::items::{
     BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, Removal, RemovalTurns, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+    Range, Removal, RemovalTurns, SetAdd, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// A session whose removals take turns.
 pub struct TurnTaking {
     session: Rc<dyn ItemSession>,
-    lists: Rc<Lists>,
+    lists: Arc<Lists>,
+    /// Of sets the adds that wait behind all else that does.
+    waiting: RefCell<HashMap<Arc<[u8]>, Rc<RefCell<WaitingAdds>>>>,
 }
 
-/// The lists that removals have to themselves or wait for. Holds no more of them than
-/// operations in flight name.
-type Lists = RefCell<HashMap<ListKey, Arc<RwLock<()>>>>;
+/// The lists, by their bytes, that removals have to themselves or wait for. Holds no more of them than
+/// operations in flight name. A turn may end on any thread.
+#[derive(Default)]
+struct Lists(Mutex<HashMap<Arc<[u8]>, Wanted>>);
+
+#[derive(Default)]
+struct Wanted {
+    lock: Arc<RwLock<()>>,
+    /// How many wait for it or have it.
+    by: usize,
+}
+
+impl Lists {
+    fn wanted(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Wanted>> {
+        // No panic leaves the map half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A list's lock while somebody waits for it or has it; the last to leave takes it away.
 struct Lock {
-    lists: Rc<Lists>,
-    list: ListKey,
+    lists: Arc<Lists>,
+    list: Arc<[u8]>,
     lock: Arc<RwLock<()>>,
 }
 
@@ -54,6 +75,8 @@ struct Shared {
     _lock: Lock,
 }
 
+type AwaitedTurn = Pin<Box<dyn Future<Output = OwnedRwLockWriteGuard<()>>>>;
+
 /// A turn alone.
 struct Alone {
     _guard: OwnedRwLockWriteGuard<()>,
@@ -62,18 +85,26 @@ struct Alone {
 
 impl TurnTaking {
     pub fn around(session: Rc<dyn ItemSession>) -> Rc<dyn ItemSession> {
-        Rc::new(Self { session, lists: Rc::default() })
+        Rc::new(Self::new(session))
+    }
+
+    fn new(session: Rc<dyn ItemSession>) -> Self {
+        Self { session, lists: Arc::default(), waiting: RefCell::default() }
     }
 
     /// Whether a write that is through at once needs no turn.
     fn is_free(&self, list: &ListKey) -> bool {
-        let lists = self.lists.borrow();
-        lists.is_empty() || !lists.contains_key(list)
+        let lists = self.lists.wanted();
+        lists.is_empty() || !lists.contains_key(list.bytes())
     }
 
+    /// To be waited for by whoever comes now: adds that come later wait behind.
     fn lock(&self, list: &ListKey) -> Lock {
-        let lock = self.lists.borrow_mut().entry(list.clone()).or_default().clone();
-        Lock { lists: Rc::clone(&self.lists), list: list.clone(), lock }
+        self.no_more_join(list);
+        let mut lists = self.lists.wanted();
+        let wanted = lists.entry(Arc::clone(list.bytes())).or_default();
+        wanted.by += 1;
+        Lock { lists: Arc::clone(&self.lists), list: Arc::clone(list.bytes()), lock: Arc::clone(&wanted.lock) }
     }
 
     async fn shared(&self, list: &ListKey, deadline: Instant) -> Result<Shared, StoreError> {
@@ -96,32 +127,102 @@ impl TurnTaking {
     }
 }
 
+/// Adds to sets.
 impl TurnTaking {
-    /// Adds to a set, and keeps it for itself until the next one sees what came of it.
-    async fn add_alone(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) {
-        let turn = match self.alone(&list, op.deadline).await {
-            Ok(turn) => turn,
-            Err(late) => return done(Err(late)),
+    fn start_add_to_set(self: Rc<Self>, list: ListKey, add: SetAdd) -> Option<ToAwait> {
+        let Err(add) = self.join(&list, add) else { return None };
+        let lock = self.lock(&list);
+        if let Ok(guard) = Arc::clone(&lock.lock).try_write_owned() {
+            return self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]);
+        }
+        let mut turn: AwaitedTurn = Box::pin(Arc::clone(&lock.lock).write_owned());
+        // Asked for now, and not when somebody gets round to waiting: turns come in the order of adds and removals.
+        match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(guard) => self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]),
+            Poll::Pending => {
+                let waiting = Rc::new(RefCell::new(WaitingAdds::of(add)));
+                self.waiting.borrow_mut().insert(Arc::clone(list.bytes()), Rc::clone(&waiting));
+                Some(Box::pin(self.add_in_turn(turn, lock, list, waiting)))
+            }
+        }
+    }
+
+    /// Lets an add wait with others that wait for its set, if it may.
+    fn join(&self, list: &ListKey, add: SetAdd) -> Result<(), SetAdd> {
+        match self.waiting.borrow().get(list.bytes()) {
+            Some(waiting) => waiting.borrow_mut().join(add),
+            None => Err(add),
+        }
+    }
+
+    fn no_more_join(&self, list: &ListKey) {
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.is_empty() {
+            waiting.remove(list.bytes());
+        }
+    }
+
+    async fn add_in_turn(
+        self: Rc<Self>,
+        mut turn: AwaitedTurn,
+        lock: Lock,
+        list: ListKey,
+        waiting: Rc<RefCell<WaitingAdds>>,
+    ) {
+        let guard = loop {
+            let first_deadline = waiting.borrow().first_deadline();
+            match first_deadline {
+                Some(deadline) => match timeout_at(deadline, &mut turn).await {
+                    Ok(guard) => break Some(guard),
+                    Err(_) => waiting.borrow_mut().refuse_late(),
+                },
+                None => break None,
+            }
         };
-        let (through, until_through) = oneshot::channel();
-        let done: Done = Box::new(move |result| {
-            done(result);
-            let _set_is_gone = through.send(());
-        });
-        if let Some(to_await) = Rc::clone(&self.session).start_add(op, list, items, done) {
+        waiting.borrow_mut().refuse_late();
+        let adds = waiting.borrow_mut().take();
+        self.forget_waiting(&list, &waiting);
+        let Some(guard) = guard.filter(|_| !adds.is_empty()) else { return };
+        if let Some(to_await) = self.add_alone(Alone { _guard: guard, _lock: lock }, list, adds) {
             to_await.await;
         }
-        // Dropped unsent if the store has failed.
-        let _ended = until_through.await;
-        drop(turn);
+    }
+
+    /// Others may wait in the place of those whose turn has come.
+    fn forget_waiting(&self, list: &ListKey, waiting: &Rc<RefCell<WaitingAdds>>) {
+        let mut all = self.waiting.borrow_mut();
+        if all.get(list.bytes()).is_some_and(|others| Rc::ptr_eq(others, waiting)) {
+            all.remove(list.bytes());
+        }
+    }
+
+    /// Adds to a set, and keeps it for these adds until the next ones see what came of them.
+    fn add_alone(&self, turn: Alone, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
+        let turn = Arc::new(turn);
+        let with_turn = |SetAdd { op, items, done }| {
+            let turn = Arc::clone(&turn);
+            let done: Done = Box::new(move |result| {
+                done(result);
+                drop(turn);
+            });
+            SetAdd { op, items, done }
+        };
+        let to_await = Rc::clone(&self.session).start_adds(list, adds.into_iter().map(with_turn).collect())?;
+        Some(Box::pin(async move {
+            to_await.await;
+            drop(turn);
+        }))
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The map's and ours: a guard, or somebody who waits, would hold a third.
-        if Arc::strong_count(&self.lock) == 2 {
-            self.lists.borrow_mut().remove(&self.list);
+        let mut lists = self.lists.wanted();
+        if let Some(wanted) = lists.get_mut(&self.list) {
+            wanted.by -= 1;
+            if wanted.by == 0 {
+                lists.remove(&self.list);
+            }
         }
     }
 }
@@ -139,7 +240,7 @@ impl ItemSession for TurnTaking {
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         let session = Rc::clone(&self.session);
         if list.identity().is_set() {
-            return Some(Box::pin(self.add_alone(op, list, items, done)));
+            return self.start_add_to_set(list, SetAdd { op, items, done });
         }
         if session.removal_turns() == RemovalTurns::BetweenRemovals {
             return session.start_add(op, list, items, done);
@@ -259,8 +360,11 @@ impl ItemSession for TurnTaking {
 mod tests {
     use std::time::Duration;
 
+    use futures_util::future::join_all;
+    use tokio::sync::oneshot;
+
     use super::*;
-    use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, Generation, Ttl, VersionLabel};
+    use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, Generation, Identity, Keep, Ttl, VersionLabel};
     use crate::items::EntryChange;
     use crate::items::memory::MemoryStore;
 
@@ -278,7 +382,7 @@ mod tests {
     #[tokio::test]
     async fn bags_that_are_entered_are_kept_from_others_all_together() {
         let store = Rc::new(MemoryStore::default());
-        let turns = TurnTaking { session: store, lists: Rc::default() };
+        let turns = TurnTaking::new(store);
         let op = |deadline| Operation::new(Timestamp::from_nanos(9).unwrap(), Ttl::MAX, deadline);
         let entered = |entity_id: &str| {
             let added = vec![NewItem { timestamp: Timestamp::MIN, value: "u".into(), expires_at: u64::MAX }];
@@ -295,12 +399,12 @@ mod tests {
         let later = Instant::now() + Duration::from_secs(60);
         // There are no such bags.
         assert_eq!(turns.enter_bags(&op(later), both()).await.unwrap(), [Swapped::Lost; 2]);
-        assert!(turns.lists.borrow().is_empty());
+        assert!(turns.lists.wanted().is_empty());
     }
 
     #[tokio::test]
     async fn a_removal_is_alone_and_adds_are_not() {
-        let turns = TurnTaking { session: Rc::new(MemoryStore::default()), lists: Rc::default() };
+        let turns = TurnTaking::new(Rc::new(MemoryStore::default()));
         let (here, there) = (list("u-1"), list("u-2"));
         let adding = turns.shared(&here, soon()).await.unwrap();
         assert!(turns.alone(&here, soon()).await.is_err(), "while an add waits for its place");
@@ -326,6 +430,69 @@ mod tests {
         assert!(!turns.is_free(&here));
         assert!(turns.alone(&here, soon()).await.is_err());
         drop((first, second, elsewhere));
-        assert!(turns.lists.borrow().is_empty());
+        assert!(turns.lists.wanted().is_empty());
+    }
+
+    fn set(entity_id: &str) -> ListKey {
+        let ListKey { feature_key, entity_id, .. } = list(entity_id);
+        ListKey::new(feature_key.with_identity(Identity::Value(Keep::Newest)), entity_id)
+    }
+
+    /// An add to a set that has begun to wait, and what comes of it.
+    type Begun = (oneshot::Receiver<Result<(), StoreError>>, Option<ToAwait>);
+
+    fn begin(turns: &Rc<TurnTaking>, set: &ListKey, value: &'static str, millis: u64) -> Begun {
+        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_millis(millis));
+        let items = vec![NewItem { timestamp: Timestamp::MIN, value: value.into(), expires_at: u64::MAX }];
+        let (reply, added) = oneshot::channel();
+        let done: Done = Box::new(|result| reply.send(result).unwrap());
+        (added, Rc::clone(turns).start_add(op, set.clone(), items, done))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_add_that_is_late_before_its_turn_is_refused_and_those_beside_it_are_not() {
+        let store = Rc::new(MemoryStore::default());
+        let (turns, set) = (Rc::new(TurnTaking::new(Rc::clone(&store) as Rc<dyn ItemSession>)), set("u-1"));
+        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(60));
+        let alone = turns.alone(&set, op.deadline).await.unwrap();
+        let (first, first_waits) = begin(&turns, &set, "first", 90);
+        let (late, late_waits) = begin(&turns, &set, "late", 20);
+        let (third, third_waits) = begin(&turns, &set, "third", 90);
+        assert!(first_waits.is_some() && late_waits.is_none() && third_waits.is_none(), "two wait with the first");
+        let (patient, patient_waits) = begin(&turns, &set, "patient", 60_000);
+        assert!(patient_waits.is_some(), "its deadline is another one");
+        let mut waits = join_all(first_waits.into_iter().chain(patient_waits));
+        tokio::select! {
+            _ = &mut waits => panic!("nobody has had a turn"),
+            refused = late => assert!(matches!(refused, Ok(Err(StoreError::Timeout { outcome_unknown: false })))),
+        }
+        drop(alone);
+        waits.await;
+        for added in [first, third, patient] {
+            added.await.unwrap().unwrap();
+        }
+        let members = ["first", "late", "third", "patient"].map(Bytes::from);
+        let found = store.lookup(&op, &set, &members).await.unwrap();
+        assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, true]);
+        assert!(turns.lists.wanted().is_empty() && turns.waiting.borrow().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn adds_that_are_all_late_leave_the_turn_to_others() {
+        let turns = Rc::new(TurnTaking::new(Rc::new(MemoryStore::default())));
+        let (here, there) = (set("u-1"), set("u-2"));
+        let alone = turns.alone(&here, Instant::now() + Duration::from_secs(60)).await.unwrap();
+        let ((one, waits), (other, none)) = (begin(&turns, &here, "one", 30), begin(&turns, &here, "other", 20));
+        assert!(none.is_none());
+        waits.unwrap().await;
+        for late in [one, other] {
+            assert!(matches!(late.await, Ok(Err(StoreError::Timeout { outcome_unknown: false }))));
+        }
+        assert!(turns.waiting.borrow().is_empty());
+        let (elsewhere, waits) = begin(&turns, &there, "elsewhere", 30);
+        waits.unwrap().await;
+        elsewhere.await.unwrap().unwrap();
+        drop(alone);
+        assert!(turns.lists.wanted().is_empty());
     }
 }

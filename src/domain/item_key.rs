@@ -7,7 +7,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 
-use super::{Invalid, Timestamp};
+use super::{Invalid, Timestamp, md5_lanes};
+
+/// Base64's characters, of six bits each, in the order of these.
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Digests that are computed beside each other.
+const AT_ONCE: usize = 4;
 
 /// The MD5 of a value's stored bytes. Ordered as its Base64 text is: Base64's alphabet is not in
 /// byte order, so this is not the order of the digest's bytes.
@@ -20,6 +26,31 @@ impl ValueDigest {
 
     pub fn of(value: &[u8]) -> Self {
         Self(Md5::digest(value).into())
+    }
+
+    /// Those of several values, in their order: of short ones for a third of what [`Self::of`] costs.
+    pub fn of_each<'v>(values: impl Iterator<Item = &'v [u8]>) -> Vec<Self> {
+        let values: Vec<&[u8]> = values.collect();
+        let mut digests = Vec::with_capacity(values.len());
+        for some in values.chunks(AT_ONCE) {
+            if some.iter().any(|value| value.len() > md5_lanes::LEN_MAX) {
+                digests.extend(some.iter().map(|value| Self::of(value)));
+                continue;
+            }
+            for digest in &md5_lanes::of_short::<AT_ONCE>(some)[..some.len()] {
+                digests.push(Self(*digest));
+            }
+        }
+        digests
+    }
+
+    /// Those of two values.
+    pub fn of_two(one: &[u8], other: &[u8]) -> (Self, Self) {
+        if one.len().max(other.len()) > md5_lanes::LEN_MAX {
+            return (Self::of(one), Self::of(other));
+        }
+        let [one, other, ..] = md5_lanes::of_short::<AT_ONCE>(&[one, other]);
+        (Self(one), Self(other))
     }
 
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
@@ -41,7 +72,15 @@ impl ValueDigest {
 
 impl Ord for ValueDigest {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.text().cmp(&other.text())
+        let (ours, theirs) = (u128::from_be_bytes(self.0), u128::from_be_bytes(other.0));
+        let differing = (ours ^ theirs).leading_zeros();
+        if differing == u128::BITS {
+            return Ordering::Equal;
+        }
+        // Where the character begins that the first differing bit belongs to; the last one has two bits and zeros.
+        let begin = differing / 6 * 6;
+        let character = |digest: u128| ALPHABET[(digest << begin >> (u128::BITS - 6)) as usize];
+        character(ours).cmp(&character(theirs))
     }
 }
 
@@ -128,6 +167,23 @@ mod tests {
             if let Ok(key) = ItemKey::parse(&text) {
                 prop_assert_eq!(key.to_string(), text);
             }
+        }
+
+        #[test]
+        fn digests_order_as_their_text_and_are_those_of_each(
+            values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..70), 0..12),
+            digest in any::<[u8; 16]>(),
+            bit in 0_u32..128,
+        ) {
+            let each = ValueDigest::of_each(values.iter().map(Vec::as_slice));
+            prop_assert_eq!(each, values.iter().map(|value| ValueDigest::of(value)).collect::<Vec<_>>());
+            if let [one, other, ..] = &values[..] {
+                prop_assert_eq!(ValueDigest::of_two(one, other), (ValueDigest::of(one), ValueDigest::of(other)));
+            }
+            let near = ValueDigest((u128::from_be_bytes(digest) ^ 1 << bit).to_be_bytes());
+            let digest = ValueDigest(digest);
+            prop_assert_eq!(digest.cmp(&near), digest.text().cmp(&near.text()));
+            prop_assert_eq!(digest.cmp(&digest), Ordering::Equal);
         }
 
         #[test]

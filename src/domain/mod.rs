@@ -19,6 +19,7 @@ pub mod item_key;
 pub mod job_id;
 pub mod json;
 pub mod list;
+mod md5_lanes;
 pub mod page;
 pub mod rate;
 pub mod retention;

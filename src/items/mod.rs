@@ -258,6 +258,14 @@ pub trait ItemStore: Send + Sync + 'static {
 
 /// What is to be done when a write is through, on whatever thread that is: it must not wait.
 pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// An add to a set, as [`ItemSession::start_add`] is given it.
+pub struct SetAdd {
+    pub op: Operation,
+    pub items: Vec<NewItem>,
+    pub done: Done,
+}
+
 /// What an operation still has to wait for, on its session's arbiter.
 pub type ToAwait = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -284,7 +292,7 @@ pub enum RemovalTurns {
 ///
 /// A future that is dropped before it is ready may leave a write carried out or not, never in part.
 #[async_trait(?Send)]
-pub trait ItemSession {
+pub trait ItemSession: 'static {
     /// Get List Items. A list that nobody wrote is empty.
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError>;
 
@@ -317,6 +325,26 @@ pub trait ItemSession {
     /// Returns what has to be awaited before the add can begin, if anything: what returns nothing is in
     /// its place among the list's writes.
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>;
+
+    /// Adds to one set that have waited for it together. Each is what [`ItemSession::start_add`] makes of it, and what
+    /// they leave is what they would leave one after the other, in this order. A store may write several of them at
+    /// one moment: none of these is seen without the others, and what fails of one has failed of all.
+    fn start_adds(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
+        Some(Box::pin(async move {
+            for SetAdd { op, items, done } in adds {
+                let (through, until_through) = oneshot::channel();
+                let done: Done = Box::new(move |result| {
+                    done(result);
+                    let _set_is_gone = through.send(());
+                });
+                if let Some(to_await) = Rc::clone(&self).start_add(op, list.clone(), items, done) {
+                    to_await.await;
+                }
+                // Dropped unsent if the store has failed.
+                let _ended = until_through.await;
+            }
+        }))
+    }
 
     /// Remove List Items: removes every item that the removal takes and which was there when the
     /// operation began, hidden ones too; an item that is added meanwhile may stay. Returns how many

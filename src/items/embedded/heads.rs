@@ -273,10 +273,13 @@ impl Heads {
     }
 
     /// The same for an add to a set, which takes the place of what has expired by now (nanoseconds since the Unix
-    /// epoch) of its members.
-    pub fn forget_expired(&self, set: &ListId, now: u64, takes: impl Fn(&[u8]) -> bool) {
-        let takes = |entry: &Entry, value: &[u8]| entry.expires_at <= now && takes(value);
-        self.forget_head_if(set, |head| head.may_hold_expired(now) && head.holds_any(takes).unwrap_or(true));
+    /// epoch) of its members. What tells these is made where something has expired.
+    pub fn forget_expired<T: Fn(&[u8]) -> bool>(&self, set: &ListId, now: u64, takes: impl FnOnce() -> T) {
+        let takes_expired = || {
+            let takes = takes();
+            move |entry: &Entry, value: &[u8]| entry.expires_at <= now && takes(value)
+        };
+        self.forget_head_if(set, |head| head.may_hold_expired(now) && head.holds_any(takes_expired()).unwrap_or(true));
     }
 
     fn forget_head_if(&self, list: &ListId, is_to_go: impl FnOnce(&Head) -> bool) {

@@ -6,12 +6,12 @@
 //! it holds the set's changes back, as [`Heads`](super::heads::Heads) tells. It has all items that are stored,
 //! also those that nobody sees, and possibly expired ones that merges have dropped since.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -51,7 +51,8 @@ const DUE_MAX: u32 = 1 << 26;
 #[derive(Debug)]
 pub struct MemberIndex {
     identity: Identity,
-    hasher: RandomState,
+    /// Seeded anew for each table: nobody can tell which members would share a place.
+    hasher: DefaultHashBuilder,
     items: HashTable<Stored>,
     value_bytes: usize,
 }
@@ -66,7 +67,7 @@ struct Stored {
 
 impl MemberIndex {
     fn new(identity: Identity) -> Self {
-        Self { identity, hasher: RandomState::new(), items: HashTable::new(), value_bytes: 0 }
+        Self { identity, hasher: DefaultHashBuilder::default(), items: HashTable::new(), value_bytes: 0 }
     }
 
     /// What it takes in memory.
@@ -91,12 +92,17 @@ impl MemberIndex {
         let Self { identity, hasher, items, value_bytes } = self;
         let member = identity.member(value);
         let hash = hasher.hash_one(member);
-        let stored =
-            Stored { timestamp: entry.timestamp, expires_at: entry.expires_at, value: Bytes::copy_from_slice(value) };
-        *value_bytes += cost_of(value);
+        let (timestamp, expires_at) = (entry.timestamp, entry.expires_at);
         match items.find_mut(hash, |known| identity.member(&known.value) == member) {
-            Some(known) => *value_bytes -= cost_of(&std::mem::replace(known, stored).value),
+            // As it is where nothing but the member is stored.
+            Some(known) if *known.value == *value => (known.timestamp, known.expires_at) = (timestamp, expires_at),
+            Some(known) => {
+                *value_bytes = *value_bytes + cost_of(value) - cost_of(&known.value);
+                *known = Stored { timestamp, expires_at, value: Bytes::copy_from_slice(value) };
+            }
             None => {
+                *value_bytes += cost_of(value);
+                let stored = Stored { timestamp, expires_at, value: Bytes::copy_from_slice(value) };
                 items.insert_unique(hash, stored, |known| hasher.hash_one(identity.member(&known.value)));
             }
         }

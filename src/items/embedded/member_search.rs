@@ -235,7 +235,7 @@ mod tests {
             let items: Vec<_> = members.map(item).collect();
             let values: Vec<_> = items.iter().map(|item| item.value.clone()).collect();
             let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
-            let write = SetWrite::add(&op, IDENTITY, items, self.find(&values));
+            let write = SetWrite::add(IDENTITY, vec![(op, items)], self.find(&values));
             for change in write.into_changes(self.set.clone(), self.reverse.clone()).unwrap().as_slice() {
                 self.view.active.apply(&change.list, &change.change, change.oldest);
             }

@@ -238,28 +238,55 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Merges rows, newest source first, into one. `bottom` says that nothing older is left that a
+/// Merges a few rows, newest source first, into one. `bottom` says that nothing older is left that a
 /// deleted item would have to hide. `None` if the row would be longer than `bytes_max`: values that
 /// items of one row share are there once for each item where rows are interleaved.
 pub fn merge_rows(
     newest_first: impl Iterator<Item = Bytes>,
     bottom: bool,
     bytes_max: usize,
-) -> Result<Option<Bytes>, ReadError> {
-    let mut sources: Vec<Box<dyn Source>> = Vec::new();
-    for row in newest_first {
-        sources.push(Box::new(MemorySource::new(row)?));
-    }
-    let mut merge = Merge::new(sources);
-    let mut builder = RowBuilder::default();
-    while let Some((entry, source)) = merge.current() {
-        if !(bottom && entry.deleted) {
-            if builder.body_len().saturating_add(source.value().len()) > bytes_max {
-                return Ok(None);
+) -> Result<Option<Bytes>, Malformed> {
+    let mut rows = newest_first.map(RowCursor::new).collect::<Result<Vec<_>, _>>()?;
+    let mut builder = RowBuilder::with_capacity(rows.iter().map(RowCursor::rest_len).sum::<usize>().min(bytes_max));
+    while let Some(first) = first_of(&mut rows)? {
+        // What lies above the items of all others needs no look at them.
+        let below = rows.iter().enumerate().filter(|(i, _)| *i != first).filter_map(|(_, row)| time_of(row)).max();
+        let row = &mut rows[first];
+        loop {
+            if let Some(entry) = row.entry().filter(|entry| !(bottom && entry.deleted)) {
+                if builder.body_len().saturating_add(row.value().len()) > bytes_max {
+                    return Ok(None);
+                }
+                builder.push(entry.timestamp, entry.expires_at, entry.deleted, row.value());
             }
-            builder.push(entry.timestamp, entry.expires_at, entry.deleted, source.value());
+            row.advance()?;
+            if time_of(row).is_none_or(|time| below.is_some_and(|below| time <= below)) {
+                break;
+            }
         }
-        merge.advance()?;
     }
     Ok(Some(builder.finish()))
+}
+
+fn time_of(row: &RowCursor) -> Option<u64> {
+    row.entry().map(|entry| entry.timestamp)
+}
+
+/// The row whose item comes next, the newest of those that stand on it. The others go on behind it.
+fn first_of(rows: &mut [RowCursor]) -> Result<Option<usize>, Malformed> {
+    let mut first = None;
+    for i in 0..rows.len() {
+        let Some(time) = time_of(&rows[i]) else { continue };
+        let Some(best) = first else {
+            first = Some(i);
+            continue;
+        };
+        let order = Some(time).cmp(&time_of(&rows[best])).then_with(|| rows[i].cmp_tied(&rows[best]));
+        match order {
+            Ordering::Less => {}
+            Ordering::Equal => rows[i].advance()?,
+            Ordering::Greater => first = Some(i),
+        }
+    }
+    Ok(first)
 }

@@ -17,6 +17,7 @@ pub struct Metrics {
     pub compaction_bytes: IntCounter,
     pub expired_dropped: IntCounter,
     pub surplus_dropped: IntCounter,
+    pub set_adds_joined: IntCounter,
     pub member_hits: IntCounter,
     pub member_misses: IntCounter,
     pub head_hits: IntCounter,
@@ -58,6 +59,10 @@ impl Metrics {
             surplus_dropped: counter(
                 "liststore_surplus_items_dropped_total",
                 "Items beyond the `max_items` of their list's version that merges left out.",
+            )?,
+            set_adds_joined: counter(
+                "liststore_set_adds_joined_total",
+                "Adds to sets that were written together with the one before them.",
             )?,
             member_hits: counter(
                 "liststore_member_hits_total",

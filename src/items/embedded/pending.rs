@@ -141,11 +141,9 @@ impl Pending {
             let run = Run { row, level: 0, oldest };
             added += run.bytes();
             pending.runs.push(run);
-            let before: usize = pending.runs.iter().map(Run::bytes).sum();
-            pending.fold(spacing);
-            let after: usize = pending.runs.iter().map(Run::bytes).sum();
-            added += after.saturating_sub(before);
-            freed += before.saturating_sub(after);
+            let (before, after) = pending.fold(spacing);
+            added += after;
+            freed += before;
         }
         drop(shard);
         // Only one thread changes the sum, so that it never passes below zero.
@@ -211,13 +209,14 @@ impl Run {
 impl PendingList {
     /// Merges the newest rows while there are `FAN` of one size. What one change costs is bounded, since
     /// the rows that are read and the one that is made are; and an item is merged so often only as there
-    /// are levels.
-    fn fold(&mut self, spacing: Spacing) {
+    /// are levels. Returns the bytes of the rows that are merged, and of what they become.
+    fn fold(&mut self, spacing: Spacing) -> (usize, usize) {
+        let (mut before, mut after) = (0, 0);
         while let Some(first) = self.runs.len().checked_sub(FAN) {
             let newest = &mut self.runs[first..];
             let level = newest[0].level;
             if level == SETTLED || newest.iter().any(|run| run.level != level) {
-                return;
+                break;
             }
             let bytes: usize = newest.iter().map(|run| run.row.row.len()).sum();
             let bottom = self.cleared && first == 0;
@@ -225,11 +224,15 @@ impl PendingList {
             let merged = if bytes > MERGED_BYTES_MAX { None } else { merged(newest, bottom) };
             let Some(row) = merged else {
                 newest.iter_mut().for_each(|run| run.level = SETTLED);
-                return;
+                break;
             };
+            before += newest.iter().map(Run::bytes).sum::<usize>();
             self.runs.truncate(first);
-            self.runs.push(Run { row: HeldRow::new(row, spacing), level: level + 1, oldest });
+            let merged = Run { row: HeldRow::new(row, spacing), level: level + 1, oldest };
+            after += merged.bytes();
+            self.runs.push(merged);
         }
+        (before, after)
     }
 }
 

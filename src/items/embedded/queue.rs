@@ -208,13 +208,32 @@ impl CommitQueue {
         self.follow(None, deadline)
     }
 
-    /// Waits until every write is visible, or has failed, that was to be waited for ([`Self::commit`]) and no longer
-    /// is: for whoever has a list to themselves, whose writes are all of that kind. Mostly there is none.
+    /// The same for whoever is called back.
+    pub fn push_barrier(&self, deadline: tokio::time::Instant, done: Done) {
+        self.push_write(Write { placed: None, deadline: deadline.into_std(), reply: Reply(Some(done)) });
+    }
+
+    /// Whether a write may still be queued that was to be waited for ([`Self::commit`]) and no longer is, or whose
+    /// session has ended ([`Self::leave`]). Mostly there is none.
+    pub fn has_write_left_alone(&self) -> bool {
+        self.left_alone.load(Ordering::Acquire) > 0
+    }
+
+    /// Waits until every such write is visible, or has failed: for whoever has a list to themselves, whose writes are
+    /// all of that kind.
     pub async fn no_write_left_alone(&self, deadline: tokio::time::Instant) -> Result<(), StoreError> {
-        match self.left_alone.load(Ordering::Acquire) {
-            0 => Ok(()),
-            _ => self.barrier(deadline).await,
-        }
+        if self.has_write_left_alone() { self.barrier(deadline).await } else { Ok(()) }
+    }
+
+    /// Leaves alone what is queued: said by a session that ends, with the turns that its writes have had.
+    pub fn leave(&self) {
+        self.left_alone.fetch_add(1, Ordering::AcqRel);
+        let left_alone = Arc::clone(&self.left_alone);
+        let done: Done = Box::new(move |_| {
+            left_alone.fetch_sub(1, Ordering::AcqRel);
+        });
+        let whenever = Instant::now() + Duration::from_secs(u32::MAX.into());
+        self.push_write(Write { placed: None, deadline: whenever, reply: Reply(Some(done)) });
     }
 
     fn follow(

@@ -64,7 +64,8 @@ pub fn place_of_digest(digest: &ValueDigest) -> u64 {
 }
 
 /// Where an item stands, as an entry says it: there is hardly ever more than one such item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Ordered as they are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     /// Nanoseconds since the Unix epoch.
     pub timestamp: u64,
@@ -128,14 +129,11 @@ impl ReverseEntry {
 /// A row of entries, with the lowest place in it. What is put and deleted is put. `None` without entries.
 pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
     let lowest = entries.iter().map(|entry| entry.place).min()?;
-    let order = |entry: &ReverseEntry| (entry.place, entry.pointer.encode(), entry.expires_at);
     // Of equals, those to go come last.
-    entries.sort_unstable_by_key(|entry| Reverse(order(entry)));
-    entries.dedup_by_key(|entry| (entry.place, entry.pointer.encode()));
-    // Of one place there are hardly ever two: only then is their order that of digests.
-    for same in entries.chunk_by_mut(|a, b| a.place == b.place).filter(|same| same.len() > 1) {
-        same.sort_by_key(|entry| Reverse(ValueDigest::of(&entry.pointer.encode())));
-    }
+    let of_place = |entry: &ReverseEntry| (entry.pointer, entry.expires_at);
+    entries.sort_unstable_by(|a, b| b.place.cmp(&a.place).then_with(|| of_place(b).cmp(&of_place(a))));
+    entries.dedup_by_key(|entry| (entry.place, entry.pointer));
+    order_by_digest(&mut entries);
     let mut row = RowBuilder::default();
     for ReverseEntry { place, pointer, expires_at } in &entries {
         // The life of its item.
@@ -143,6 +141,28 @@ pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
         row.push(*place, expires_at.unwrap_or(0), expires_at.is_none(), &pointer.encode());
     }
     Some((row.finish(), lowest))
+}
+
+/// Puts the entries of each place into the order of a list. There are two where a member moves, else hardly ever.
+fn order_by_digest(entries: &mut [ReverseEntry]) {
+    let of_one_place = |a: &ReverseEntry, b: &ReverseEntry| a.place == b.place;
+    let tied = entries.chunk_by(of_one_place).filter(|same| same.len() > 1).flatten();
+    let values: Vec<_> = tied.map(|entry| entry.pointer.encode()).collect();
+    let digests = ValueDigest::of_each(values.iter().map(|value| &value[..]));
+    let mut from = 0;
+    for same in entries.chunk_by_mut(of_one_place).filter(|same| same.len() > 1) {
+        let digests = &digests[from..from + same.len()];
+        from += same.len();
+        if let ([first, second], [one, other]) = (&mut *same, digests) {
+            if one < other {
+                std::mem::swap(first, second);
+            }
+            continue;
+        }
+        let mut ordered: Vec<_> = digests.iter().zip(same.iter().copied()).collect();
+        ordered.sort_unstable_by_key(|(digest, _)| Reverse(**digest));
+        same.iter_mut().zip(ordered).for_each(|(place, (_, entry))| *place = entry);
+    }
 }
 
 /// A row that says that all members of a set have their entries.

@@ -28,7 +28,7 @@ use super::tables::{InMemory, View};
 use crate::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
     BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, Removal, RemovalTurns, StateToken, StoreError, Swapped, ToAwait,
+    Range, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
 };
 
 /// Bytes of a list in memory that are read on the arbiter itself.
@@ -279,7 +279,7 @@ impl ItemSession for EmbeddedSession {
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         if list.identity().is_set() {
-            return Some(Box::pin(async move { done(self.add_members(&op, &list, items).await) }));
+            return self.add_to_set(list, vec![SetAdd { op, items, done }]);
         }
         let list = self.list_id(&list);
         let oldest = oldest_of(&items);
@@ -292,6 +292,10 @@ impl ItemSession for EmbeddedSession {
             }
             Err(changes) => Some(Box::pin(async move { done(self.write(&op, Part::Adds, changes).await) })),
         }
+    }
+
+    fn start_adds(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
+        self.add_to_set(list, adds)
     }
 
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {

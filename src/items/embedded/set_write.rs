@@ -3,12 +3,14 @@
 //! readers at any moment and after a crash.
 
 use bytes::Bytes;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::change::{Change, Changes};
 use super::item_changes::ItemChanges;
 use super::list_id::ListId;
 use super::members::{Met, Present};
+use super::page;
 use super::reverse::{self, Pointer, ReverseEntry};
 use crate::domain::{Identity, ItemKey, NewItem, ValueDigest};
 use crate::items::Operation;
@@ -36,8 +38,7 @@ struct Digests {
 }
 
 impl Digests {
-    fn of(Met { member, present, .. }: &Met) -> Self {
-        let member_digest = ValueDigest::of(member);
+    fn of(Met { member, present, .. }: &Met, member_digest: ValueDigest) -> Self {
         let key = |present: &Present| {
             let digest = digest_of_stored(present.value(), member, member_digest);
             Some(ItemKey::new(present.timestamp()?, digest))
@@ -46,26 +47,70 @@ impl Digests {
     }
 }
 
+/// In the order of the members.
+fn member_digests(met: &[Met]) -> Vec<ValueDigest> {
+    ValueDigest::of_each(met.iter().map(|met| &*met.member))
+}
+
+/// What becomes of members, each of which is told of once, in the order in which they are met.
+struct Outcomes {
+    outcomes: Vec<Outcome>,
+    places: HashTable<usize>,
+}
+
+impl Outcomes {
+    fn for_members(members: usize) -> Self {
+        Self { outcomes: Vec::with_capacity(members), places: HashTable::with_capacity(members) }
+    }
+
+    fn of(&mut self, met: Met, digest: ValueDigest) -> &mut Outcome {
+        let Self { outcomes, places } = self;
+        let slot = places.entry(
+            hash_of(&digest),
+            |place| outcomes[*place].met.member == met.member,
+            |place| hash_of(&outcomes[*place].digests.member),
+        );
+        let place = match slot {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let place = outcomes.len();
+                new.insert(place);
+                let digests = Digests::of(&met, digest);
+                outcomes.push(Outcome { met, digests, stands: None });
+                place
+            }
+        };
+        &mut outcomes[place]
+    }
+}
+
+fn hash_of(digest: &ValueDigest) -> u64 {
+    digest.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
 /// The digest of stored bytes of a member: where the identity is the value they are the member.
 fn digest_of_stored(stored: &[u8], member: &[u8], member_digest: ValueDigest) -> ValueDigest {
     if stored.len() == member.len() { member_digest } else { ValueDigest::of(stored) }
 }
 
+/// Whether an operation sees what another one adds before it.
+fn sees_added(op: &Operation, item: &NewItem) -> bool {
+    page::is_alive(op, item.timestamp.as_nanos(), item.expires_at)
+}
+
 impl SetWrite {
-    /// Adds new items, of whose members this is known.
-    pub fn add(op: &Operation, identity: Identity, items: Vec<NewItem>, met: Vec<Met>) -> Self {
+    /// Adds new items by one operation after the other: of the members of all these items, in their order, this was
+    /// known before.
+    pub fn add(identity: Identity, adds: Vec<(Operation, Vec<NewItem>)>, met: Vec<Met>) -> Self {
         let keep = identity.keep().unwrap_or_default();
-        let mut outcomes: HashMap<Bytes, Outcome> = HashMap::with_capacity(items.len());
-        for (item, met) in items.into_iter().zip(met) {
-            let outcome = outcomes.entry(met.member.clone()).or_insert_with(|| {
-                let digests = Digests::of(&met);
-                Outcome { met, digests, stands: None }
-            });
-            let Outcome { met, digests, stands } = outcome;
+        let (mut outcomes, digests) = (Outcomes::for_members(met.len()), member_digests(&met));
+        let items = adds.into_iter().flat_map(|(op, items)| items.into_iter().map(move |item| (op, item)));
+        for ((op, item), (met, digest)) in items.zip(met.into_iter().zip(digests)) {
+            let Outcome { met, digests, stands } = outcomes.of(met, digest);
             let key = ItemKey::new(item.timestamp, digest_of_stored(&item.value, &met.member, digests.member));
             let rival = match (&*stands, &met.present) {
-                (Some((key, _)), _) => Some(*key),
-                (None, Some(present)) if present.is_seen_by(op) => digests.present,
+                (Some((key, rival)), _) => sees_added(&op, rival).then_some(*key),
+                (None, Some(present)) if present.is_seen_by(&op) => digests.present,
                 (None, _) => None,
             };
             if rival.is_none_or(|rival| keep.replaces(&key, &rival)) {
@@ -73,7 +118,7 @@ impl SetWrite {
             }
         }
         let mut write = Self::default();
-        for Outcome { met, digests, stands } in outcomes.into_values() {
+        for Outcome { met, digests, stands } in outcomes.outcomes {
             if let Some((key, item)) = stands {
                 if digests.present != Some(key) {
                     write.delete_known(&met, &digests);
@@ -89,9 +134,10 @@ impl SetWrite {
         self.entries.push(ReverseEntry::new(place, pointer_to(&key), expires_at));
     }
 
-    /// Removes what there is of a member.
-    pub fn delete(&mut self, met: &Met) {
-        self.delete_known(met, &Digests::of(met));
+    /// Removes what there is of members.
+    pub fn delete(&mut self, met: &[Met]) {
+        let with_digests = met.iter().zip(member_digests(met));
+        with_digests.for_each(|(met, digest)| self.delete_known(met, &Digests::of(met, digest)));
     }
 
     fn delete_known(&mut self, met: &Met, digests: &Digests) {

@@ -21,7 +21,7 @@ use super::seek::Start;
 use super::session::{EmbeddedSession, Looked};
 use super::set_write::SetWrite;
 use super::tables::InMemory;
-use crate::domain::{Identity, Item, ListKey, NewItem, Timestamp};
+use crate::domain::{Identity, Item, ListKey, Timestamp};
 use crate::items::{Operation, Removal, StoreError};
 
 /// Members of a set in memory that are looked up on the arbiter itself.
@@ -30,12 +30,17 @@ const INLINE_MEMBERS_MAX: usize = 64;
 const ENTRIES_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl EmbeddedSession {
-    fn reverse_of(&self, set: &ListId) -> ListId {
+    pub(super) fn reverse_of(&self, set: &ListId) -> ListId {
         reverse::list_of(set, self.engine.options.list_hash)
     }
 
     /// Finds what is stored of some members, in their order.
-    async fn find_members(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Met>, StoreError> {
+    pub(super) async fn find_members(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        members: &[Bytes],
+    ) -> Result<Vec<Met>, StoreError> {
         if let Some(met) = self.met_in_memory(list, members) {
             return Ok(met);
         }
@@ -51,7 +56,7 @@ impl EmbeddedSession {
     }
 
     /// The same, if the set is in memory by its members.
-    fn met_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<Met>> {
+    pub(super) fn met_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<Met>> {
         let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
         let found =
             self.engine.heads.members(BorrowedListId::of(list.borrowed(), self.engine.options.list_hash), find)?;
@@ -129,35 +134,6 @@ impl EmbeddedSession {
         Ok(present.into_iter().map(|present| present.and_then(|present| present.seen_by(op))).collect())
     }
 
-    /// Adds items to a set, which its list's actor keeps for this alone.
-    pub(super) async fn add_members(
-        &self,
-        op: &Operation,
-        list: &ListKey,
-        items: Vec<NewItem>,
-    ) -> Result<(), StoreError> {
-        op.begin()?;
-        let identity = list.identity();
-        // What somebody wrote who has left may still be queued.
-        self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)?;
-        self.ensure_entries(op, list).await?;
-        let members: Vec<_> = items.iter().map(|item| item.value.slice_ref(identity.member(&item.value))).collect();
-        // Also those that lie beyond the newest ones that are shown.
-        let met = self.find_members(op, list, &members).await?;
-        let set = self.list_id(list);
-        let taken: HashSet<_> = members.into_iter().collect();
-        // A merge may have dropped what has expired, and the head may hold it still, for a clock that is stepped back.
-        let takes = |value: &[u8]| taken.contains(identity.member(value));
-        self.engine.heads.forget_expired(&set, op.now.as_nanos(), takes);
-        let reverse = self.reverse_of(&set);
-        match SetWrite::add(op, identity, items, met).into_changes(set, reverse) {
-            Some(changes) => self.write(op, Part::Adds, changes).await,
-            // What stands already may have been written just now: it is as durable as the log is by then, or nobody
-            // can say so any more.
-            None => self.engine.queue.barrier(op.deadline).await,
-        }
-    }
-
     /// Removes the items of some members. Returns how many visible ones there were.
     pub(super) async fn remove_members(
         &self,
@@ -171,7 +147,7 @@ impl EmbeddedSession {
         let met = self.find_members(op, list, &once).await?;
         let set = self.list_id(list);
         let mut write = SetWrite::default();
-        met.iter().for_each(|met| write.delete(met));
+        write.delete(&met);
         let removed = self.shown(op, list, met).await?.iter().flatten().count() as u64;
         if let Some(changes) = write.into_changes(set.clone(), self.reverse_of(&set)) {
             self.write(op, Part::Removals, changes).await?;
@@ -180,6 +156,11 @@ impl EmbeddedSession {
         self.engine.heads.forget_removed(&set, |entry, value| taken.takes(entry, value));
         self.engine.heads.forget_some_members(&set, &once);
         Ok(removed)
+    }
+
+    /// Whether all members of a set are known to have reverse entries, without a look at it.
+    pub(super) fn has_entries_for_sure(&self, list: &ListKey) -> bool {
+        self.engine.old_sets.as_ref().is_none_or(|old_sets| old_sets.is_complete(&self.list_id(list)))
     }
 
     /// Whether all members of a set have reverse entries. Where there are no sets of older releases, all have.

@@ -3,6 +3,7 @@
 
 mod costs;
 mod crashes;
+mod joined;
 mod older_releases;
 
 use std::collections::BTreeMap;

@@ -23,6 +23,11 @@ pub struct RowBuilder {
 }
 
 impl RowBuilder {
+    /// With room for so many bytes of items.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { body: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
     /// Whether the next item would share this value's bytes with the one before it.
     pub fn repeats(&self, value: &[u8]) -> bool {
         self.count > 0 && self.body.get(self.last_value.clone()) == Some(value)

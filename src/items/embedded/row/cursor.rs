@@ -86,17 +86,15 @@ impl RowCursor {
     /// The digest of the present item's value. It is computed once for a value, however many items
     /// that lie one behind the other share it.
     pub fn digest(&self) -> ValueDigest {
+        self.known_digest().unwrap_or_else(|| self.know_digest(ValueDigest::of(self.value())))
+    }
+
+    fn know_digest(&self, digest: ValueDigest) -> ValueDigest {
+        #[cfg(test)]
+        super::work::digested(self.value().len());
         let start = self.entry.as_ref().map_or(usize::MAX, |entry| entry.value.start);
-        match self.known_digest() {
-            Some(digest) => digest,
-            None => {
-                #[cfg(test)]
-                super::work::digested(self.value().len());
-                let digest = ValueDigest::of(self.value());
-                self.digest.set(Some((start, digest)));
-                digest
-            }
-        }
+        self.digest.set(Some((start, digest)));
+        digest
     }
 
     fn known_digest(&self) -> Option<ValueDigest> {
@@ -113,6 +111,12 @@ impl RowCursor {
         let come_again = self.shares_value() || other.shares_value();
         if !come_again && self.value() == other.value() {
             return Ordering::Equal;
+        }
+        if self.known_digest().is_none() && other.known_digest().is_none() {
+            let (ours, theirs) = ValueDigest::of_two(self.value(), other.value());
+            self.know_digest(ours);
+            other.know_digest(theirs);
+            return ours.cmp(&theirs);
         }
         self.digest().cmp(&other.digest())
     }

@@ -1,0 +1,102 @@
+//! Adds to one set that wait for their turn together, so that a store can write them together.
+
+use tokio::time::{Duration, Instant};
+
+use crate::items::{SetAdd, StoreError};
+
+/// A turn is for no more: whoever comes next waits no longer for it than for so much.
+const ADDS_MAX: usize = 64;
+const ITEMS_MAX: usize = 1_000;
+const BYTES_MAX: usize = 256 << 10;
+/// How far the deadlines of adds that wait together may be apart: what one of them misses, all do.
+const APART_MAX: Duration = Duration::from_millis(100);
+
+/// In the order in which they came.
+pub(super) struct WaitingAdds {
+    adds: Vec<SetAdd>,
+    items: usize,
+    bytes: usize,
+}
+
+impl WaitingAdds {
+    pub fn of(first: SetAdd) -> Self {
+        Self { items: first.items.len(), bytes: bytes_of(&first), adds: vec![first] }
+    }
+
+    /// Takes one more, unless it is to wait behind these.
+    pub fn join(&mut self, add: SetAdd) -> Result<(), SetAdd> {
+        let (items, bytes) = (self.items + add.items.len(), self.bytes + bytes_of(&add));
+        let is_full = self.adds.len() == ADDS_MAX || items > ITEMS_MAX || bytes > BYTES_MAX;
+        let is_near = self.adds.iter().all(|other| apart(other.op.deadline, add.op.deadline) <= APART_MAX);
+        if is_full || !is_near || self.adds.is_empty() {
+            return Err(add);
+        }
+        (self.items, self.bytes) = (items, bytes);
+        self.adds.push(add);
+        Ok(())
+    }
+
+    /// When the first of them gives up; `None` if there are none.
+    pub fn first_deadline(&self) -> Option<Instant> {
+        self.adds.iter().map(|add| add.op.deadline).min()
+    }
+
+    /// Answers those whose deadline has passed. None of them was begun.
+    pub fn refuse_late(&mut self) {
+        let now = Instant::now();
+        for late in self.adds.extract_if(.., |add| add.op.deadline <= now) {
+            (late.done)(Err(StoreError::Timeout { outcome_unknown: false }));
+        }
+    }
+
+    /// All of them. No other joins.
+    pub fn take(&mut self) -> Vec<SetAdd> {
+        std::mem::take(&mut self.adds)
+    }
+}
+
+fn bytes_of(add: &SetAdd) -> usize {
+    add.items.iter().map(|item| item.value.len()).sum()
+}
+
+fn apart(one: Instant, other: Instant) -> Duration {
+    one.max(other) - one.min(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{NewItem, Timestamp, Ttl};
+    use crate::items::Operation;
+
+    fn add(items: usize, bytes: usize, deadline: Instant) -> SetAdd {
+        let item = NewItem { timestamp: Timestamp::MIN, value: vec![0; bytes].into(), expires_at: u64::MAX };
+        let op = Operation::new(Timestamp::MIN, Ttl::MAX, deadline);
+        SetAdd { op, items: vec![item; items], done: Box::new(|_| ()) }
+    }
+
+    /// How many of these wait together, of as many as there may be.
+    fn together(adds: impl Iterator<Item = SetAdd>) -> usize {
+        let mut adds = adds.fuse();
+        let mut waiting = WaitingAdds::of(adds.next().unwrap());
+        1 + adds.map_while(|add| waiting.join(add).ok()).count()
+    }
+
+    #[test]
+    fn what_waits_together_is_bounded_by_number_items_bytes_and_deadlines() {
+        let later = Instant::now() + Duration::from_secs(60);
+        let alike = |items, bytes| together((0..1_000).map(|_| add(items, bytes, later)));
+        assert_eq!((alike(1, 1), alike(100, 1), alike(1, 100 << 10)), (ADDS_MAX, 10, 2));
+        // Each is a little later than the one before.
+        let spread = (0..50).map(|n| add(1, 1, later + Duration::from_millis(10) * n));
+        assert_eq!(together(spread), 11);
+    }
+
+    #[test]
+    fn nobody_joins_those_whose_turn_has_come() {
+        let later = Instant::now() + Duration::from_secs(60);
+        let mut waiting = WaitingAdds::of(add(1, 1, later));
+        assert_eq!(waiting.take().len(), 1);
+        assert!(waiting.join(add(1, 1, later)).is_err() && waiting.first_deadline().is_none());
+    }
+}
