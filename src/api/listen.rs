@@ -1,5 +1,5 @@
-//! Listens, and brings what connections carry to whom it is for: list operations straight to the API, all
-//! else by way of the framework.
+//! Listens, and brings what connections carry to whom it is for: operations on lists and bags straight to the API,
+//! all else by way of the framework.
 
 use std::borrow::Cow;
 use std::io;
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::body::RequestBody;
 use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
+use super::percent::cut;
 use super::request::{Client, Peer, Request};
 use super::routes::{Found, find};
 use super::server;
@@ -255,11 +256,13 @@ impl Worker {
     }
 }
 
-/// Where the hot paths begin: a framework would cost them more than what they do.
-const HOT: [&str; 2] = ["/v1/lists", "/v1/entities"];
+/// Where the hot paths begin, and how they end: a framework would cost them more than what they do.
+const HOT: [(&str, &str); 3] = [("/v1/lists", ""), ("/v1/entities", ""), ("/v1/entity-types/", "/entities")];
 
-fn is_hot(path: &str) -> bool {
-    HOT.iter().any(|begin| path.starts_with(begin))
+/// Of a target, whose query does not count.
+fn is_hot(target: &str) -> bool {
+    let (path, _) = cut(target, b'?');
+    HOT.iter().any(|(begin, end)| path.starts_with(begin) && path.ends_with(end))
 }
 
 impl http1::Handler for Worker {
@@ -290,5 +293,26 @@ impl http1::Handler for Worker {
 
     fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse {
         server::refuse(&self.state, refusal, took)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Permission::{ListsRead, ListsWrite};
+    use crate::service::{OPERATIONS, OperationId};
+
+    /// Else it would be refused for its headers or not, and under load or not, unlike others of its kind.
+    #[test]
+    fn what_reads_and_writes_lists_and_bags_is_hot_and_nothing_else() {
+        use OperationId::{CleanIndexes, ListEntities, PurgeEntityType, PurgeFeature};
+        for operation in &OPERATIONS {
+            let begins_jobs_or_walks = [CleanIndexes, ListEntities, PurgeEntityType, PurgeFeature];
+            let is_of_lists = matches!(operation.permission, ListsRead | ListsWrite);
+            let expected = is_of_lists && !begins_jobs_or_walks.contains(&operation.id);
+            let path = operation.path_of(&["a", "b", "c"]);
+            assert_eq!(is_hot(&path), expected, "{path}");
+            assert_eq!(is_hot(&format!("{path}?value=%221%22&min=/entities")), expected, "{path}");
+        }
     }
 }

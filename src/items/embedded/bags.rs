@@ -17,7 +17,7 @@ use super::read::Scan;
 use super::row;
 use super::seek::Start;
 use super::session::{EmbeddedSession, Looked};
-use crate::domain::{Item, ItemKey, ListKey, Timestamp, ValueDigest};
+use crate::domain::{Item, ListKey, Timestamp};
 use crate::items::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, Range, StoreError, Swapped};
 
 /// Lists that one write of many swaps changes, unless a single swap changes more: for as long as it takes to apply it,
@@ -138,9 +138,9 @@ impl EmbeddedSession {
 
 fn collect_entries(changes: &mut ItemChanges, EntryChange { list: _, removed, added }: EntryChange) {
     for (timestamp, value) in removed {
-        changes.delete(ItemKey::new(timestamp, ValueDigest::of(&value)), value);
+        changes.delete_at(timestamp, value);
     }
     for entry in added {
-        changes.put(ItemKey::new(entry.timestamp, ValueDigest::of(&entry.value)), entry.expires_at, entry.value);
+        changes.put_at(entry.timestamp, entry.expires_at, entry.value);
     }
 }

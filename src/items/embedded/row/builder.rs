@@ -11,6 +11,9 @@ use super::joining::Opened;
 use super::{DELETED, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
 use crate::domain::{NewItem, ValueDigest};
 
+/// What the integers before an item's value take, about.
+const INTEGERS_LEN: usize = 12;
+
 /// Packs items that come in the list's order.
 #[derive(Debug, Default)]
 pub struct RowBuilder {
@@ -23,6 +26,11 @@ pub struct RowBuilder {
 }
 
 impl RowBuilder {
+    /// With room for so many bytes beside its first three integers.
+    pub fn with_room(bytes: usize) -> Self {
+        Self { body: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
     /// Whether the next item would share this value's bytes with the one before it.
     pub fn repeats(&self, value: &[u8]) -> bool {
         self.count > 0 && self.body.get(self.last_value.clone()) == Some(value)
@@ -92,7 +100,7 @@ impl RowBuilder {
     /// Appends the item that a cursor stands on and, by copying, all behind it, which must follow in the list's order.
     /// To be finished then. `false`, and nothing is appended, if they cannot be had like that: see
     /// [`RowBuilder::push_row`].
-    pub fn push_rest(&mut self, cursor: &RowCursor) -> bool {
+    pub fn push_rest(&mut self, cursor: &RowCursor<&Bytes>) -> bool {
         let Some(entry) = cursor.entry() else { return true };
         let (items, count, base_life) = cursor.behind();
         if *self.base_life.get_or_insert(base_life) != base_life {
@@ -135,7 +143,7 @@ impl RowBuilder {
 /// Packs items that come in any order, with the last of equal ones.
 pub fn pack(mut items: Vec<NewItem>) -> Bytes {
     items.sort_by_key(|item| Reverse(item.timestamp));
-    let mut builder = RowBuilder::default();
+    let mut builder = RowBuilder::with_room(items.iter().map(|item| item.value.len() + INTEGERS_LEN).sum());
     for tied in items.chunk_by(|a, b| a.timestamp == b.timestamp) {
         if let [item] = tied {
             builder.push(item.timestamp.as_nanos(), item.expires_at, false, &item.value);
