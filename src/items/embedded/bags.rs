@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use super::change::{Change, Changes};
+use super::found_bags;
 use super::item_changes::ItemChanges;
 use super::list_id::{BorrowedListId, ListId};
 use super::page::PageBuilder;
@@ -28,6 +29,11 @@ const BAGS_OF_A_TURN: usize = 16;
 
 impl EmbeddedSession {
     pub(super) async fn visible_bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        let in_memory = BorrowedListId::of(list.borrowed(), self.engine.options.list_hash);
+        if let Some(known) = found_bags::bag(&self.engine.heads, op, in_memory) {
+            self.engine.metrics.head_hits.inc();
+            return Ok(known);
+        }
         Ok(self.newest(op, list, &Range::NEWEST).await?.items.pop())
     }
 

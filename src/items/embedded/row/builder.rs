@@ -1,5 +1,6 @@
 //! Rows are made: of items one by one, and of rows as they are.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -100,7 +101,7 @@ impl RowBuilder {
     /// Appends the item that a cursor stands on and, by copying, all behind it, which must follow in the list's order.
     /// To be finished then. `false`, and nothing is appended, if they cannot be had like that: see
     /// [`RowBuilder::push_row`].
-    pub fn push_rest(&mut self, cursor: &RowCursor<&Bytes>) -> bool {
+    pub fn push_rest<R: Borrow<Bytes>>(&mut self, cursor: &RowCursor<R>) -> bool {
         let Some(entry) = cursor.entry() else { return true };
         let (items, count, base_life) = cursor.behind();
         if *self.base_life.get_or_insert(base_life) != base_life {
