@@ -256,13 +256,20 @@ impl Worker {
     }
 }
 
-/// Where the hot paths begin, and how they end: a framework would cost them more than what they do.
-const HOT: [(&str, &str); 3] = [("/v1/lists", ""), ("/v1/entities", ""), ("/v1/entity-types/", "/entities")];
+/// Where the paths of lists and bags begin.
+const LOAD: [&str; 2] = ["/v1/lists", "/v1/entities"];
 
-/// Of a target, whose query does not count.
+/// How the path begins, and ends, by which bags are found.
+const FINDS: (&str, &str) = ("/v1/entity-types/", "/entities");
+
+fn is_load(path: &str) -> bool {
+    LOAD.iter().any(|begin| path.starts_with(begin))
+}
+
+/// Whether a framework would cost a target more than what is done for it. Its query does not count.
 fn is_hot(target: &str) -> bool {
     let (path, _) = cut(target, b'?');
-    HOT.iter().any(|(begin, end)| path.starts_with(begin) && path.ends_with(end))
+    is_load(path) || path.starts_with(FINDS.0) && path.ends_with(FINDS.1)
 }
 
 impl http1::Handler for Worker {
@@ -273,7 +280,7 @@ impl http1::Handler for Worker {
     fn class(&self, path: &str) -> Class {
         match path {
             "/livez" | "/readyz" | "/metrics" => Class::Health,
-            path if is_hot(path) => Class::Load,
+            path if is_load(path) => Class::Load,
             _ => Class::Control,
         }
     }
@@ -302,14 +309,16 @@ mod tests {
     use crate::access::Permission::{ListsRead, ListsWrite};
     use crate::service::{OPERATIONS, OperationId};
 
-    /// Else it would be refused for its headers or not, and under load or not, unlike others of its kind.
+    /// Else its headers would be taken in another way than those of others of its kind.
     #[test]
     fn what_reads_and_writes_lists_and_bags_is_hot_and_nothing_else() {
-        use OperationId::{CleanIndexes, ListEntities, PurgeEntityType, PurgeFeature};
+        use OperationId::{CancelJob, CleanIndexes, PauseJob, PurgeEntityType, PurgeFeature, ResumeJob, UpdateJob};
+        let of_jobs = [CancelJob, CleanIndexes, PauseJob, PurgeEntityType, PurgeFeature, ResumeJob, UpdateJob];
+        // A walk over all lists of a version costs more than any way to it.
+        let cold = [&of_jobs[..], &[OperationId::ListEntities]].concat();
         for operation in &OPERATIONS {
-            let begins_jobs_or_walks = [CleanIndexes, ListEntities, PurgeEntityType, PurgeFeature];
             let is_of_lists = matches!(operation.permission, ListsRead | ListsWrite);
-            let expected = is_of_lists && !begins_jobs_or_walks.contains(&operation.id);
+            let expected = is_of_lists && !cold.contains(&operation.id);
             let path = operation.path_of(&["a", "b", "c"]);
             assert_eq!(is_hot(&path), expected, "{path}");
             assert_eq!(is_hot(&format!("{path}?value=%221%22&min=/entities")), expected, "{path}");
