@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::list_error::ListError;
 use super::list_pool::{Effect, ListPool, token_of_walk};
 use super::messages::{Bags, EnterBags, FinishSwap, GetBag, SwapBag, UnfinishedSwaps};
-use crate::domain::{EntityId, FeatureKey, Item, ListKey, ListKeyRef, ListKeys, Token, Ttl};
+use crate::domain::{EntityId, FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
 use crate::items::{
     BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, Operation, SwapId, SwapLook, SwapPage, Swapped,
 };
@@ -23,7 +23,7 @@ impl ListPool {
         self.inner.store.bag_from_memory(&Operation::new(self.inner.clock.now(), ttl, deadline), bag)
     }
 
-    /// The same of bags of several entities, in their order; none of those that are not asked for.
+    /// The same of bags of several entities, in their order; that there is none where no entity is named.
     pub fn bags_from_memory(
         &self,
         feature_key: &FeatureKey,
@@ -32,9 +32,7 @@ impl ListPool {
         deadline: Instant,
     ) -> Vec<Option<Option<Item>>> {
         let op = Operation::new(self.inner.clock.now(), ttl, deadline);
-        let mut keys = ListKeys::of(feature_key);
-        let mut bag = |entity| self.inner.store.bag_from_memory(&op, keys.key(entity));
-        entities.iter().map(|entity| entity.as_ref().map_or(Some(None), &mut bag)).collect()
+        self.inner.store.bags_from_memory(&op, feature_key, entities)
     }
 
     /// The visible bag, if there is one: from memory if the store can, else through the bag's actor.

@@ -241,6 +241,13 @@ pub(super) fn bag_tag(updated_at: Timestamp) -> String {
     format!("\"{:x}\"", updated_at.as_nanos())
 }
 
+/// Writes what stands in it between the quotation marks, for pages of many bags without formatting.
+pub(super) fn write_in_bag_tag(updated_at: Timestamp, text: &mut Vec<u8>) {
+    let mut digits = [0; COUNT_BYTES];
+    let count = write_hexadecimal(updated_at.as_nanos(), &mut digits);
+    text.extend_from_slice(&digits[..count]);
+}
+
 fn stamp_of(tag: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(tag).ok()?;
     let stamp = Timestamp::from_nanos(u64::from_str_radix(text, 16).ok()?).ok()?;

@@ -1,5 +1,5 @@
-//! Listens, and brings what connections carry to whom it is for: list operations straight to the API, all
-//! else by way of the framework.
+//! Listens, and brings what connections carry to whom it is for: operations on lists and bags straight to the API,
+//! all else by way of the framework.
 
 use std::borrow::Cow;
 use std::io;
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::body::RequestBody;
 use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
+use super::percent::cut;
 use super::request::{Client, Peer, Request};
 use super::routes::{Found, find};
 use super::server;
@@ -255,11 +256,20 @@ impl Worker {
     }
 }
 
-/// Where the hot paths begin: a framework would cost them more than what they do.
-const HOT: [&str; 2] = ["/v1/lists", "/v1/entities"];
+/// Where the paths of lists and bags begin.
+const LOAD: [&str; 2] = ["/v1/lists", "/v1/entities"];
 
-fn is_hot(path: &str) -> bool {
-    HOT.iter().any(|begin| path.starts_with(begin))
+/// How the path begins, and ends, by which bags are found.
+const FINDS: (&str, &str) = ("/v1/entity-types/", "/entities");
+
+fn is_load(path: &str) -> bool {
+    LOAD.iter().any(|begin| path.starts_with(begin))
+}
+
+/// Whether a framework would cost a target more than what is done for it. Its query does not count.
+fn is_hot(target: &str) -> bool {
+    let (path, _) = cut(target, b'?');
+    is_load(path) || path.starts_with(FINDS.0) && path.ends_with(FINDS.1)
 }
 
 impl http1::Handler for Worker {
@@ -270,7 +280,7 @@ impl http1::Handler for Worker {
     fn class(&self, path: &str) -> Class {
         match path {
             "/livez" | "/readyz" | "/metrics" => Class::Health,
-            path if is_hot(path) => Class::Load,
+            path if is_load(path) => Class::Load,
             _ => Class::Control,
         }
     }
@@ -290,5 +300,28 @@ impl http1::Handler for Worker {
 
     fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse {
         server::refuse(&self.state, refusal, took)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Permission::{ListsRead, ListsWrite};
+    use crate::service::{OPERATIONS, OperationId};
+
+    /// Else its headers would be taken in another way than those of others of its kind.
+    #[test]
+    fn what_reads_and_writes_lists_and_bags_is_hot_and_nothing_else() {
+        use OperationId::{CancelJob, CleanIndexes, PauseJob, PurgeEntityType, PurgeFeature, ResumeJob, UpdateJob};
+        let of_jobs = [CancelJob, CleanIndexes, PauseJob, PurgeEntityType, PurgeFeature, ResumeJob, UpdateJob];
+        // A walk over all lists of a version costs more than any way to it.
+        let cold = [&of_jobs[..], &[OperationId::ListEntities]].concat();
+        for operation in &OPERATIONS {
+            let is_of_lists = matches!(operation.permission, ListsRead | ListsWrite);
+            let expected = is_of_lists && !cold.contains(&operation.id);
+            let path = operation.path_of(&["a", "b", "c"]);
+            assert_eq!(is_hot(&path), expected, "{path}");
+            assert_eq!(is_hot(&format!("{path}?value=%221%22&min=/entities")), expected, "{path}");
+        }
     }
 }

@@ -7,8 +7,8 @@
 //! exact form.
 //!
 //! # Ways in
-//! [`listen`] serves an [`ApiState`] on an address. `http1` reads each connection. List operations go
-//! straight to [`server::serve`]; all others take the way through actix-web's `App`, where routing,
+//! [`listen`] serves an [`ApiState`] on an address. `http1` reads each connection. Operations on lists and
+//! bags go straight to [`server::serve`]; all others take the way through actix-web's `App`, where routing,
 //! extractors and middleware are to be had.
 //!
 //! No middleware is needed: request ids, metrics and the log are kept by the API itself. Setting

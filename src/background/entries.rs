@@ -17,11 +17,15 @@ pub fn entry_changes<'v>(
     before: Option<&Item>,
     after: Option<&NewItem>,
 ) -> Result<Vec<EntryChange>, TooManyEntries> {
+    let mut versions = versions.filter_map(|version| version.index.as_ref().map(|index| (version, index))).peekable();
+    if versions.peek().is_none() {
+        return Ok(Vec::new());
+    }
     let before = before.and_then(|bag| Document::parse(&bag.value).map(|document| (document, bag.timestamp)));
     let after = after.and_then(|bag| Document::parse(&bag.value).map(|document| (document, bag)));
     let value = Bytes::copy_from_slice(entity_id.as_str().as_bytes());
     let (mut changes, mut count, mut removable) = (Vec::new(), 0, ENTRIES_MAX);
-    for (version, index) in versions.filter_map(|version| version.index.as_ref().map(|index| (version, index))) {
+    for (version, index) in versions {
         // A bag that was there before the index may have too many, and has none then.
         let gone = before.as_ref().and_then(|(document, stamp)| entries_of(index, document, *stamp).ok());
         let added = after.as_ref().map(|(document, bag)| entries_of(index, document, bag.timestamp)).transpose()?;

@@ -14,6 +14,9 @@ use super::json::{DEPTH_MAX, NumberLiterals};
 /// The most bytes of a document, as it is sent and as it is kept.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 
+/// What a member takes in a text, about.
+const MEMBER_BYTES: usize = 32;
+
 /// A JSON object. Its members are in the order of their names' bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document(BTreeMap<Box<str>, Property>);
@@ -90,7 +93,7 @@ impl Document {
 
     /// The JSON text without white space, which equal documents share. No text that it was read from is shorter.
     pub fn to_bytes(&self) -> Bytes {
-        let mut text = String::new();
+        let mut text = String::with_capacity(self.0.len() * MEMBER_BYTES);
         write_object(self, &mut text);
         text.into()
     }

@@ -15,7 +15,9 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, MaxItems, NewItem, Retention, Timestamp, Ttl};
+use crate::domain::{
+    EntityId, FeatureKey, Item, ListKey, ListKeyRef, ListKeys, MaxItems, NewItem, Retention, Timestamp, Ttl,
+};
 
 pub mod bags;
 #[cfg(feature = "cql")]
@@ -179,6 +181,18 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Tells a bag, or that there is none, in the same way.
     fn bag_from_memory(&self, _op: &Operation, _bag: ListKeyRef<'_>) -> Option<Option<Item>> {
         None
+    }
+
+    /// The same of bags of several entities, in their order; that there is none where no entity is named.
+    fn bags_from_memory(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        entities: &[Option<EntityId>],
+    ) -> Vec<Option<Option<Item>>> {
+        let mut keys = ListKeys::of(feature_key);
+        let mut bag = |entity| self.bag_from_memory(op, keys.key(entity));
+        entities.iter().map(|entity| entity.as_ref().map_or(Some(None), &mut bag)).collect()
     }
 
     /// Answers a look-up of members in the same way.

@@ -175,18 +175,18 @@ async fn bags_of(
     query: &Query<'_>,
     entities: &[Option<EntityId>],
     deadline: Instant,
-) -> Vec<Result<Option<Item>, ListError>> {
+) -> impl Iterator<Item = Result<Option<Item>, ListError>> + use<> {
     let ttl = query.bags.retention.ttl;
     let known = lists.bags_from_memory(&query.bags.feature_key, entities, ttl, deadline);
-    let missing = known.iter().zip(entities).enumerate().filter(|(_, (known, _))| known.is_none());
-    let missing = missing.filter_map(|(index, (_, entity))| Some((index, query.bag_of(entity.as_ref()?))));
-    let read = missing.map(async |(index, bag)| (index, lists.bag(bag, ttl, deadline).await));
-    let read = join_all(read).await;
-    let mut bags: Vec<_> = known.into_iter().map(|known| Ok(known.flatten())).collect();
-    for (index, bag) in read {
-        bags[index] = bag;
+    let mut read = Vec::new();
+    if known.iter().any(Option::is_none) {
+        let missing = known.iter().zip(entities).filter(|(known, _)| known.is_none());
+        let missing = missing.filter_map(|(_, entity)| Some(query.bag_of(entity.as_ref()?)));
+        read = join_all(missing.map(async |bag| lists.bag(bag, ttl, deadline).await)).await;
     }
-    bags
+    // One for each that was missing, in their order.
+    let mut read = read.into_iter();
+    known.into_iter().map(move |known| known.map_or_else(|| read.next().unwrap_or(Ok(None)), Ok))
 }
 
 impl Query<'_> {

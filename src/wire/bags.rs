@@ -43,8 +43,11 @@ pub fn read_document(body: &[u8]) -> Result<Document, Problem> {
         return Err(Problem::new(ErrorCode::BagTooLarge, detail));
     }
     let text = text_of(body)?;
-    check_syntax(text)?;
-    Ok(Document::parse(text)?)
+    // What is no JSON at all is told so, whatever else it is: nothing of that kind is a document.
+    Document::parse(text).or_else(|refused| {
+        check_syntax(text)?;
+        Err(refused.into())
+    })
 }
 
 /// The bag of an entity.

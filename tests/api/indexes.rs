@@ -121,6 +121,36 @@ async fn links_are_found_by_user_by_tag_and_by_what_is_thought_of_later() {
     assert_eq!(names[..3], [Some("by_both"), Some("by_tag"), Some("by_user")]);
 }
 
+/// Short documents, long ones, and ones that no memory is kept of at their length: each as it is told by itself.
+#[tokio::test]
+async fn what_is_found_together_is_what_each_bag_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = in_files(dir.path()).await;
+    api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+    create(&api, json!({"name": "by", "properties": ["/a"]})).await;
+    let names = ["plain", "%22quoted%22", "back%5Cslash", "%C3%A9t%C3%A9", "tab%09"];
+    let mut written = Vec::new();
+    for (number, bytes) in [0, 10, 900, 1_010, 1_030, 5_000, 70_000, 200_000, 1, 2].into_iter().enumerate() {
+        let name = format!("{}-{number}", names[number % names.len()]);
+        put(&api, &name, &json!({"a": "x", "text": "y".repeat(bytes), "number": number})).await;
+        written.push(name);
+    }
+    put(&api, "another", &json!({"a": "z"})).await;
+    // Read once more, where all is in memory that can be.
+    for _ in 0..2 {
+        let page = api.get("/v1/entity-types/link/indexes/by/entities?value=%22x%22").await.expect(200);
+        let bags = page["entities"].as_array().unwrap();
+        assert_eq!(bags.len(), written.len());
+        for (bag, name) in bags.iter().zip(written.iter().rev()) {
+            let alone = api.get(&format!("/v1/entities/link/{name}")).await;
+            assert_eq!(bag["etag"].as_str(), alone.header("etag"));
+            assert_eq!(*bag, alone.expect(200), "{name}");
+        }
+    }
+    api.delete(&format!("/v1/entities/link/{}/bag", written[3])).await;
+    assert_eq!(found(&api, "by", "value=%22x%22").await.len(), written.len() - 1);
+}
+
 #[tokio::test]
 async fn what_a_bag_was_does_not_find_it_any_more() {
     let api = api().await;

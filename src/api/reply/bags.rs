@@ -6,12 +6,12 @@ use actix_web::http::header::{ETAG, HeaderValue, LOCATION};
 use serde::Serialize;
 
 use super::super::call::{Call, HandlerResult};
-use super::super::headers::{bag_tag, has_already};
+use super::super::headers::{bag_tag, has_already, write_in_bag_tag};
 use super::super::problem::Problem;
 use super::super::render::tag_of_text;
 use super::batch::failed;
 use super::json::{json, json_text};
-use crate::domain::{PageToken, Rfc3339Writer, Timestamp};
+use crate::domain::{PageToken, Rfc3339Writer, Timestamp, ValueType};
 use crate::service::{Bag, EntityName, OperationId, ServiceError};
 use crate::wire;
 
@@ -121,12 +121,13 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         // It has no character that is escaped.
         text.extend_from_slice(entity_type.as_str().as_bytes());
         text.extend_from_slice(b"\",\"entity_id\":");
-        write_json(&entity_id.as_str(), text)?;
+        write_text(entity_id.as_str(), text)?;
         text.extend_from_slice(b",\"updated_at\":\"");
         text.extend_from_slice(self.moments.text(updated_at));
-        text.extend_from_slice(b"\",\"etag\":");
-        write_json(&bag_tag(updated_at), text)?;
-        text.extend_from_slice(b",\"properties\":");
+        // The tag has quotation marks of its own.
+        text.extend_from_slice(b"\",\"etag\":\"\\\"");
+        write_in_bag_tag(updated_at, text);
+        text.extend_from_slice(b"\\\"\",\"properties\":");
         text.extend_from_slice(&document);
         let mut before = &b",\"lists\":{"[..];
         let has_lists = !lists.is_empty();
@@ -146,6 +147,11 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         text.extend_from_slice(if has_lists { b"}}" } else { b"}" });
         Ok(())
     }
+}
+
+fn write_text(value: &str, text: &mut Vec<u8>) -> Result<(), Problem> {
+    let written = ValueType::String.write_json(value.as_bytes(), text);
+    written.map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))
 }
 
 fn write_json(value: &impl Serialize, text: &mut Vec<u8>) -> Result<(), Problem> {

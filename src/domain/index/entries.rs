@@ -48,6 +48,11 @@ impl IndexSpec {
     /// The entries of a bag: none if one of the properties is missing, or has no value to be found by, or if the
     /// bag has nothing to be ordered by. Each entry once, in an order that stays.
     pub fn entries(&self, bag: &Document<'_>, updated_at: Timestamp) -> Result<Vec<Entry>, TooManyEntries> {
+        if let Some(value) = self.only_value(bag) {
+            let place = self.place(bag, updated_at);
+            let values = EntityId::new(&name_of(&[value])).ok();
+            return Ok(values.zip(place).map(|(values, place)| Entry { values, place }).into_iter().collect());
+        }
         let Some((values, place)) = self.values(bag).zip(self.place(bag, updated_at)) else { return Ok(Vec::new()) };
         let count = values.iter().try_fold(1_usize, |product, values| product.checked_mul(values.len()));
         if count.is_none_or(|count| count > ENTRIES_MAX) {
@@ -86,6 +91,12 @@ impl IndexSpec {
         let is_after = |bound: &Bound| matches!(bound, Bound::Value(least) if *least > value);
         let is_before = |bound: &Bound| matches!(bound, Bound::Value(most) if *most < value);
         !condition.min.as_ref().is_some_and(is_after) && !condition.max.as_ref().is_some_and(is_before)
+    }
+
+    /// What most bags have in most indexes: of one property, one value that is no array.
+    fn only_value(&self, bag: &Document<'_>) -> Option<Scalar> {
+        let [property] = &self.properties[..] else { return None };
+        property.find(bag).and_then(Scalar::of)
     }
 
     /// Of each property the values that it is found by, each once.

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::decimal::Decimal;
-use crate::domain::{EntityId, Invalid};
+use crate::domain::{EntityId, Invalid, json};
 
 /// A value that a property is found by. `1` and `"1"` are two; `1` and `1.0` are one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ impl Scalar {
             b'n' => Some(Self::Null),
             b't' => Some(Self::Bool(true)),
             b'f' => Some(Self::Bool(false)),
-            b'"' => serde_json::from_str(raw).ok().map(Self::String),
+            b'"' => json::string(raw).map(|text| Self::String(text.into_owned())),
             b'-' | b'0'..=b'9' => Decimal::parse(raw).map(Self::Number),
             _ => None,
         }
@@ -44,10 +44,20 @@ impl Scalar {
             Self::Null => to.push_str("null"),
             Self::Bool(value) => to.push_str(if *value { "true" } else { "false" }),
             Self::Number(number) => number.write(to),
+            Self::String(text) if text.bytes().all(is_plain) => {
+                to.push('"');
+                to.push_str(text);
+                to.push('"');
+            }
             // Strings always have a JSON text.
             Self::String(text) => to.push_str(&serde_json::to_string(text).unwrap_or_default()),
         }
     }
+}
+
+/// Whether a byte stands for itself in a JSON string.
+fn is_plain(byte: u8) -> bool {
+    (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\'
 }
 
 /// The name that values have together: their canonical JSON array, or where that is too long for the ID of an

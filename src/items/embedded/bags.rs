@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use super::change::{Change, Changes};
+use super::found_bags;
 use super::item_changes::ItemChanges;
 use super::list_id::{BorrowedListId, ListId};
 use super::page::PageBuilder;
@@ -17,7 +18,7 @@ use super::read::Scan;
 use super::row;
 use super::seek::Start;
 use super::session::{EmbeddedSession, Looked};
-use crate::domain::{Item, ItemKey, ListKey, Timestamp, ValueDigest};
+use crate::domain::{Item, ListKey, Timestamp};
 use crate::items::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, Range, StoreError, Swapped};
 
 /// Lists that one write of many swaps changes, unless a single swap changes more: for as long as it takes to apply it,
@@ -28,6 +29,11 @@ const BAGS_OF_A_TURN: usize = 16;
 
 impl EmbeddedSession {
     pub(super) async fn visible_bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        let in_memory = BorrowedListId::of(list.borrowed(), self.engine.options.list_hash);
+        if let Some(known) = found_bags::bag(&self.engine.heads, op, in_memory) {
+            self.engine.metrics.head_hits.inc();
+            return Ok(known);
+        }
         Ok(self.newest(op, list, &Range::NEWEST).await?.items.pop())
     }
 
@@ -138,9 +144,9 @@ impl EmbeddedSession {
 
 fn collect_entries(changes: &mut ItemChanges, EntryChange { list: _, removed, added }: EntryChange) {
     for (timestamp, value) in removed {
-        changes.delete(ItemKey::new(timestamp, ValueDigest::of(&value)), value);
+        changes.delete_at(timestamp, value);
     }
     for entry in added {
-        changes.put(ItemKey::new(entry.timestamp, ValueDigest::of(&entry.value)), entry.expires_at, entry.value);
+        changes.put_at(entry.timestamp, entry.expires_at, entry.value);
     }
 }

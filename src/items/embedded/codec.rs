@@ -13,15 +13,58 @@ pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
 /// Reads an integer at `*at` and moves past it. `None` if it is cut off or too long.
 #[inline]
 pub fn take_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(first.into());
+    }
+    match u64_at(bytes, *at) {
+        Some(word) => take_long(bytes, at, word),
+        None => take_last(bytes, at),
+    }
+}
+
+/// The same of one that has two bytes or more, with the eight bytes that stand there, which are read at once.
+fn take_long(bytes: &[u8], at: &mut usize, word: u64) -> Option<u64> {
+    const ENDS: u64 = 0x8080_8080_8080_8080;
+    let ends = !word & ENDS;
+    if ends == 0 {
+        return take_longest(bytes, at, joined(word));
+    }
+    // All up to the first byte whose highest bit is not set.
+    let bits = ends.trailing_zeros() + 1;
+    *at += bits as usize / 8;
+    Some(joined(word & (u64::MAX >> (u64::BITS - bits))))
+}
+
+/// The groups of seven bits of eight bytes, one behind the other: joined by two, by four, and all.
+fn joined(word: u64) -> u64 {
+    let word = word & 0x7f7f_7f7f_7f7f_7f7f;
+    let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
+    let word = (word & 0x0000_3fff_0000_3fff) | ((word & 0x3fff_0000_3fff_0000) >> 2);
+    (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
+}
+
+/// One of nine bytes or ten, with what the first eight say.
+fn take_longest(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
+    let ninth = *bytes.get(*at + 8)?;
+    let number = low | u64::from(ninth & 0x7f) << 56;
+    if ninth < 0x80 {
+        *at += 9;
+        return Some(number);
+    }
+    let tenth = *bytes.get(*at + 9)?;
+    *at += 10;
+    (tenth <= 1).then_some(number | u64::from(tenth) << 63)
+}
+
+/// One that has fewer than eight bytes behind it.
+fn take_last(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
-    for shift in (0..64).step_by(7) {
+    for shift in (0..u64::BITS).step_by(7) {
         let byte = *bytes.get(*at)?;
         *at += 1;
-        let group = u64::from(byte & 0x7f);
-        if shift == 63 && group > 1 {
-            return None;
-        }
-        number |= group << shift;
+        number |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Some(number);
         }
@@ -74,7 +117,28 @@ mod tests {
         assert_eq!(take_bytes(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], &mut 0), None);
     }
 
+    /// Group by group.
+    fn take_slowly(bytes: &[u8]) -> Option<(u64, usize)> {
+        let mut number = 0_u128;
+        for (place, byte) in bytes.iter().take(10).enumerate() {
+            number |= u128::from(byte & 0x7f) << (7 * place);
+            if *byte < 0x80 {
+                return Some((u64::try_from(number).ok()?, place + 1));
+            }
+        }
+        None
+    }
+
     proptest! {
+        #[test]
+        fn any_bytes_are_read_as_group_by_group(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0x80..=0xff_u8, 0..2_u8], 0..14),
+        ) {
+            let mut at = 0;
+            let read = take_varint(&bytes, &mut at).map(|number| (number, at));
+            prop_assert_eq!(read, take_slowly(&bytes));
+        }
+
         #[test]
         fn integers_round_trip(number: u64, difference: i64) {
             let mut out = vec![7];

@@ -10,6 +10,7 @@ use super::merge::Merge;
 use super::page;
 use super::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 use super::turn::Turn;
+use crate::domain::Timestamp;
 use crate::items::{ItemPage, Operation, Range};
 
 /// Bytes of a row of head items, at most. Longer ones end earlier.
@@ -37,13 +38,23 @@ impl Head {
         page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
     }
 
+    /// The newest item of the list, or that none is visible, if that can be told from here: `taken` makes of it what is
+    /// wanted.
+    pub fn newest<'h, T>(
+        &'h self,
+        op: &Operation,
+        taken: impl FnOnce(Timestamp, &RowCursor<&'h Bytes>) -> T,
+    ) -> Option<Option<T>> {
+        page::newest_of_row(op, &self.row, self.complete, taken)
+    }
+
     /// Whether it may hold items that have expired by then, in nanoseconds since the Unix epoch.
     pub fn may_hold_expired(&self, now: u64) -> bool {
         self.first_expiry <= now
     }
 
     pub fn holds_any(&self, wanted: impl Fn(&Entry, &[u8]) -> bool) -> Result<bool, Malformed> {
-        let mut cursor = RowCursor::new(self.row.clone())?;
+        let mut cursor = RowCursor::new(&self.row)?;
         while let Some(entry) = cursor.entry() {
             if wanted(entry, cursor.value()) {
                 return Ok(true);
@@ -81,8 +92,8 @@ impl Head {
 
     /// The head with the items of a row among its own.
     fn merged(&self, row: &Bytes, inspected: &Inspected) -> Result<Option<Self>, Malformed> {
-        let (mut new, mut known) = (RowCursor::new(row.clone())?, RowCursor::new(self.row.clone())?);
-        let mut builder = RowBuilder::default();
+        let (mut new, mut known) = (RowCursor::new(row)?, RowCursor::new(&self.row)?);
+        let mut builder = RowBuilder::with_room(self.row.len() + row.len());
         // Room to grow, so that not every add has to cut.
         let items_max = if self.has_outgrown() { self.wanted } else { usize::MAX };
         let mut complete = self.complete;

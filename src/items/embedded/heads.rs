@@ -27,7 +27,7 @@ use super::list_id::{BorrowedListId, ListId};
 use super::member_index::{MemberIndex, MemberIndexes, Worth};
 use super::page;
 use super::row::Entry;
-use crate::domain::{Item, Order};
+use crate::domain::Order;
 use crate::items::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 
 /// Items that a head is filled with at least, if the list has them.
@@ -176,10 +176,9 @@ impl Heads {
         Some(PageInMemory { page, validity: state.map(|state| Validity { state, from: op.now, until }) })
     }
 
-    /// The newest item of a list, or that none is visible, if the list's head tells.
-    pub fn newest(&self, list: BorrowedListId<'_>, op: &Operation) -> Option<Option<Item>> {
-        let head = self.cache.get(&list)?;
-        page::newest_of_row(op, head.row.clone(), head.complete)
+    /// The head of a list as it is now, if there is one.
+    pub fn head(&self, list: BorrowedListId<'_>) -> Option<Arc<Head>> {
+        self.cache.get(&list)
     }
 
     /// All that there is of a list, if its head is that.

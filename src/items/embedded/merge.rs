@@ -247,7 +247,7 @@ pub fn merge_rows(
     bytes_max: usize,
 ) -> Result<Option<Bytes>, Malformed> {
     let mut rows = newest_first.map(RowCursor::new).collect::<Result<Vec<_>, _>>()?;
-    let mut builder = RowBuilder::with_capacity(rows.iter().map(RowCursor::rest_len).sum::<usize>().min(bytes_max));
+    let mut builder = RowBuilder::with_room(rows.iter().map(RowCursor::rest_len).sum::<usize>().min(bytes_max));
     while let Some(first) = first_of(&mut rows)? {
         // What lies above the items of all others needs no look at them.
         let below = rows.iter().enumerate().filter(|(i, _)| *i != first).filter_map(|(_, row)| time_of(row)).max();

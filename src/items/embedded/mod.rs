@@ -28,6 +28,7 @@ mod error;
 mod file;
 mod file_id;
 mod flush;
+mod found_bags;
 mod head;
 mod heads;
 mod health;

@@ -187,15 +187,20 @@ pub fn collect_row(row: Bytes, collector: &mut impl Collect) -> Option<Next> {
     Some(Next::Wanted)
 }
 
-/// Reads the newest item from one row, or that none is visible. `None` if the row has none and `complete` does not say
-/// that the list ends with it.
-pub fn newest_of_row(op: &Operation, row: Bytes, complete: bool) -> Option<Option<Item>> {
+/// Reads the newest item from one row, or that none is visible, and has its value `taken`. `None` if the row has none
+/// and `complete` does not say that the list ends with it.
+pub fn newest_of_row<'r, T>(
+    op: &Operation,
+    row: &'r Bytes,
+    complete: bool,
+    taken: impl FnOnce(Timestamp, &RowCursor<&'r Bytes>) -> T,
+) -> Option<Option<T>> {
     let mut cursor = RowCursor::new(row).ok()?;
     while let Some(entry) = cursor.entry() {
         if is_visible(op, entry)
             && let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp)
         {
-            return Some(Some(Item { timestamp, value: cursor.value_bytes() }));
+            return Some(Some(taken(timestamp, &cursor)));
         }
         cursor.advance().ok()?;
     }

@@ -35,8 +35,8 @@ use super::queue::CommitQueue;
 use super::room::Room;
 use super::session::EmbeddedSession;
 use super::tables::{Tables, View};
-use super::{backup, compaction, flush};
-use crate::domain::{Clock, Item, ListKey, ListKeyRef};
+use super::{backup, compaction, flush, found_bags};
+use crate::domain::{Clock, EntityId, FeatureKey, Item, ListKey, ListKeyRef};
 use crate::items::{
     BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
     StoreError,
@@ -298,9 +298,21 @@ impl ItemStore for EmbeddedStore {
 
     fn bag_from_memory(&self, op: &Operation, bag: ListKeyRef<'_>) -> Option<Option<Item>> {
         let bag = BorrowedListId::of(bag, self.engine.options.list_hash);
-        let found = self.engine.heads.newest(bag, op)?;
+        let found = found_bags::bag(&self.engine.heads, op, bag)?;
         self.engine.metrics.head_hits.inc();
         Some(found)
+    }
+
+    fn bags_from_memory(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        entities: &[Option<EntityId>],
+    ) -> Vec<Option<Option<Item>>> {
+        let Engine { heads, options, metrics, .. } = &*self.engine;
+        let found = found_bags::bags(heads, options.list_hash, op, feature_key, entities);
+        metrics.head_hits.inc_by(found.iter().zip(entities).filter(|(f, e)| f.is_some() && e.is_some()).count() as u64);
+        found
     }
 
     fn lookup_from_memory(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Option<Vec<Option<Item>>> {

@@ -127,12 +127,12 @@ impl<R: PageRenderer> Service<R> {
             }
             let entries = entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref())?;
             let stamp = before.as_ref().map(|before| before.timestamp);
-            let changes = entries.clone();
             let known = || indexes.iter().map(|index| index.feature_key.clone()).collect();
             let entered_in = (!is_in_step).then(known);
             let swap = BagSwap { before: stamp, after: BagAfter::from(after.clone()), entries, entered_in };
             let swapped = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
-            match swapped.inspect_err(|error| self.mend_after(error, &list, &changes))? {
+            let changed = || entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref());
+            match swapped.inspect_err(|error| self.mend_after(error, &list, || changed().unwrap_or_default()))? {
                 Swapped::Lost if Instant::now() < deadline => {}
                 Swapped::Lost => return Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
                 Swapped::Done => {
@@ -160,9 +160,9 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// Where a bag was swapped, or may have been, and its entries are not known to be written, has them mended.
-    fn mend_after(&self, error: &ListError, bag: &ListKey, changes: &[EntryChange]) {
+    fn mend_after(&self, error: &ListError, bag: &ListKey, changes: impl FnOnce() -> Vec<EntryChange>) {
         if error.outcome_unknown() {
-            self.cleaner.bag(bag.clone(), changes.to_vec());
+            self.cleaner.bag(bag.clone(), changes());
         }
     }
 
@@ -174,9 +174,10 @@ impl<R: PageRenderer> Service<R> {
 
     /// Those that came after these were looked up. Who builds them may have been at the bag before it was written.
     fn newer_indexes_of(&self, bags: &FeatureId, known: &[CatalogVersion]) -> Vec<CatalogVersion> {
-        let mut present = self.indexes_of(bags);
-        present.retain(|index| known.iter().all(|known| known.feature_key != index.feature_key));
-        present
+        let Some(snapshot) = self.metadata.catalog().snapshot() else { return Vec::new() };
+        let is_new = |index: &&CatalogVersion| known.iter().all(|known| known.feature_key != index.feature_key);
+        let indexes = snapshot.versions_of(bags).filter(|version| version.index.is_some());
+        indexes.filter(is_new).cloned().collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rows are made: of items one by one, and of rows as they are.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -10,6 +11,9 @@ use super::cursor::{Inspected, RowCursor};
 use super::joining::Opened;
 use super::{DELETED, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
 use crate::domain::{NewItem, ValueDigest};
+
+/// What the integers before an item's value take, about.
+const INTEGERS_LEN: usize = 12;
 
 /// Packs items that come in the list's order.
 #[derive(Debug, Default)]
@@ -23,8 +27,8 @@ pub struct RowBuilder {
 }
 
 impl RowBuilder {
-    /// With room for so many bytes of items.
-    pub fn with_capacity(bytes: usize) -> Self {
+    /// With room for so many bytes beside its first three integers.
+    pub fn with_room(bytes: usize) -> Self {
         Self { body: Vec::with_capacity(bytes), ..Self::default() }
     }
 
@@ -97,7 +101,7 @@ impl RowBuilder {
     /// Appends the item that a cursor stands on and, by copying, all behind it, which must follow in the list's order.
     /// To be finished then. `false`, and nothing is appended, if they cannot be had like that: see
     /// [`RowBuilder::push_row`].
-    pub fn push_rest(&mut self, cursor: &RowCursor) -> bool {
+    pub fn push_rest<R: Borrow<Bytes>>(&mut self, cursor: &RowCursor<R>) -> bool {
         let Some(entry) = cursor.entry() else { return true };
         let (items, count, base_life) = cursor.behind();
         if *self.base_life.get_or_insert(base_life) != base_life {
@@ -140,7 +144,7 @@ impl RowBuilder {
 /// Packs items that come in any order, with the last of equal ones.
 pub fn pack(mut items: Vec<NewItem>) -> Bytes {
     items.sort_by_key(|item| Reverse(item.timestamp));
-    let mut builder = RowBuilder::default();
+    let mut builder = RowBuilder::with_room(items.iter().map(|item| item.value.len() + INTEGERS_LEN).sum());
     for tied in items.chunk_by(|a, b| a.timestamp == b.timestamp) {
         if let [item] = tied {
             builder.push(item.timestamp.as_nanos(), item.expires_at, false, &item.value);

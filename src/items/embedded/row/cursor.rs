@@ -1,5 +1,6 @@
 //! Rows are walked: every byte is checked as it is read.
 
+use std::borrow::Borrow;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -18,10 +19,10 @@ pub fn count(row: &[u8]) -> u64 {
 /// The three integers before an item's value take no more bytes.
 const INTEGERS_LEN_MAX: usize = 30;
 
-/// Walks a row, item by item.
+/// Walks a row, item by item: one that it shares, or one that it borrows.
 #[derive(Debug)]
-pub struct RowCursor {
-    row: Bytes,
+pub struct RowCursor<R = Bytes> {
+    row: R,
     at: usize,
     count: u64,
     left: u64,
@@ -46,17 +47,22 @@ impl Bookmark {
     }
 }
 
-impl RowCursor {
+impl<R: Borrow<Bytes>> RowCursor<R> {
     /// Stands on the first item, if there is one.
-    pub fn new(row: Bytes) -> Result<Self, Malformed> {
+    pub fn new(row: R) -> Result<Self, Malformed> {
         let mut at = 0;
-        let mut integer = || take_varint(&row, &mut at).ok_or(Malformed);
+        let bytes: &Bytes = row.borrow();
+        let mut integer = || take_varint(bytes, &mut at).ok_or(Malformed);
         let (count, base_time, base_life) = (integer()?, integer()?, integer()?);
         let start = Entry { timestamp: base_time, expires_at: 0, deleted: false, value: 0..0 };
         let digest = Cell::new(None);
         let mut cursor = Self { row, at, count, left: count, base_life, entry: Some(start), digest };
         cursor.advance()?;
         Ok(cursor)
+    }
+
+    fn row(&self) -> &Bytes {
+        self.row.borrow()
     }
 
     /// Where it stands; `None` past the end.
@@ -75,12 +81,12 @@ impl RowCursor {
 
     /// The value of the present item; empty past the end.
     pub fn value(&self) -> &[u8] {
-        self.entry.as_ref().and_then(|entry| self.row.get(entry.value.clone())).unwrap_or_default()
+        self.entry.as_ref().and_then(|entry| self.row().get(entry.value.clone())).unwrap_or_default()
     }
 
     /// The same, sharing the row's memory.
     pub fn value_bytes(&self) -> Bytes {
-        self.entry.as_ref().map_or_else(Bytes::new, |entry| self.row.slice(entry.value.clone()))
+        self.entry.as_ref().map_or_else(Bytes::new, |entry| self.row().slice(entry.value.clone()))
     }
 
     /// The digest of the present item's value. It is computed once for a value, however many items
@@ -128,36 +134,36 @@ impl RowCursor {
 
     /// The whole row, if it stands on the first item of one.
     pub fn whole(&self) -> Option<&Bytes> {
-        (self.entry.is_some() && self.left + 1 == self.count).then_some(&self.row)
+        (self.entry.is_some() && self.left + 1 == self.count).then(|| self.row())
     }
 
     /// How many bytes the present item and all behind it are at most, as they are written.
     pub fn rest_len(&self) -> usize {
-        self.value().len() + (self.row.len() - self.at) + INTEGERS_LEN_MAX
+        self.value().len() + (self.row().len() - self.at) + INTEGERS_LEN_MAX
     }
 
     /// What stands behind the present item: the items, packed, how many they are, and the life that theirs are told
     /// from.
     pub fn behind(&self) -> (&[u8], u64, u64) {
-        (&self.row[self.at..], self.left, self.base_life)
+        (&self.row()[self.at..], self.left, self.base_life)
     }
 
     /// Goes to the end without a look at what is left.
     pub fn leave(&mut self) {
-        (self.entry, self.left, self.at) = (None, 0, self.row.len());
+        (self.entry, self.left, self.at) = (None, 0, self.row().len());
     }
 
     #[inline]
     pub fn advance(&mut self) -> Result<(), Malformed> {
         let Some(entry) = &mut self.entry else { return Ok(()) };
+        let row: &Bytes = self.row.borrow();
         if self.left == 0 {
             self.entry = None;
-            return if self.at == self.row.len() { Ok(()) } else { Err(Malformed) };
+            return if self.at == row.len() { Ok(()) } else { Err(Malformed) };
         }
         self.left -= 1;
         #[cfg(test)]
         super::work::walked();
-        let row: &[u8] = &self.row;
         let head = take_varint(row, &mut self.at).ok_or(Malformed)?;
         let older_by = take_varint(row, &mut self.at).ok_or(Malformed)?;
         let mut life = self.base_life;
@@ -200,7 +206,7 @@ impl Inspected {
 
 /// Reads all of a row.
 pub fn inspect(row: &Bytes) -> Result<Inspected, Malformed> {
-    let mut cursor = RowCursor::new(row.clone())?;
+    let mut cursor = RowCursor::new(row)?;
     let mut found = Inspected { count: 0, deleted: 0, oldest: 0, first_expiry: u64::MAX, last_value: 0..0 };
     while let Some(entry) = cursor.entry() {
         found.count += 1;
