@@ -198,8 +198,9 @@ impl TurnTaking {
         let with_turn = |SetAdd { op, items, done }| {
             let turn = Arc::clone(&turn);
             let done: Done = Box::new(move |result| {
-                done(result);
+                // First: whoever hears of it and adds again need not wait for what is over.
                 drop(turn);
+                done(result);
             });
             SetAdd { op, items, done }
         };
