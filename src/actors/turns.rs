@@ -39,8 +39,10 @@ pub struct TurnTaking {
     session: Rc<dyn ItemSession>,
     lists: Arc<Lists>,
     /// Of sets the adds that wait behind all else that does.
-    waiting: RefCell<HashMap<Arc<[u8]>, Rc<RefCell<WaitingAdds>>>>,
+    waiting: RefCell<HashMap<Arc<[u8]>, Together>>,
 }
+
+type Together = Rc<RefCell<WaitingAdds>>;
 
 /// The lists, by their bytes, that removals have to themselves or wait for. Holds no more of them than
 /// operations in flight name. A turn may end on any thread.
@@ -162,13 +164,7 @@ impl TurnTaking {
         }
     }
 
-    async fn add_in_turn(
-        self: Rc<Self>,
-        mut turn: AwaitedTurn,
-        lock: Lock,
-        list: ListKey,
-        waiting: Rc<RefCell<WaitingAdds>>,
-    ) {
+    async fn add_in_turn(self: Rc<Self>, mut turn: AwaitedTurn, lock: Lock, list: ListKey, waiting: Together) {
         let guard = loop {
             let first_deadline = waiting.borrow().first_deadline();
             match first_deadline {
@@ -189,7 +185,7 @@ impl TurnTaking {
     }
 
     /// Others may wait in the place of those whose turn has come.
-    fn forget_waiting(&self, list: &ListKey, waiting: &Rc<RefCell<WaitingAdds>>) {
+    fn forget_waiting(&self, list: &ListKey, waiting: &Together) {
         let mut all = self.waiting.borrow_mut();
         if all.get(list.bytes()).is_some_and(|others| Rc::ptr_eq(others, waiting)) {
             all.remove(list.bytes());
@@ -202,8 +198,9 @@ impl TurnTaking {
         let with_turn = |SetAdd { op, items, done }| {
             let turn = Arc::clone(&turn);
             let done: Done = Box::new(move |result| {
-                done(result);
+                // First: whoever hears of it and adds again need not wait for what is over.
                 drop(turn);
+                done(result);
             });
             SetAdd { op, items, done }
         };

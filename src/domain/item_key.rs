@@ -28,7 +28,7 @@ impl ValueDigest {
         Self(Md5::digest(value).into())
     }
 
-    /// Those of several values, in their order: of short ones for a third of what [`Self::of`] costs.
+    /// Those of several values, in their order: of short ones in less than half of the time that [`Self::of`] takes.
     pub fn of_each<'v>(values: impl Iterator<Item = &'v [u8]>) -> Vec<Self> {
         let values: Vec<&[u8]> = values.collect();
         let mut digests = Vec::with_capacity(values.len());

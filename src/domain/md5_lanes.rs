@@ -28,9 +28,9 @@ pub fn of_short<const N: usize>(values: &[&[u8]]) -> [[u8; 16]; N] {
     let mut words: Words<N> = [[0; N]; 16];
     for i in 0..values.len().min(N) {
         let block = block_of(values[i]);
-        for word in 0..16 {
+        for (word, lanes) in words.iter_mut().enumerate() {
             let at = 4 * word;
-            words[word][i] = u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+            lanes[i] = u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
         }
     }
     let digest = compress(&words);
@@ -48,9 +48,7 @@ pub fn of_short<const N: usize>(values: &[&[u8]]) -> [[u8; 16]; N] {
 fn block_of(value: &[u8]) -> [u8; 64] {
     let mut block = [0; 64];
     let len = value.len().min(LEN_MAX);
-    for i in 0..len {
-        block[i] = value[i];
-    }
+    block[..len].copy_from_slice(&value[..len]);
     block[len] = 0x80;
     let bits = (8 * len as u64).to_le_bytes();
     (block[56], block[57]) = (bits[0], bits[1]);

@@ -7,8 +7,9 @@
 //! step; and the `manifest` says which of them count. `tables` is what readers see of all this. `room`
 //! watches the disk, and `health` says which writes are taken. `surplus` is what lists do not show.
 //! `sets` are lists with `reverse` entries, by which a `member_search` finds `members`, and `set_write` is what
-//! a write leaves of them, of several `set_adds` together; `bags` are lists that are swapped with others. `backup` copies a running store, and
-//! `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and rule.
+//! a write leaves of them, of several `set_adds` together; `bags` are lists that are swapped with others. `backup`
+//! copies a running store, and `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and
+//! rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 

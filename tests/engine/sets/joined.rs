@@ -145,7 +145,7 @@ fn adds_that_are_one_write_survive_a_crash_as_one() {
             drop(opened);
             let opened = open(&disk.crashed(&mut rng), small_options(Fsync::Group)).await;
             let found = checked(&opened.session, &op(), &set, "after a crash").await;
-            // Nothing, the first add, or what all eight leave: twelve members, of which each stands where it moved last.
+            // Nothing, the first add, or what all eight leave: twelve members, each where it moved last.
             let newest: Vec<_> = found.iter().filter(|item| item.timestamp == at(START + 7)).collect();
             let state = match (found.len(), newest.len()) {
                 (0, 0) => 0,
