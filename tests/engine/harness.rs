@@ -74,9 +74,16 @@ pub struct Opened {
     pub store: EmbeddedStore,
     pub session: Rc<dyn ItemSession>,
     pub clock: Arc<ManualClock>,
+    registry: prometheus::Registry,
 }
 
 impl Opened {
+    /// A counter of the engine's metrics.
+    pub fn counted(&self, name: &str) -> u64 {
+        let family = self.registry.gather().into_iter().find(|family| family.name() == name).unwrap();
+        family.get_metric()[0].get_counter().get_value() as u64
+    }
+
     /// Flushes, or merges, one time in so many each.
     pub fn flush_or_merge_at_times(&self, rng: &mut Rng, one_in: u64) {
         match rng.below(one_in) {
@@ -92,7 +99,7 @@ pub async fn try_open(disk: &SimDisk, options: EmbeddedOptions) -> Result<Opened
     let registry = prometheus::Registry::new();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options, clock.clone(), &registry)?;
     let session = TurnTaking::around(store.open_session().await.unwrap());
-    Ok(Opened { store, session, clock })
+    Ok(Opened { store, session, clock, registry })
 }
 
 pub async fn open(disk: &SimDisk, options: EmbeddedOptions) -> Opened {

@@ -118,7 +118,7 @@ proptest! {
 #[test]
 fn what_was_removed_stays_away_when_the_clock_is_stepped_back() {
     runtime().block_on(async {
-        let Opened { store, session, clock } = open(&SimDisk::default(), small_options(Fsync::Group)).await;
+        let Opened { store, session, clock, .. } = open(&SimDisk::default(), small_options(Fsync::Group)).await;
         let (op, range) = (operation(START, TTL_SECS), newest(10));
         // A cleared list needs no merge to drop what has expired.
         session.remove_all(&op, &list(0)).await.unwrap();

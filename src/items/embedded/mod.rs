@@ -66,6 +66,7 @@ mod step;
 mod store;
 mod surplus;
 mod tables;
+mod take_over;
 mod trim;
 mod turn;
 mod unreachable;
