@@ -148,7 +148,8 @@ fn runs_that_come_during_a_merge_are_merged_before_it_goes_on() {
                 (0..changes).map(|_| (rng.below(LISTS), random_change(&mut rng, START))).collect()
             };
             // Runs that lie between each other's items, and so take many steps.
-            let apart = |run: u64| (0..60).map(|n| item(START - 3 * n - run, &[b'v'; 100], 600)).collect();
+            let apart =
+                |run: u64| (0..20).map(|n| item(START - 3 * n - run, &long(&format!("{run}-{n}")), 600)).collect();
             let (disk, mut model) = filled(&options, (0..3).map(|run| vec![(0, Change::Add(apart(run)))])).await;
             disk.hold_merges(true);
             let opened = open(&disk, options.clone()).await;
