@@ -78,10 +78,9 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What a counter of the store says.
+    /// A counter of the engine's metrics.
     pub fn counted(&self, name: &str) -> u64 {
-        let families = self.registry.gather();
-        let family = families.iter().find(|family| family.name() == name).unwrap();
+        let family = self.registry.gather().into_iter().find(|family| family.name() == name).unwrap();
         family.get_metric()[0].get_counter().get_value() as u64
     }
 

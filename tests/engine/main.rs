@@ -13,6 +13,7 @@ mod entities;
 mod faults;
 mod harness;
 mod heads;
+mod hot_list;
 mod joining;
 mod kept;
 mod lists;

@@ -1,7 +1,8 @@
 //! Merges are done in steps, each of which leaves one file of bounded size: whatever step a merge is
 //! broken off after, the lists are what they were, and so they are once it has gone on to its end.
 
-use liststore::domain::Item;
+use liststore::domain::{Item, Order};
+use liststore::items::Range;
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash, verify_on};
 
 use crate::harness::{
@@ -10,33 +11,39 @@ use crate::harness::{
 };
 use crate::sim_disk::{Rng, SimDisk};
 
-const LISTS: u64 = 3;
+pub const LISTS: u64 = 3;
 
 /// All in one partition.
-const APART: ListHash = ListHash::Of(|bytes| u64::from(crc32c::crc32c(bytes)));
-const COLLIDING: ListHash = ListHash::Of(|_| 42);
+pub const APART: ListHash = ListHash::Of(|bytes| u64::from(crc32c::crc32c(bytes)));
+pub const COLLIDING: ListHash = ListHash::Of(|_| 42);
 
-fn options(list_hash: ListHash, data_file_bytes: u64) -> EmbeddedOptions {
+pub fn options(list_hash: ListHash, data_file_bytes: u64) -> EmbeddedOptions {
     EmbeddedOptions { list_hash, data_file_bytes, log_segment_bytes: 1 << 20, ..small_options(Fsync::Group) }
 }
 
-async fn check(opened: &Opened, model: &Model, context: &str) {
+pub async fn check(opened: &Opened, model: &Model, context: &str) {
     let op = operation(START, 600);
     for i in 0..LISTS {
         let expected = model.page(i, &op, &everything());
         let found = opened.session.get(&op, &list(i), &everything()).await.unwrap();
         assert_eq!(found, expected, "{context}, list {i}");
         // Page by page, so that reading begins in the middle of files, and of ties.
-        let (mut range, mut walked) = (newest(3), Vec::new());
-        loop {
-            let page = opened.session.get(&op, &list(i), &range).await.unwrap();
-            range.after = page.items.last().map(Item::key);
-            walked.extend(page.items);
-            if !page.more {
-                break;
+        for order in [Order::Newest, Order::Oldest] {
+            let limit = 3 + expected.items.len() / 64;
+            let (mut range, mut walked) = (Range { order, ..newest(limit) }, Vec::new());
+            loop {
+                let page = opened.session.get(&op, &list(i), &range).await.unwrap();
+                range.after = page.items.last().map(Item::key);
+                walked.extend(page.items);
+                if !page.more {
+                    break;
+                }
             }
+            if order == Order::Oldest {
+                walked.reverse();
+            }
+            assert_eq!(walked, expected.items, "{context}, list {i}, {order:?} first, walked");
         }
-        assert_eq!(walked, expected.items, "{context}, list {i}, walked");
     }
 }
 
@@ -47,14 +54,24 @@ fn runs(disk: &SimDisk) -> (usize, usize) {
     (lines("run "), lines("trim "))
 }
 
-/// Breaks a merge off after each of its operations, and returns how often it was in the middle.
-async fn broken_off_everywhere(disk: &SimDisk, options: &EmbeddedOptions, model: &Model, context: &str) -> usize {
+/// Breaks a merge off after each so many of its operations, and returns how often it was in the middle, and how many
+/// bytes it takes over if it is not broken off.
+pub async fn broken_off_everywhere(
+    disk: &SimDisk,
+    options: &EmbeddedOptions,
+    model: &Model,
+    every: u64,
+    context: &str,
+) -> (usize, u64) {
     let (mut stopped_after, mut in_the_middle) = (0, 0);
     loop {
         let disk = disk.copy();
+        disk.hold_merges(true);
         let opened = open(&disk, options.clone()).await;
         disk.stop_after(stopped_after);
+        disk.hold_merges(false);
         let done = opened.store.compact().is_ok();
+        let taken_over = opened.counted("liststore_compaction_taken_over_bytes_total");
         drop(opened);
         let disk = disk.killed();
         let context = format!("{context}, stopped after {stopped_after}");
@@ -70,14 +87,14 @@ async fn broken_off_everywhere(disk: &SimDisk, options: &EmbeddedOptions, model:
         let problems = verify_on(&disk, std::path::Path::new("/data"), options.list_hash).unwrap().problems;
         assert!(problems.is_empty(), "{context}: {problems:?}");
         if done {
-            return in_the_middle;
+            return (in_the_middle, taken_over);
         }
-        stopped_after += 7;
+        stopped_after += every;
     }
 }
 
 /// Fills a disk with several runs.
-async fn filled(options: &EmbeddedOptions, changes: impl Iterator<Item = Vec<(u64, Change)>>) -> (SimDisk, Model) {
+pub async fn filled(options: &EmbeddedOptions, changes: impl Iterator<Item = Vec<(u64, Change)>>) -> (SimDisk, Model) {
     let (disk, mut model) = (SimDisk::default(), Model::default());
     disk.hold_merges(true);
     let opened = open(&disk, options.clone()).await;
@@ -107,9 +124,76 @@ fn a_merge_may_be_broken_off_after_any_step() {
             });
             let changes: Vec<_> = changes.collect();
             let (disk, model) = filled(&options, changes.into_iter()).await;
-            in_the_middle += broken_off_everywhere(&disk, &options, &model, &format!("seed {seed}")).await;
+            in_the_middle += broken_off_everywhere(&disk, &options, &model, 7, &format!("seed {seed}")).await.0;
         }
         assert!(in_the_middle > 10, "{in_the_middle}");
+    });
+}
+
+/// How many merges of one partition are under way, one in front of the other.
+fn merges_under_way(disk: &SimDisk) -> usize {
+    let manifest = String::from_utf8(disk.content(&std::path::Path::new(DIR).join("MANIFEST"))).unwrap();
+    manifest.lines().filter(|line| line.starts_with("run ") && !line.ends_with(" 0")).count()
+}
+
+/// Runs that come while a long merge is under way are merged before it goes on, and that may be broken off, too.
+#[test]
+fn runs_that_come_during_a_merge_are_merged_before_it_goes_on() {
+    runtime().block_on(async {
+        let options = options(APART, 400);
+        let mut two_under_way = 0;
+        for seed in 0..4 {
+            let mut rng = Rng(100 + seed);
+            let mut some = |changes: u64| -> Vec<_> {
+                (0..changes).map(|_| (rng.below(LISTS), random_change(&mut rng, START))).collect()
+            };
+            // Runs that lie between each other's items, and so take many steps.
+            let apart =
+                |run: u64| (0..20).map(|n| item(START - 3 * n - run, &long(&format!("{run}-{n}")), 600)).collect();
+            let (disk, mut model) = filled(&options, (0..3).map(|run| vec![(0, Change::Add(apart(run)))])).await;
+            disk.hold_merges(true);
+            let opened = open(&disk, options.clone()).await;
+            disk.stop_after(40 + 20 * seed);
+            disk.hold_merges(false);
+            opened.store.compact().unwrap_err();
+            drop(opened);
+            let disk = disk.killed();
+            disk.hold_merges(true);
+            assert_eq!(merges_under_way(&disk), 1);
+            let opened = open(&disk, options.clone()).await;
+            for _ in 0..12 {
+                for (list, change) in some(4) {
+                    carry_out(&opened.session, &operation(START, 600), list, &change).await.unwrap();
+                    model.apply(list, &change);
+                }
+                opened.store.flush().unwrap();
+            }
+            check(&opened, &model, &format!("seed {seed}")).await;
+            let filled = disk.killed();
+            disk.hold_merges(false);
+            drop(opened);
+            for stopped_after in (0..400).step_by(9) {
+                let disk = filled.copy();
+                disk.hold_merges(true);
+                let opened = open(&disk, options.clone()).await;
+                disk.stop_after(stopped_after);
+                disk.hold_merges(false);
+                let done = opened.store.compact().is_ok();
+                drop(opened);
+                let (disk, context) = (disk.killed(), format!("seed {seed}, stopped after {stopped_after}"));
+                two_under_way += usize::from(merges_under_way(&disk) > 1);
+                disk.hold_merges(true);
+                let opened = open(&disk, options.clone()).await;
+                check(&opened, &model, &context).await;
+                disk.hold_merges(false);
+                opened.store.compact().unwrap();
+                check(&opened, &model, &context).await;
+                if done {
+                    break;
+                }
+            }
+        }
+        assert!(two_under_way > 0, "a merge was always waited for");
     });
 }
 
@@ -134,7 +218,7 @@ fn what_a_clear_mark_hides_stays_hidden_when_the_list_spans_steps() {
                 vec![(0, items(460, 30))],
             ];
             let (disk, model) = filled(&options, changes.into_iter()).await;
-            let in_the_middle = broken_off_everywhere(&disk, &options, &model, "clear mark").await;
+            let (in_the_middle, _) = broken_off_everywhere(&disk, &options, &model, 7, "clear mark").await;
             assert!(in_the_middle > 5, "{in_the_middle}");
         }
     });
@@ -154,7 +238,7 @@ fn deleted_items_and_ties_on_both_sides_of_a_step_stay_as_they_are() {
             vec![(0, ties(9..12)), (0, ties(30..33))],
         ];
         let (disk, model) = filled(&options, changes.into_iter()).await;
-        let in_the_middle = broken_off_everywhere(&disk, &options, &model, "ties").await;
+        let (in_the_middle, _) = broken_off_everywhere(&disk, &options, &model, 7, "ties").await;
         assert!(in_the_middle > 5, "{in_the_middle}");
     });
 }

@@ -26,6 +26,8 @@ use super::tables::{Files, RunSpan};
 /// A merge that failed is tried again after this, and then after twice as long each time.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// Runs that wait for a merge under way in their partition; with more of them these are merged first.
+const NEWER_MAX: usize = RUNS_MAX / 4;
 /// How often it is looked whether enough has expired.
 const EXPIRY_CHECK: Duration = Duration::from_secs(60);
 /// While room is scarce, a partition is rewritten for a thirty-second of it, or for anything at all after
@@ -116,6 +118,7 @@ impl Compactor<'_> {
 
     fn compact_partition(&self, partition: usize) -> Result<(), OutputError> {
         let begun = || begun(self.engine.tables.view().files.partition(partition));
+        // No merge is overtaken meanwhile.
         while let Some((from_oldest, count)) = begun() {
             self.merge(Job { place: RunSpan { partition, from_oldest, count }, begun: true })?;
         }
@@ -152,7 +155,7 @@ impl Compactor<'_> {
         engine.note_room_for_merges(self.waiting.iter().any(Option::is_some));
     }
 
-    /// The merge that is needed most.
+    /// The merge that is needed most: where runs pile up, before all others.
     fn choose(&self) -> Option<Job> {
         let (now, files) = (Instant::now(), self.engine.tables.view().files.clone());
         let jobs = (0..PARTITIONS).filter_map(|partition| {
@@ -172,13 +175,23 @@ impl Compactor<'_> {
                 Some((_, count)) if waiting.is_some() && count < runs.len() && picked == Some(0..runs.len()) => {
                     Some(Job { place: place(0..runs.len()), begun: false })
                 }
+                // A long merge is not to be waited for, by which adds would come to wait themselves.
+                Some((from_oldest, _)) if waiting.is_none() && runs.len() - from_oldest > NEWER_MAX => {
+                    Some(Job { place: place(0..runs.len() - from_oldest), begun: false })
+                }
                 Some((from_oldest, count)) => {
                     Some(Job { place: RunSpan { partition, from_oldest, count }, begun: true })
                 }
                 None => Some(Job { place: place(picked?), begun: false }),
             }
         });
-        jobs.max_by_key(|job| job.place.count)
+        jobs.max_by_key(|job| (piled_up(files.partition(job.place.partition)), job.place.count))
+    }
+
+    /// Whether a merge that is under way is to wait for another one.
+    fn is_overtaken(&self, job: Job) -> bool {
+        let piles_up = |job: &Job| piled_up(self.engine.tables.view().files.partition(job.place.partition)).is_some();
+        !wanted(self.engine) && self.choose().filter(piles_up).is_some_and(|chosen| chosen != job)
     }
 
     /// Whether a partition is to be rewritten for what that gives back, if room is scarce.
@@ -193,7 +206,7 @@ impl Compactor<'_> {
         runs.iter().map(|run| Weight::of(run, self.census.of(run), now)).collect()
     }
 
-    /// Merges to the end.
+    /// Merges to the end, or until another merge is to come before.
     fn merge(&self, job: Job) -> Result<(), OutputError> {
         let engine = self.engine;
         let hurry = || engine.tables.view().files.most_in_a_partition() > RUNS_MAX / 2 || engine.bell.is_stopping();
@@ -204,8 +217,12 @@ impl Compactor<'_> {
             let (job, room) = self.room_for(&view.files, job)?;
             let stepped = step(engine, &view, job, room, &mut pace)?;
             engine.metrics.compaction_bytes.inc_by(stepped.bytes);
+            engine.metrics.taken_over_bytes.inc_by(stepped.taken_over_bytes);
             engine.files_changed();
             next = stepped.next;
+            if next.is_some_and(|next| self.is_overtaken(next)) {
+                return Ok(());
+            }
         }
         engine.metrics.compactions.inc();
         Ok(())
@@ -264,6 +281,11 @@ impl Compactor<'_> {
 /// Whether somebody waits for all files to be merged.
 fn wanted(engine: &Engine) -> bool {
     engine.compact_all.load(Ordering::Acquire) && !engine.health.has_failed()
+}
+
+/// How many runs a partition has, if there are so many that adds may soon have to wait.
+fn piled_up(runs: &[Run]) -> Option<usize> {
+    Some(runs.iter().filter(|run| run.merges == 0).count()).filter(|count| *count > RUNS_MAX / 2)
 }
 
 /// The runs of a merge that is under way: where the first stands, counted from the oldest, and how many

@@ -12,8 +12,10 @@ use super::merge::{MemorySource, Merge, Source};
 use super::output::{Output, OutputError, Written};
 use super::pace::RateLimit;
 use super::pending::Snapshot;
+use super::reverse;
 use super::run::Run;
 use super::tables::View;
+use super::take_over::file_bytes_of_list;
 
 /// A flush that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
@@ -88,9 +90,10 @@ fn write_partitions(
         lists = rest;
         // Only this thread adds runs, so that a partition without any stays without.
         let older = view.files.partition(partition);
-        let mut output = Output::new(engine, partition, older, engine.file_bytes(&view.files, partition));
+        let file_bytes = engine.file_bytes(&view.files, partition);
+        let mut output = Output::new(engine, partition, older, file_bytes);
         let mut run = Run::default();
-        let written = write_run(engine, &mut output, of_partition, &mut run, pace);
+        let written = write_run(engine, (&mut output, file_bytes), of_partition, &mut run, pace);
         if !run.files.is_empty() {
             runs.push((partition, run));
         }
@@ -102,7 +105,7 @@ fn write_partitions(
 /// What was written is in `run`, also after an error.
 fn write_run(
     engine: &Engine,
-    output: &mut Output<'_>,
+    (output, file_bytes): (&mut Output<'_>, u64),
     lists: &[(ListId, Snapshot)],
     run: &mut Run,
     pace: &mut dyn Pace,
@@ -112,13 +115,19 @@ fn write_run(
         for row in &snapshot.rows {
             sources.push(Box::new(MemorySource::new(row.row.clone())?));
         }
+        let bytes: usize = snapshot.rows.iter().map(|row| row.row.len()).sum();
+        let apart = file_bytes_of_list(bytes as u64, file_bytes).filter(|_| !reverse::is_reverse(list.bytes()));
+        if apart.is_some() {
+            run.files.extend(output.finish(pace)?);
+        }
+        output.end_files_with(apart.unwrap_or(file_bytes));
         let mut merge = Merge::new(sources);
         loop {
             if engine.bell.is_stopping() {
                 return Err(OutputError::Stopped);
             }
             let written = output.write_list(list, snapshot.cleared, &mut merge, pace)?;
-            if output.is_full() {
+            if output.is_full() || apart.is_some() {
                 run.files.extend(output.finish(pace)?);
             }
             if written == Written::Whole {

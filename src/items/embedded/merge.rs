@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 
 use super::error::ReadError;
+use super::file_id::FileId;
 use super::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 use super::seek::{HeldRow, Start};
 
@@ -26,6 +27,11 @@ pub trait Source: Send {
             self.advance()?;
         }
         Ok(())
+    }
+
+    /// The file whose first item it stands on, if it stands on one.
+    fn begun_file(&self) -> Option<FileId> {
+        None
     }
 
     /// The item that the source stands on; `None` past the end.
@@ -153,6 +159,13 @@ impl<'a> Merge<'a> {
         // A malformed row is refused item by item, by the source, which knows where it stands.
         let inspected = row::inspect(row).ok()?;
         next.is_none_or(|next| next < inspected.oldest).then_some((row, inspected))
+    }
+
+    /// The file that begins with the present item, if no other source has that too; and where the one stands that
+    /// comes next, if there is any.
+    pub fn begun_file(&self) -> Option<(FileId, Option<&RowCursor>)> {
+        let file = self.sources.get(self.best?)?.begun_file().filter(|_| self.hidden.is_empty())?;
+        Some((file, self.waiting.first().map(|next| self.sources[*next].row())))
     }
 
     /// Goes on behind the row that [`Merge::whole_row`] gave.

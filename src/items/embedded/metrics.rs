@@ -15,6 +15,7 @@ pub struct Metrics {
     pub flushes: IntCounter,
     pub compactions: IntCounter,
     pub compaction_bytes: IntCounter,
+    pub taken_over_bytes: IntCounter,
     pub expired_dropped: IntCounter,
     pub surplus_dropped: IntCounter,
     pub set_adds_joined: IntCounter,
@@ -52,6 +53,10 @@ impl Metrics {
             flushes: counter("liststore_flushes_total", "Times that pending items were written to data files.")?,
             compactions: counter("liststore_compactions_total", "Merges of data files.")?,
             compaction_bytes: counter("liststore_compaction_bytes_total", "Bytes of data files written by merges.")?,
+            taken_over_bytes: counter(
+                "liststore_compaction_taken_over_bytes_total",
+                "Bytes of data files that merges took over as they were.",
+            )?,
             expired_dropped: counter(
                 "liststore_expired_items_dropped_total",
                 "Expired items that flushes and merges left out.",

@@ -69,6 +69,7 @@ mod step;
 mod store;
 mod surplus;
 mod tables;
+mod take_over;
 mod trim;
 mod turn;
 mod unreachable;

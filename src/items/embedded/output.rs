@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::engine::Engine;
 use super::error::{ReadError, WriteError};
 use super::file::{FileWriter, Pace};
+use super::file_id::FileId;
 use super::list_id::ListId;
 use super::merge::Merge;
 use super::reverse;
 use super::run::{Run, RunFile};
 use super::surplus::{Keep, Surplus};
+use super::take_over::Terms;
 use crate::domain::ValueDigest;
 
 /// Why merged lists were not written.
@@ -27,8 +29,22 @@ pub enum OutputError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     Whole,
-    /// The file is full: up to the item of this timestamp and digest.
+    /// The file is full, or what follows may be taken over: up to the item of this timestamp and digest.
     Until(u64, ValueDigest),
+    /// Nothing, since what it begins with may be taken over, and the file before is to be finished first.
+    Nothing,
+    /// Nothing, since it stands at the beginning of a file that is to be taken over before more is written.
+    AtFile(TakenOver),
+}
+
+/// A file that becomes a part of the output as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenOver {
+    pub id: FileId,
+    /// Whether it begins with the list that the file before it ends with.
+    pub continues: bool,
+    /// The timestamp and digest of its last item.
+    pub last: (u64, ValueDigest),
 }
 
 /// Data files that are made one after the other, each once the first item for it is known.
@@ -37,6 +53,8 @@ pub struct Output<'a> {
     partition: usize,
     /// Runs that are older than all that is written, and are not merged with it.
     older: &'a [Run],
+    /// Those of which files may be taken over.
+    inputs: &'a [Run],
     /// A file ends once it has so many bytes.
     file_bytes: u64,
     /// Nanoseconds since the Unix epoch: what has expired by then may be dropped.
@@ -51,14 +69,30 @@ pub struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub fn new(engine: &'a Engine, partition: usize, older: &'a [Run], file_bytes: u64) -> Self {
-        let now = engine.clock.now().as_nanos();
-        let (writer, unfinished, surplus) = (None, None, None);
-        Self { engine, partition, older, file_bytes, now, writer, unfinished, surplus, continues: false, hides: 0 }
+        Self {
+            engine,
+            partition,
+            older,
+            inputs: &[],
+            file_bytes,
+            now: engine.clock.now().as_nanos(),
+            writer: None,
+            unfinished: None,
+            surplus: None,
+            continues: false,
+            hides: 0,
+        }
     }
 
     /// Says that the file before ends in the middle of a list.
     pub fn after(mut self, unfinished: Option<ListId>) -> Self {
         self.unfinished = unfinished;
+        self
+    }
+
+    /// Says which runs are merged: files of theirs may be taken over.
+    pub fn taking_over_from(mut self, inputs: &'a [Run]) -> Self {
+        self.inputs = inputs;
         self
     }
 
@@ -71,6 +105,11 @@ impl<'a> Output<'a> {
     /// The lists of which something was left out that they do not show.
     pub fn take_cut(&mut self) -> Vec<ListId> {
         self.surplus.take().map(Surplus::into_lists).unwrap_or_default()
+    }
+
+    /// Has the next files end once they have so many bytes.
+    pub fn end_files_with(&mut self, file_bytes: u64) {
+        self.file_bytes = file_bytes;
     }
 
     pub fn is_full(&self) -> bool {
@@ -106,11 +145,20 @@ impl<'a> Output<'a> {
             return self.write_entries(list, (nothing_older, goes_on), begun, merge, pace);
         }
         let mut cut = self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut(list, goes_on));
-        let now = self.now;
+        let may_take_over = !cleared && cut.is_none();
+        let (now, bottom) = (self.now, self.is_bottom());
+        let terms = Terms { inputs: self.inputs, file_bytes: self.file_bytes, now, bottom };
+        // Else a file is not ended: what was dropped since its last item, and what that hid, would lie behind its end.
+        let mut dropped = false;
         let mut written = Written::Whole;
         while written == Written::Whole
             && let Some((entry, source)) = merge.current()
         {
+            let may_end = may_take_over && (!dropped || self.writer.is_none());
+            if may_end && let Some(last) = terms.last_item(merge, list)? {
+                written = self.before_file(list, (begun, goes_on), merge, last);
+                break;
+            }
             let whole_row = merge.whole_row();
             let keep = match (&mut cut, &whole_row) {
                 (None, _) => Keep::All,
@@ -118,6 +166,7 @@ impl<'a> Output<'a> {
                 (Some(cut), None) => cut.of_item(entry, source.row())?,
             };
             if keep == Keep::None {
+                dropped = true;
                 let items = whole_row.as_ref().map_or(1, |(_, row)| row.count);
                 self.engine.metrics.surplus_dropped.inc_by(items);
                 self.surplus.iter_mut().for_each(|surplus| surplus.note(list));
@@ -134,6 +183,7 @@ impl<'a> Output<'a> {
             });
             if nothing_older && (entry.deleted || entry.expires_at <= now) {
                 self.engine.metrics.expired_dropped.inc_by(u64::from(!entry.deleted));
+                dropped = true;
                 merge.advance()?;
                 continue;
             }
@@ -141,28 +191,19 @@ impl<'a> Output<'a> {
                 self.begin_list(list, false, goes_on)?;
                 begun = true;
             }
+            dropped = false;
             let writer = self.writer()?;
             // Most rows of a list lie one behind the other, and are copied without a look at each item.
-            let mut last = None;
             if let Some((row, inspected)) = whole_row
                 && writer.push_row(row, &inspected, entry.timestamp, pace)?
             {
-                if writer.bytes() >= self.file_bytes {
-                    last = Some((inspected.oldest, ValueDigest::of(inspected.last_value(row))));
-                }
                 merge.leave_row()?;
             } else {
                 writer.push(entry, source.value(), pace)?;
-                if writer.bytes() >= self.file_bytes {
-                    last = Some((entry.timestamp, source.row().digest()));
-                }
                 merge.advance()?;
             }
-            if let Some((timestamp, digest)) = last
-                && merge.current().is_some()
-            {
-                written = Written::Until(timestamp, digest);
-                self.unfinished = Some(list.clone());
+            if self.is_full() && merge.current().is_some() {
+                written = self.until_last(list);
             }
         }
         if begun {
@@ -196,15 +237,10 @@ impl<'a> Output<'a> {
                 self.begin_list(list, false, goes_on)?;
                 begun = true;
             }
-            let writer = self.writer()?;
-            writer.push(entry, source.value(), pace)?;
-            let place = (writer.bytes() >= self.file_bytes).then(|| (entry.timestamp, source.row().digest()));
+            self.writer()?.push(entry, source.value(), pace)?;
             merge.advance()?;
-            if let Some((timestamp, digest)) = place
-                && merge.current().is_some()
-            {
-                written = Written::Until(timestamp, digest);
-                self.unfinished = Some(list.clone());
+            if self.is_full() && merge.current().is_some() {
+                written = self.until_last(list);
                 break;
             }
         }
@@ -212,6 +248,34 @@ impl<'a> Output<'a> {
             self.writer()?.end_list(pace)?;
         }
         Ok(written)
+    }
+
+    /// Ends the file with the item of a list that was written last.
+    fn until_last(&mut self, list: &ListId) -> Written {
+        let Some((timestamp, digest)) = self.writer.as_ref().map(FileWriter::last_item) else {
+            return Written::Nothing;
+        };
+        self.unfinished = Some(list.clone());
+        Written::Until(timestamp, digest)
+    }
+
+    /// Ends what is written, if anything is, in front of a file that is to be taken over, of which this is the last
+    /// item.
+    fn before_file(
+        &mut self,
+        list: &ListId,
+        (begun, goes_on): (bool, bool),
+        merge: &Merge<'_>,
+        last: (u64, ValueDigest),
+    ) -> Written {
+        match merge.begun_file() {
+            Some((id, _)) if self.writer.is_none() => {
+                self.unfinished = Some(list.clone());
+                Written::AtFile(TakenOver { id, continues: goes_on, last })
+            }
+            _ if begun => self.until_last(list),
+            _ => Written::Nothing,
+        }
     }
 
     fn begin_list(&mut self, list: &ListId, mark: bool, goes_on: bool) -> Result<(), WriteError> {

@@ -6,6 +6,9 @@
 //! so that what is deleted goes together with what it hides, and ties are on one side each. Where a clear
 //! mark of a list goes, all of the list that it hides goes with it, in the same step: else that would come
 //! back once the mark is gone.
+//!
+//! Files that it would write again as they are become a part of what is written by the manifest alone
+//! (`take_over.rs`): any number of them, in front of the one that is written.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +16,10 @@ use std::sync::Arc;
 use super::engine::Engine;
 use super::error::WriteError;
 use super::file::{DataFile, Pace, Scan, ScanSource};
+use super::list_id::ListId;
 use super::merge::{Merge, Source};
-use super::output::{Output, OutputError, Written};
-use super::run::Run;
+use super::output::{Output, OutputError, TakenOver, Written};
+use super::run::{Run, RunFile};
 use super::surplus::Surplus;
 use super::tables::{RunSpan, View};
 use super::trim::Trim;
@@ -44,6 +48,8 @@ pub struct Stepped {
     /// What is left to be done.
     pub next: Option<Job>,
     pub bytes: u64,
+    /// Bytes of the files that were taken over.
+    pub taken_over_bytes: u64,
 }
 
 /// How far a step came, and with what.
@@ -52,6 +58,8 @@ struct Taken {
     trims: Vec<Option<Trim>>,
     /// How many of its files each has no use for any more.
     files_done: Vec<usize>,
+    /// Those of them that become a part of the output as they are, in front of what is written.
+    files_taken_over: Vec<TakenOver>,
 }
 
 /// Carries out the next step.
@@ -71,8 +79,12 @@ pub fn step(
     let unfinished = inputs.first().and_then(|run| run.trim.clone()).filter(|trim| begun && trim.item.is_some());
     let mut output = Output::new(engine, place.partition, older, room.file_bytes)
         .after(unfinished.map(|trim| trim.list))
+        .taking_over_from(inputs)
         .cut_by(Surplus::new(engine, view));
     let taken = take(engine, inputs, &mut output, pace)?;
+    let taken_over = taken_over(inputs, &taken.files_taken_over);
+    let taken_over_bytes = taken_over.iter().map(|file| file.file.bytes).sum();
+    output_run.files.extend(taken_over);
     let written = output.finish(pace)?.map(|written| {
         output_run.files.push(written.clone());
         written.file
@@ -91,7 +103,7 @@ pub fn step(
     let next = (left > 0)
         .then_some(Job { place: RunSpan { partition: place.partition, from_oldest, count: group.len() }, begun: true });
     match engine.heads.without(&cut, || engine.tables.install_merged(place, group, &freed)) {
-        Ok(()) => Ok(Stepped { next, bytes }),
+        Ok(()) => Ok(Stepped { next, bytes, taken_over_bytes }),
         // It may be named in the manifest.
         Err(error @ WriteError::Unknown(_)) => Err(error.into()),
         Err(error) => {
@@ -108,7 +120,8 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
         let files = run.data_files().cloned().collect();
         scans.push(Scan::new(files, run.trim.as_ref(), engine.options.list_hash)?);
     }
-    let mut trims = vec![None; inputs.len()];
+    let mut trims: Vec<_> = inputs.iter().map(|run| run.trim.clone()).collect();
+    let (mut files_taken_over, mut list_done) = (Vec::new(), None);
     let mut asked = Asked::new(engine.unreachable.get().cloned());
     while let Some(list) = scans.iter().filter_map(Scan::list).min().cloned() {
         if engine.bell.is_stopping() {
@@ -117,6 +130,7 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
         if asked.is_unreachable(list.bytes()) {
             let mut of_list = scans.iter_mut().filter(|scan| scan.list() == Some(&list));
             of_list.try_for_each(Scan::skip_list)?;
+            list_done = Some(list);
             continue;
         }
         let mut sources: Vec<Box<dyn Source + '_>> = Vec::new();
@@ -133,10 +147,23 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
             sources.push(Box::new(ScanSource::new(scan)?));
         }
         let written = output.write_list(&list, cleared, &mut Merge::new(sources), pace)?;
-        let item = match written {
-            Written::Until(timestamp, digest) => Some((timestamp, digest)),
-            Written::Whole if output.is_full() => None,
-            Written::Whole => continue,
+        let (list, item) = match written {
+            Written::Until(timestamp, digest) => (list, Some((timestamp, digest))),
+            Written::Whole if output.is_full() => (list, None),
+            Written::Whole => {
+                list_done = Some(list);
+                continue;
+            }
+            Written::Nothing => match list_done {
+                Some(list_done) => (list_done, None),
+                None => break,
+            },
+            Written::AtFile(file) => {
+                leave_file(&mut scans, &list, &file)?;
+                trims.fill(Some(Trim { list, item: Some(file.last) }));
+                files_taken_over.push(file);
+                continue;
+            }
         };
         for (i, trim) in trims.iter_mut().enumerate() {
             let item = item.filter(|_| i < hidden_from);
@@ -144,7 +171,30 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
         }
         break;
     }
-    Ok(Taken { trims, files_done: scans.iter().map(Scan::files_done).collect() })
+    Ok(Taken { trims, files_done: scans.iter().map(Scan::files_done).collect(), files_taken_over })
+}
+
+/// Has all that is merged go on behind a file of a list.
+fn leave_file(scans: &mut [Scan], list: &ListId, file: &TakenOver) -> Result<(), OutputError> {
+    for scan in scans.iter_mut().filter(|scan| scan.list() == Some(list)) {
+        if scan.file() == Some(file.id) {
+            scan.leave_file()?;
+        }
+        if scan.list() == Some(list) {
+            scan.begin_behind(file.last);
+        }
+    }
+    Ok(())
+}
+
+/// The files of some runs that become a part of another one.
+fn taken_over(inputs: &[Run], files: &[TakenOver]) -> Vec<RunFile> {
+    let of_inputs = || inputs.iter().flat_map(|run| &run.files);
+    let moved = |file: &TakenOver| {
+        let found = of_inputs().find(|of_run| of_run.file.id == file.id)?;
+        Some(RunFile { continues: file.continues, ..found.clone() })
+    };
+    files.iter().filter_map(moved).collect()
 }
 
 /// What was written and what is left of the runs, and the files that are free.
@@ -161,7 +211,8 @@ fn regroup(mut output: Run, inputs: &[Run], taken: Taken) -> (Vec<Run>, Vec<Arc<
         let trim = trim.map(|trim| run.trim.iter().cloned().fold(trim, Trim::later));
         let mut run = Run { trim, ..run.clone() };
         run.merges = is_left[i + 1..i + 1 + run.merges].iter().filter(|left| **left).count();
-        freed.extend(run.files.drain(..done).map(|file| file.file));
+        let is_taken_over = |file: &DataFile| taken.files_taken_over.iter().any(|taken| taken.id == file.id);
+        freed.extend(run.files.drain(..done).map(|file| file.file).filter(|file| !is_taken_over(file)));
         if is_left[i] {
             group.push(run);
         }

@@ -205,7 +205,7 @@ impl SimDisk {
         self.state().data_reads
     }
 
-    /// The same for those of merges alone.
+    /// Lets merges neither read data files nor create any until it is told otherwise.
     pub fn hold_merges(&self, held: bool) {
         self.state().merges_held = held;
         self.1.notify_all();

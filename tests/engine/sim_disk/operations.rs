@@ -133,7 +133,11 @@ impl Disk for SimDisk {
 impl DiskFile for SimFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut state = self.disk.state();
-        if self.is_data_file && std::thread::current().name() != Some("items-compact") {
+        let merges = std::thread::current().name() == Some("items-compact");
+        while self.is_data_file && merges && state.merges_held {
+            state = self.disk.1.wait(state).unwrap();
+        }
+        if self.is_data_file && !merges {
             while state.data_reads_held {
                 state = self.disk.1.wait(state).unwrap();
             }

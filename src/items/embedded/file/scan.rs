@@ -6,14 +6,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::error::ReadError;
+use super::super::file_id::FileId;
 use super::super::list_id::ListId;
 use super::super::merge::Source;
 use super::super::options::ListHash;
-use super::super::row::{Entry, RowCursor};
+use super::super::row::{self, Entry, RowCursor};
 use super::super::seek::Start;
 use super::super::trim::Trim;
 use super::DataFile;
 use super::reader::take_entry;
+use crate::domain::ValueDigest;
 
 impl DataFile {
     /// The list that a block begins with.
@@ -34,6 +36,28 @@ pub struct Sample {
 }
 
 impl DataFile {
+    /// The timestamp and the digest of the last item, if the file ends with a list: of one that begins with it,
+    /// that is the only one. A block is read only where the index does not rule it out.
+    pub fn last_item_of(&self, list: &ListId) -> Result<Option<(u64, ValueDigest)>, ReadError> {
+        let Some(last) = self.index.blocks().checked_sub(1) else { return Ok(None) };
+        if self.index.hash(last) != Some(list.hash()) {
+            return Ok(None);
+        }
+        let malformed = || self.malformed(last);
+        let (block, mut at, mut row) = (self.block(last)?, 0, 0..0);
+        while at < block.len() {
+            let entry = take_entry(&block, &mut at).ok_or_else(malformed)?;
+            if entry.list.is_some_and(|other| other != list.bytes()) {
+                return Ok(None);
+            }
+            row = entry.row;
+        }
+        let row = block.slice(row);
+        let inspected = row::inspect(&row).map_err(|_| malformed())?;
+        let item = || (inspected.oldest, ValueDigest::of(inspected.last_value(&row)));
+        Ok((inspected.count > 0).then(item))
+    }
+
     /// All that a block holds.
     pub fn sample(&self, block: usize) -> Result<Vec<Sample>, ReadError> {
         let malformed = || self.malformed(block);
@@ -71,6 +95,8 @@ pub struct Scan {
     list: Option<ListId>,
     cleared: bool,
     row: Bytes,
+    /// Whether the row is its file's first one.
+    begins_file: bool,
     /// Where the first list begins, if not with its first item.
     begin: Option<(ListId, Start)>,
 }
@@ -88,6 +114,7 @@ impl Scan {
             list: None,
             cleared: false,
             row: Bytes::new(),
+            begins_file: false,
             begin: None,
         };
         scan.next_row()?;
@@ -160,6 +187,7 @@ impl Scan {
             self.block = file.block(self.next_block)?;
             (self.next_block, self.at) = (self.next_block + 1, 0);
         }
+        self.begins_file = self.next_block == 1 && self.at == 0;
         let entry = take_entry(&self.block, &mut self.at).ok_or_else(|| self.malformed())?;
         if let Some(list) = entry.list
             && self.list.as_ref().is_none_or(|before| before.bytes() != list)
@@ -169,6 +197,23 @@ impl Scan {
         self.cleared = entry.cleared;
         self.row = self.block.slice(entry.row);
         Ok(())
+    }
+
+    /// The file that the present row is in.
+    pub fn file(&self) -> Option<FileId> {
+        self.files.get(self.file).filter(|_| self.list.is_some()).map(|file| file.id)
+    }
+
+    /// Goes on to the first row of the next file, without a look at the rest of this one.
+    pub fn leave_file(&mut self) -> Result<(), ReadError> {
+        let Some(file) = self.files.get(self.file).filter(|_| self.list.is_some()) else { return Ok(()) };
+        (self.next_block, self.at) = (file.index.blocks(), self.block.len());
+        self.next_row()
+    }
+
+    /// Has the list that it stands on begin behind an item.
+    pub fn begin_behind(&mut self, (ceiling, digest): (u64, ValueDigest)) {
+        self.begin = self.list.clone().map(|list| (list, Start { ceiling, below: Some(digest) }));
     }
 
     /// Goes on to the first row of another list.
@@ -220,6 +265,11 @@ impl<'a> ScanSource<'a> {
 impl Source for ScanSource<'_> {
     fn row(&self) -> &RowCursor {
         &self.row
+    }
+
+    fn begun_file(&self) -> Option<FileId> {
+        let is_first = self.list.is_some() && self.scan.begins_file && self.row.whole().is_some();
+        self.scan.file().filter(|_| is_first)
     }
 
     fn advance(&mut self) -> Result<(), ReadError> {

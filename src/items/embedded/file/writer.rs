@@ -13,6 +13,7 @@ use super::super::list_id::ListId;
 use super::super::reverse;
 use super::super::row::{Entry, Inspected, RowBuilder, RowCursor};
 use super::{BLOCK_BYTES, DataFile, FLAG_CLEARED, Index, MAGIC, ROW_BYTES, Summary, block_checksum};
+use crate::domain::ValueDigest;
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;
@@ -91,6 +92,12 @@ impl FileWriter {
     /// Bytes of the file so far, without the row that is being filled and the index.
     pub fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
+    }
+
+    /// The timestamp and the digest of the item that was pushed last. There must be one, of a list that has not
+    /// ended.
+    pub fn last_item(&self) -> (u64, ValueDigest) {
+        (self.row.last_time(), ValueDigest::of(self.row.last_value()))
     }
 
     /// Notes which store the file belongs to, in short.

@@ -119,6 +119,11 @@ impl RowBuilder {
         self.last_time
     }
 
+    /// The value of the item that was pushed last, by itself or at the end of a whole row.
+    pub fn last_value(&self) -> &[u8] {
+        self.body.get(self.last_value.clone()).unwrap_or_default()
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }
