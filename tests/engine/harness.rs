@@ -74,7 +74,7 @@ pub struct Opened {
     pub store: EmbeddedStore,
     pub session: Rc<dyn ItemSession>,
     pub clock: Arc<ManualClock>,
-    pub registry: prometheus::Registry,
+    registry: prometheus::Registry,
 }
 
 impl Opened {
