@@ -1,6 +1,8 @@
 //! Merges are done in steps, each of which leaves one file of bounded size: whatever step a merge is
 //! broken off after, the lists are what they were, and so they are once it has gone on to its end.
 
+use std::time::Duration;
+
 use liststore::domain::{Item, Order};
 use liststore::items::Range;
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash, verify_on};
@@ -108,6 +110,16 @@ pub async fn filled(options: &EmbeddedOptions, changes: impl Iterator<Item = Vec
     let filled = disk.killed();
     disk.hold_merges(false);
     (filled, model)
+}
+
+/// Waits until all is one run.
+async fn until_one_run(disk: &SimDisk) {
+    let merged = tokio::time::timeout(Duration::from_secs(60), async {
+        while runs(disk) != (1, 0) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    merged.await.unwrap_or_else(|_| panic!("the runs are not merged: {:?}", runs(disk)));
 }
 
 #[test]
@@ -240,5 +252,46 @@ fn deleted_items_and_ties_on_both_sides_of_a_step_stay_as_they_are() {
         let (disk, model) = filled(&options, changes.into_iter()).await;
         let (in_the_middle, _) = broken_off_everywhere(&disk, &options, &model, 7, "ties").await;
         assert!(in_the_middle > 5, "{in_the_middle}");
+    });
+}
+
+/// A merge that lacks room is given up for a wider one, which takes over a file of what the first has written: what the
+/// first has consumed stays consumed. Once, items came back that it had dropped, if they stood in the row that it was
+/// broken off in.
+#[test]
+fn what_a_merge_that_was_given_up_has_dropped_does_not_come_back() {
+    runtime().block_on(async {
+        let value = |n: u64| [n.to_string().as_bytes(), &[b'.'; 95]].concat();
+        let rising =
+            |numbers: std::ops::Range<u64>| Change::Add(numbers.map(|n| item(START + n, &value(n), 600)).collect());
+        let options = options(APART, 2_000);
+        let newer = vec![(0, rising(200..300)), (0, Change::RemoveValue(value(94)))];
+        let (filled, mut model) = filled(&options, [vec![(0, rising(0..100))], newer].into_iter()).await;
+        // In the middle of the older run, of which the merge has dropped an item, and behind all of the newer one.
+        let mut stopped = None;
+        for operations in 1..60 {
+            let disk = filled.copy();
+            disk.hold_merges(true);
+            let opened = open(&disk, options.clone()).await;
+            disk.stop_after(operations);
+            disk.hold_merges(false);
+            opened.store.compact().ok();
+            drop(opened);
+            let disk = disk.killed();
+            if runs(&disk) == (2, 1) && merges_under_way(&disk) == 1 {
+                stopped = Some(disk);
+                break;
+            }
+        }
+        let disk = stopped.unwrap();
+        disk.fail_merges(true);
+        let opened = open(&disk, options).await;
+        carry_out(&opened.session, &operation(START, 600), 0, &rising(400..403)).await.unwrap();
+        model.apply(0, &rising(400..403));
+        opened.store.flush().unwrap();
+        check(&opened, &model, "without room").await;
+        disk.fail_merges(false);
+        until_one_run(&disk).await;
+        check(&opened, &model, "merged").await;
     });
 }

@@ -144,8 +144,10 @@ impl<'a> Output<'a> {
         if reverse::is_reverse(list.bytes()) {
             return self.write_entries(list, (nothing_older, goes_on), begun, merge, pace);
         }
-        let mut cut = self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut(list, goes_on));
-        let may_take_over = !cleared && cut.is_none();
+        let bound = self.surplus.as_mut().and_then(|surplus| surplus.cut(list, goes_on));
+        // How much of a file lies beyond a bound is told from the run that it was written for (`census.rs`).
+        let may_take_over = !cleared && bound.is_none();
+        let mut cut = bound.filter(|_| nothing_older);
         let (now, bottom) = (self.now, self.is_bottom());
         let terms = Terms { inputs: self.inputs, file_bytes: self.file_bytes, now, bottom };
         // Else a file is not ended: what was dropped since its last item, and what that hid, would lie behind its end.

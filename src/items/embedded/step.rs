@@ -159,7 +159,7 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
                 None => break,
             },
             Written::AtFile(file) => {
-                leave_file(&mut scans, &list, &file)?;
+                leave_file(&mut scans, inputs, &list, &file)?;
                 trims.fill(Some(Trim { list, item: Some(file.last) }));
                 files_taken_over.push(file);
                 continue;
@@ -175,13 +175,16 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
 }
 
 /// Has all that is merged go on behind a file of a list.
-fn leave_file(scans: &mut [Scan], list: &ListId, file: &TakenOver) -> Result<(), OutputError> {
-    for scan in scans.iter_mut().filter(|scan| scan.list() == Some(list)) {
+fn leave_file(scans: &mut [Scan], inputs: &[Run], list: &ListId, file: &TakenOver) -> Result<(), OutputError> {
+    for (scan, run) in scans.iter_mut().zip(inputs).filter(|(scan, _)| scan.list() == Some(list)) {
         if scan.file() == Some(file.id) {
             scan.leave_file()?;
         }
         if scan.list() == Some(list) {
-            scan.begin_behind(file.last);
+            // A merge that was given up for this one may have consumed more of the run, and dropped some of it.
+            let behind = Trim { list: list.clone(), item: Some(file.last) };
+            let behind = run.trim.iter().cloned().fold(behind, Trim::later);
+            scan.begin_behind(behind.item.unwrap_or(file.last));
         }
     }
     Ok(())
