@@ -23,16 +23,16 @@ impl ListPool {
         self.inner.store.bag_from_memory(&Operation::new(self.inner.clock.now(), ttl, deadline), bag)
     }
 
-    /// The same of bags of several entities, in their order; that there is none where no entity is named.
+    /// The same of several bags, in the order of the entries whose values are the IDs of their entities.
     pub fn bags_from_memory(
         &self,
         feature_key: &FeatureKey,
-        entities: &[Option<EntityId>],
+        entries: &[Item],
         ttl: Ttl,
         deadline: Instant,
     ) -> Vec<Option<Option<Item>>> {
         let op = Operation::new(self.inner.clock.now(), ttl, deadline);
-        self.inner.store.bags_from_memory(&op, feature_key, entities)
+        self.inner.store.bags_from_memory(&op, feature_key, entries)
     }
 
     /// The visible bag, if there is one: from memory if the store can, else through the bag's actor.

@@ -80,21 +80,35 @@ impl RequestIds {
         // Without an allocation beside the value's, and without formatting: each request that brings no id
         // comes by here.
         let mut id = [0; PROCESS_BYTES + COUNT_BYTES];
-        let (process, digits) = id.split_at_mut(PROCESS_BYTES);
-        process.copy_from_slice(&self.process);
-        let length = PROCESS_BYTES + write_hexadecimal(count, digits);
+        let mut digits = [0; COUNT_BYTES];
+        let length = PROCESS_BYTES + write_hexadecimal(count, &mut digits);
+        id[..PROCESS_BYTES].copy_from_slice(&self.process);
+        id[PROCESS_BYTES..].copy_from_slice(&digits);
         // It is never refused.
         HeaderValue::from_bytes(&id[..length]).unwrap_or(HeaderValue::from_static("-"))
     }
 }
 
 /// Writes a number in as few hexadecimal digits as it has. Returns how many.
-fn write_hexadecimal(number: u64, digits: &mut [u8]) -> usize {
-    let count = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1) as usize;
-    for (place, shift) in digits[..count].iter_mut().zip((0..count as u32).rev().map(|digit| 4 * digit)) {
-        *place = b"0123456789abcdef"[(number >> shift & 0xf) as usize];
-    }
-    count
+fn write_hexadecimal(number: u64, digits: &mut [u8; COUNT_BYTES]) -> usize {
+    let count = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    // Its first digit that is not zero comes first; what is behind its last one is not looked at.
+    let number = number << (u64::BITS - 4 * count);
+    let [first, last] = [(number >> 32) as u32, number as u32].map(eight_digits);
+    *digits = (u128::from(first) << u64::BITS | u128::from(last)).to_be_bytes();
+    count as usize
+}
+
+/// All hexadecimal digits of a number, which are computed together: one in each byte of a word, the first one highest.
+fn eight_digits(number: u32) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let halves = u64::from(number);
+    let halves = (halves | halves << 16) & 0x0000_ffff_0000_ffff;
+    let bytes = (halves | halves << 8) & 0x00ff_00ff_00ff_00ff;
+    let values = (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Six more than ten or above has a fifth bit.
+    let letters = ((values + 6 * ONES) >> 4) & ONES;
+    values + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)
 }
 
 /// The one value of a header, if it was sent.
@@ -341,7 +355,8 @@ mod tests {
     #[test]
     fn request_ids_are_kept_or_made() {
         let mut digits = [0; COUNT_BYTES];
-        for number in [0, 1, 0xf, 0x10, 0x1234_5678_9abc_def0, u64::MAX] {
+        let of_some_digits = (0..u64::BITS).map(|bits| 0xfedc_ba98_7654_3210 >> bits);
+        for number in [0, 1, 9, 0xa, 0xf, 0x10, 0x1234_5678_9abc_def0, u64::MAX].into_iter().chain(of_some_digits) {
             let count = write_hexadecimal(number, &mut digits);
             assert_eq!(std::str::from_utf8(&digits[..count]), Ok(format!("{number:x}").as_str()));
         }

@@ -41,9 +41,10 @@ impl ListKeys {
         Self { entity_at: bytes.len(), bytes }
     }
 
-    pub fn key(&mut self, entity_id: &EntityId) -> ListKeyRef<'_> {
+    /// The key of an entity's list by the text of its ID. If the text is none of an ID, there is no such list.
+    pub fn key(&mut self, entity_id: &[u8]) -> ListKeyRef<'_> {
         self.bytes.truncate(self.entity_at);
-        self.bytes.extend_from_slice(entity_id.as_str().as_bytes());
+        self.bytes.extend_from_slice(entity_id);
         ListKeyRef { bytes: &self.bytes, token: Token::of_bytes(&self.bytes) }
     }
 }
@@ -51,7 +52,7 @@ impl ListKeys {
 impl ListKey {
     pub fn new(feature_key: FeatureKey, entity_id: EntityId) -> Self {
         let mut keys = ListKeys::of(&feature_key);
-        let ListKeyRef { bytes, token } = keys.key(&entity_id);
+        let ListKeyRef { bytes, token } = keys.key(entity_id.as_str().as_bytes());
         let bytes = bytes.into();
         Self { feature_key, entity_id, bytes, token }
     }

@@ -174,7 +174,8 @@ fn two_digits(text: &mut [u8; Timestamp::RFC3339_LEN], at: usize, number: u64) {
         }
         digits
     };
-    text[at..at + 2].copy_from_slice(&DIGITS[number as usize % 100]);
+    let [tens, ones] = DIGITS[number as usize % 100];
+    (text[at], text[at + 1]) = (tens, ones);
 }
 
 /// The Gregorian date of a day counted from 1970-01-01 (Howard Hinnant, "chrono-Compatible

@@ -43,18 +43,18 @@ fn cassandra_murmur3_h1(data: &[u8]) -> i64 {
     let (mut h1, mut h2) = (0_u64, 0_u64);
     let (blocks, tail) = data.as_chunks::<16>();
     for block in blocks {
-        let (k1, k2) = block.split_at(8);
-        h1 ^= mix1(little_endian(k1));
+        let block = u128::from_le_bytes(*block);
+        h1 ^= mix1(block as u64);
         h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
-        h2 ^= mix2(little_endian(k2));
+        h2 ^= mix2((block >> 64) as u64);
         h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
     }
     let (low, high) = tail.split_at(tail.len().min(8));
     if !high.is_empty() {
-        h2 ^= mix2(sign_extending_tail(high));
+        h2 ^= mix2(sign_extending_tail(data, high));
     }
     if !low.is_empty() {
-        h1 ^= mix1(sign_extending_tail(low));
+        h1 ^= mix1(sign_extending_tail(data, low));
     }
     h1 ^= data.len() as u64;
     h2 ^= data.len() as u64;
@@ -79,12 +79,20 @@ fn fmix(mut k: u64) -> u64 {
     k ^ (k >> 33)
 }
 
-fn little_endian(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, &byte| (word << 8) | u64::from(byte))
+/// Tail bytes are signed in Java: a byte above 0x7f flips all bits above it. These are one to eight of the data's
+/// bytes: its last ones, if they are fewer than eight.
+fn sign_extending_tail(data: &[u8], bytes: &[u8]) -> u64 {
+    const SIGNS: u64 = 0x8080_8080_8080_8080;
+    let whole = bytes.first_chunk().map(|whole| u64::from_le_bytes(*whole));
+    let shifted = || data.last_chunk().map(|last| u64::from_le_bytes(*last) >> (8 * (8 - bytes.len())));
+    match whole.or_else(shifted) {
+        // Most keys are ASCII: all bytes at once, then.
+        Some(word) if word & SIGNS == 0 => word,
+        _ => sign_extending_bytes(bytes),
+    }
 }
 
-/// Tail bytes are signed in Java: a byte above 0x7f flips all bits above it.
-fn sign_extending_tail(bytes: &[u8]) -> u64 {
+fn sign_extending_bytes(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .enumerate()
@@ -130,6 +138,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn tails_are_read_at_once_as_they_are_byte_by_byte(key in prop::collection::vec(any::<u8>(), 1..40), ascii: bool) {
+            let key: Vec<u8> = key.into_iter().map(|byte| if ascii { byte & 0x7f } else { byte }).collect();
+            let (low, high) = key.as_chunks::<16>().1.split_at(key.len() % 16 / 8 * 8);
+            for bytes in [low, high].into_iter().filter(|bytes| !bytes.is_empty()) {
+                prop_assert_eq!(sign_extending_tail(&key, bytes), sign_extending_bytes(bytes));
+            }
+        }
+
         #[test]
         fn a_new_bucket_only_takes_lists_and_never_shuffles_them(token: i64, buckets in 1_usize..64) {
             let (before, after) = (Token(token).bucket(buckets), Token(token).bucket(buckets + 1));

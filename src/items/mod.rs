@@ -15,9 +15,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::{
-    EntityId, FeatureKey, Item, ListKey, ListKeyRef, ListKeys, MaxItems, NewItem, Retention, Timestamp, Ttl,
-};
+use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, ListKeys, MaxItems, NewItem, Retention, Timestamp, Ttl};
 
 pub mod bags;
 #[cfg(feature = "cql")]
@@ -183,16 +181,15 @@ pub trait ItemStore: Send + Sync + 'static {
         None
     }
 
-    /// The same of bags of several entities, in their order; that there is none where no entity is named.
+    /// The same of several bags, in the order of the entries whose values are the IDs of their entities.
     fn bags_from_memory(
         &self,
         op: &Operation,
         feature_key: &FeatureKey,
-        entities: &[Option<EntityId>],
+        entries: &[Item],
     ) -> Vec<Option<Option<Item>>> {
         let mut keys = ListKeys::of(feature_key);
-        let mut bag = |entity| self.bag_from_memory(op, keys.key(entity));
-        entities.iter().map(|entity| entity.as_ref().map_or(Some(None), &mut bag)).collect()
+        entries.iter().map(|entry| self.bag_from_memory(op, keys.key(&entry.value))).collect()
     }
 
     /// Answers a look-up of members in the same way.

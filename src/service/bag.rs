@@ -35,6 +35,16 @@ pub struct Bag {
     pub lists: Vec<(FeatureName, Result<RenderedPage, ServiceError>)>,
 }
 
+/// A bag that was found by an index.
+#[derive(Debug)]
+pub struct FoundBag {
+    /// The text of the entity's ID, as the entry has it.
+    pub entity_id: Bytes,
+    /// As of [`Bag`].
+    pub updated_at: Timestamp,
+    pub document: Bytes,
+}
+
 /// The operations on bags.
 #[derive(Debug)]
 pub enum BagOperation {

@@ -7,29 +7,28 @@
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::bag::{Bag, EntityName};
+use super::bag::FoundBag;
 use super::operation::{FindBags, Reply};
 use super::{Caller, PageRenderer, Service, ServiceError};
 use crate::actors::{ListError, ListPool, ResolveError};
 use crate::background::has_entry;
 use crate::domain::index::{Condition, Document};
 use crate::domain::page::{BagPlace, BagWalk};
-use crate::domain::{
-    EntityId, EntityType, FeatureId, Index, Item, ItemKey, ListKey, Order, Timestamp, Ttl, VersionLabel,
-};
+use crate::domain::{EntityId, FeatureId, Index, Item, ItemKey, ListKey, Order, Timestamp, Ttl, VersionLabel};
 use crate::items::{ItemPage, Range};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
-/// Bags that are read at once.
-const READ_AT_ONCE: usize = 32;
+/// Entries that are read at once, and the bags of them that are in memory.
+const READ_AT_ONCE: usize = 50;
+/// Other bags that are read at once.
+const BAGS_AT_ONCE: usize = 32;
 /// Entries that one call reads at most, beside one for each bag of the page: a page ends early, and has a token, where
 /// so many of them are left over from earlier states.
 const LEFT_OVER_MAX: usize = 2_000;
 
 /// A query as it is carried out.
 struct Query<'q> {
-    entity_type: EntityType,
     bags: &'q CatalogVersion,
     index: &'q Index,
     condition: Condition,
@@ -73,7 +72,6 @@ impl<R: PageRenderer> Service<R> {
         let range =
             Range { min_timestamp, max_timestamp, after, limit: limit.get(), value_bytes_max: usize::MAX, order };
         let query = Query {
-            entity_type: id.entity_type.clone(),
             bags: &bags,
             index,
             // An entry that was written for a swap which was lost may have the stamp of the one that was not. And
@@ -86,7 +84,7 @@ impl<R: PageRenderer> Service<R> {
         let (found, after) = self.find(caller, query, deadline).await?;
         caller.owe_items(found.len().saturating_sub(1));
         let next_page_token = after.map(|after| walk.token_at(BagPlace { after, began_at }));
-        Ok(Reply::FoundBags { bags: found, next_page_token })
+        Ok(Reply::FoundBags { entity_type: id.entity_type, bags: found, next_page_token })
     }
 
     async fn index_of(
@@ -124,7 +122,7 @@ impl<R: PageRenderer> Service<R> {
         caller: &Caller,
         mut query: Query<'_>,
         deadline: Instant,
-    ) -> Result<(Vec<Bag>, Option<ItemKey>), ServiceError> {
+    ) -> Result<(Vec<FoundBag>, Option<ItemKey>), ServiceError> {
         let lists = self.lists_of(caller);
         let limit = query.range.limit;
         let (mut found, mut bytes, mut left_over) = (Vec::new(), 0, 0);
@@ -132,29 +130,28 @@ impl<R: PageRenderer> Service<R> {
             query.range.limit = (limit - found.len()).min(READ_AT_ONCE);
             let (page, _) = lists.get(&query.entries, Ttl::ENDLESS, query.range, deadline).await?;
             let ItemPage { items, more } = page;
-            let entities: Vec<_> = items.iter().map(entity_of).collect();
-            let bags = bags_of(&lists, &query, &entities, deadline).await;
+            let mut bags = bags_of(&lists, &query, &items, deadline).await;
             // Keys are computed of the few entries alone at which something ends.
             let after = |index: usize| index.checked_sub(1).map_or(query.range.after, |last| Some(items[last].key()));
-            for (index, ((entry, entity), bag)) in items.iter().zip(entities).zip(bags).enumerate() {
-                let bag = bag?;
-                let fits = bag.as_ref().is_some_and(|bag| query.holds(bag, entry.timestamp));
-                if !fits
-                    && !bag.as_ref().is_some_and(|bag| query.has(bag, entry.timestamp))
-                    && let Some(entity) = &entity
-                {
-                    self.cleaner.entry(query.entries.clone(), entry.timestamp, entity.clone());
-                }
-                match (bag.filter(|_| fits), entity) {
-                    (Some(bag), Some(entity_id)) => {
+            for (index, entry) in items.iter().enumerate() {
+                let bag = bags.next().unwrap_or(Ok(None))?;
+                match bag {
+                    Some(bag) if query.holds(&bag, entry.timestamp) => {
                         if bytes + bag.value.len() > self.options.page_bytes_max && !found.is_empty() {
                             return Ok((found, after(index)));
                         }
                         bytes += bag.value.len();
-                        let entity = EntityName { entity_type: query.entity_type.clone(), entity_id };
-                        found.push(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists: Vec::new() });
+                        let (entity_id, updated_at) = (entry.value.clone(), bag.timestamp);
+                        found.push(FoundBag { entity_id, updated_at, document: bag.value });
                     }
-                    _ => left_over += 1,
+                    other => {
+                        left_over += 1;
+                        if !other.is_some_and(|bag| query.has(&bag, entry.timestamp))
+                            && let Some(entity) = entity_of(entry)
+                        {
+                            self.cleaner.entry(query.entries.clone(), entry.timestamp, entity);
+                        }
+                    }
                 }
                 if found.len() == limit || left_over >= LEFT_OVER_MAX {
                     let follows = more || index + 1 < items.len();
@@ -169,20 +166,26 @@ impl<R: PageRenderer> Service<R> {
     }
 }
 
-/// The bags of entities, in their order: those at once that are in memory, and the others together.
+/// The bags of entries, in their order: those at once that are in memory, and the others together.
 async fn bags_of(
     lists: &ListPool,
     query: &Query<'_>,
-    entities: &[Option<EntityId>],
+    entries: &[Item],
     deadline: Instant,
 ) -> impl Iterator<Item = Result<Option<Item>, ListError>> + use<> {
     let ttl = query.bags.retention.ttl;
-    let known = lists.bags_from_memory(&query.bags.feature_key, entities, ttl, deadline);
+    let known = lists.bags_from_memory(&query.bags.feature_key, entries, ttl, deadline);
     let mut read = Vec::new();
     if known.iter().any(Option::is_none) {
-        let missing = known.iter().zip(entities).filter(|(known, _)| known.is_none());
-        let missing = missing.filter_map(|(_, entity)| Some(query.bag_of(entity.as_ref()?)));
-        read = join_all(missing.map(async |bag| lists.bag(bag, ttl, deadline).await)).await;
+        let bag = async |entry: &Item| match entity_of(entry) {
+            Some(entity) => lists.bag(ListKey::new(query.bags.feature_key.clone(), entity), ttl, deadline).await,
+            // Damaged: nothing has such an ID.
+            None => Ok(None),
+        };
+        let missing: Vec<_> = known.iter().zip(entries).filter(|(known, _)| known.is_none()).collect();
+        for some in missing.chunks(BAGS_AT_ONCE) {
+            read.extend(join_all(some.iter().map(|(_, entry)| bag(entry))).await);
+        }
     }
     // One for each that was missing, in their order.
     let mut read = read.into_iter();
@@ -190,10 +193,6 @@ async fn bags_of(
 }
 
 impl Query<'_> {
-    fn bag_of(&self, entity: &EntityId) -> ListKey {
-        ListKey::new(self.bags.feature_key.clone(), entity.clone())
-    }
-
     fn holds(&self, bag: &Item, entry: Timestamp) -> bool {
         if self.by_stamp {
             return bag.timestamp == entry;

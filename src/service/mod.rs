@@ -65,7 +65,7 @@ use page_cache::PageCache;
 
 pub use crate::access::Permission;
 pub use audit::REFUSE;
-pub use bag::{Bag, BagOperation, EntityName, JoinedList};
+pub use bag::{Bag, BagOperation, EntityName, FoundBag, JoinedList};
 pub use bag_conditions::{BagConditions, BagError, BagTags};
 pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;

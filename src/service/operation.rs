@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::bag::{Bag, BagOperation, EntityName};
+use super::bag::{Bag, BagOperation, EntityName, FoundBag};
 use super::bag_conditions::BagConditions;
 use super::error::ServiceError;
 use super::index_view::IndexView;
@@ -467,7 +467,8 @@ pub enum Reply {
     Indexes(Vec<IndexView>),
     IndexDeleted,
     FoundBags {
-        bags: Vec<Bag>,
+        entity_type: EntityType,
+        bags: Vec<FoundBag>,
         next_page_token: Option<PageToken>,
     },
     Deleted {

@@ -11,8 +11,8 @@ use super::super::problem::Problem;
 use super::super::render::tag_of_text;
 use super::batch::failed;
 use super::json::{json, json_text};
-use crate::domain::{PageToken, Rfc3339Writer, Timestamp, ValueType};
-use crate::service::{Bag, EntityName, OperationId, ServiceError};
+use crate::domain::{EntityType, PageToken, Rfc3339Writer, Timestamp, ValueType};
+use crate::service::{Bag, EntityName, FoundBag, OperationId, ServiceError};
 use crate::wire;
 
 /// Of what stands around a document, and of a problem, about.
@@ -81,18 +81,25 @@ pub(super) fn each(
 pub(super) fn found(
     call: &Call<'_>,
     response: HttpResponseBuilder,
-    bags: Vec<Bag>,
+    entity_type: &EntityType,
+    bags: &[FoundBag],
     next_page_token: Option<PageToken>,
 ) -> HandlerResult {
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.document.len());
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"entities\":[");
     let mut writer = BagWriter::of(call);
-    for (index, bag) in bags.into_iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        writer.write(index, bag, &mut text)?;
+    // What is before the first ID is before each other one, behind the end of the bag before it.
+    let mut between = b"},".to_vec();
+    write_entity_type(entity_type, &mut between);
+    let mut before = &between[b"},".len()..];
+    for FoundBag { entity_id, updated_at, document } in bags {
+        text.extend_from_slice(before);
+        before = &between;
+        writer.write_state(entity_id, *updated_at, document, &mut text)?;
+    }
+    if !bags.is_empty() {
+        text.push(b'}');
     }
     text.push(b']');
     if let Some(token) = next_page_token {
@@ -114,21 +121,34 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         Self { call, moments: Rfc3339Writer::default() }
     }
 
+    /// Writes what is between the type of a bag's entity and its lists.
+    fn write_state(
+        &mut self,
+        entity_id: &[u8],
+        updated_at: Timestamp,
+        document: &[u8],
+        text: &mut Vec<u8>,
+    ) -> Result<(), Problem> {
+        let written = ValueType::String.write_json(entity_id, text);
+        written.map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?;
+        // Written together, since each write has a price of its own.
+        const MOMENT_AT: usize = b",\"updated_at\":\"".len();
+        const MOMENT_END: usize = MOMENT_AT + Timestamp::RFC3339_LEN;
+        // The tag has quotation marks of its own.
+        let mut around = *b",\"updated_at\":\"1970-01-01T00:00:00.000000000Z\",\"etag\":\"\\\"";
+        around[MOMENT_AT..MOMENT_END].copy_from_slice(self.moments.text(updated_at));
+        text.extend_from_slice(&around);
+        write_in_bag_tag(updated_at, text);
+        text.extend_from_slice(b"\\\"\",\"properties\":");
+        text.extend_from_slice(document);
+        Ok(())
+    }
+
     /// The document is written as it was kept, and pages as they were rendered.
     fn write(&mut self, index: usize, bag: Bag, text: &mut Vec<u8>) -> Result<(), Problem> {
         let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists } = bag;
-        text.extend_from_slice(b"{\"entity_type\":\"");
-        // It has no character that is escaped.
-        text.extend_from_slice(entity_type.as_str().as_bytes());
-        text.extend_from_slice(b"\",\"entity_id\":");
-        write_text(entity_id.as_str(), text)?;
-        text.extend_from_slice(b",\"updated_at\":\"");
-        text.extend_from_slice(self.moments.text(updated_at));
-        // The tag has quotation marks of its own.
-        text.extend_from_slice(b"\",\"etag\":\"\\\"");
-        write_in_bag_tag(updated_at, text);
-        text.extend_from_slice(b"\\\"\",\"properties\":");
-        text.extend_from_slice(&document);
+        write_entity_type(&entity_type, text);
+        self.write_state(entity_id.as_str().as_bytes(), updated_at, &document, text)?;
         let mut before = &b",\"lists\":{"[..];
         let has_lists = !lists.is_empty();
         for (feature, page) in lists {
@@ -149,9 +169,12 @@ impl<'c, 'r> BagWriter<'c, 'r> {
     }
 }
 
-fn write_text(value: &str, text: &mut Vec<u8>) -> Result<(), Problem> {
-    let written = ValueType::String.write_json(value.as_bytes(), text);
-    written.map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))
+/// Writes how a bag of a type begins, up to the entity's ID.
+fn write_entity_type(entity_type: &EntityType, text: &mut Vec<u8>) {
+    text.extend_from_slice(b"{\"entity_type\":\"");
+    // It has no character that is escaped.
+    text.extend_from_slice(entity_type.as_str().as_bytes());
+    text.extend_from_slice(b"\",\"entity_id\":");
 }
 
 fn write_json(value: &impl Serialize, text: &mut Vec<u8>) -> Result<(), Problem> {

@@ -81,7 +81,9 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         Reply::Index(index) => indexes::index(call, response, &index),
         Reply::Indexes(found) => indexes::indexes(response, &found),
         Reply::IndexDeleted => Ok(response.finish()),
-        Reply::FoundBags { bags, next_page_token } => bags::found(call, response, bags, next_page_token),
+        Reply::FoundBags { entity_type, bags, next_page_token } => {
+            bags::found(call, response, &entity_type, &bags, next_page_token)
+        }
         Reply::Feature(feature) => definitions::feature(call, response, &feature),
         Reply::History { entries, next_page_token } => {
             let history = entries.into_iter().map(change).collect();

@@ -18,6 +18,12 @@ pub fn take_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
         *at += 1;
         return Some(first.into());
     }
+    if let Some(&second) = bytes.get(*at + 1)
+        && second < 0x80
+    {
+        *at += 2;
+        return Some(u64::from(first & 0x7f) | u64::from(second) << 7);
+    }
     match u64_at(bytes, *at) {
         Some(word) => take_long(bytes, at, word),
         None => take_last(bytes, at),

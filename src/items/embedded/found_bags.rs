@@ -8,13 +8,13 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::head::Head;
 use super::heads::Heads;
 use super::list_id::BorrowedListId;
 use super::options::ListHash;
-use crate::domain::{EntityId, FeatureKey, Item, ListKeys, Timestamp};
+use crate::domain::{FeatureKey, Item, ListKeys};
 use crate::items::Operation;
 
 /// Longer documents share the memory of their rows.
@@ -24,52 +24,37 @@ const LINE_BYTES: usize = 64;
 
 /// The visible bag of a list, or that there is none, if its head tells.
 pub fn bag(heads: &Heads, op: &Operation, bag: BorrowedListId<'_>) -> Option<Option<Item>> {
-    heads.head(bag)?.newest(op, |timestamp, row| Item { timestamp, value: row.value_bytes() })
+    let head = heads.head(bag)?;
+    head.newest(op, |timestamp, value| Item { timestamp, value: head.row.slice_ref(value) })
 }
 
-/// The same of many entities, in their order; that there is none where no entity is named.
+/// The same of many, in the order of the entries whose values are the IDs of their entities.
 pub fn bags(
     heads: &Heads,
     hash: ListHash,
     op: &Operation,
     feature_key: &FeatureKey,
-    entities: &[Option<EntityId>],
+    entries: &[Item],
 ) -> Vec<Option<Option<Item>>> {
     let mut keys = ListKeys::of(feature_key);
-    let head = |entity: &Option<EntityId>| match entity {
-        Some(entity) => heads.head(BorrowedListId::of(keys.key(entity), hash)).map(Some),
-        None => Some(None),
-    };
-    let heads: Vec<Option<Option<Arc<Head>>>> = entities.iter().map(head).collect();
-    let known = || heads.iter().flatten().flatten();
-    known().for_each(|head| bring(&head.row));
-    let mut copied =
-        Vec::with_capacity(known().map(|head| head.row.len()).filter(|len| *len <= COPIED_BYTES_MAX).sum());
-    let read = |head: &Option<Option<Arc<Head>>>| match head {
-        Some(Some(head)) => head.newest(op, |timestamp, row| match row.value() {
-            long if long.len() > COPIED_BYTES_MAX => (timestamp, Document::Shared(row.value_bytes())),
-            value => {
-                let start = copied.len();
-                copied.extend_from_slice(value);
-                (timestamp, Document::Copied(start, copied.len()))
+    let head = |entry: &Item| heads.head(BorrowedListId::of(keys.key(&entry.value), hash));
+    let heads: Vec<Option<Arc<Head>>> = entries.iter().map(head).collect();
+    let mut short = 0;
+    for head in heads.iter().flatten() {
+        bring(&head.row);
+        short += Some(head.row.len()).filter(|len| *len <= COPIED_BYTES_MAX).unwrap_or(0);
+    }
+    let mut copied = BytesMut::with_capacity(short);
+    let mut bag = |head: &Head| {
+        head.newest(op, |timestamp, value| {
+            if value.len() > COPIED_BYTES_MAX {
+                return Item { timestamp, value: head.row.slice_ref(value) };
             }
-        }),
-        Some(None) => Some(None),
-        None => None,
+            copied.extend_from_slice(value);
+            Item { timestamp, value: copied.split().freeze() }
+        })
     };
-    let read: Vec<Option<Option<(Timestamp, Document)>>> = heads.iter().map(read).collect();
-    let copied = Bytes::from(copied);
-    let item = |(timestamp, document)| match document {
-        Document::Copied(start, end) => Item { timestamp, value: copied.slice(start..end) },
-        Document::Shared(value) => Item { timestamp, value },
-    };
-    read.into_iter().map(|bag| bag.map(|bag| bag.map(item))).collect()
-}
-
-enum Document {
-    /// From where to where.
-    Copied(usize, usize),
-    Shared(Bytes),
+    heads.iter().map(|head| bag(head.as_deref()?)).collect()
 }
 
 /// Has what of a row is going to be copied brought from memory, without waiting for it.

@@ -40,11 +40,7 @@ impl Head {
 
     /// The newest item of the list, or that none is visible, if that can be told from here: `taken` makes of it what is
     /// wanted.
-    pub fn newest<'h, T>(
-        &'h self,
-        op: &Operation,
-        taken: impl FnOnce(Timestamp, &RowCursor<&'h Bytes>) -> T,
-    ) -> Option<Option<T>> {
+    pub fn newest<'h, T>(&'h self, op: &Operation, taken: impl FnOnce(Timestamp, &'h [u8]) -> T) -> Option<Option<T>> {
         page::newest_of_row(op, &self.row, self.complete, taken)
     }
 

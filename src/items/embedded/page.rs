@@ -6,7 +6,7 @@ use crate::items::{ItemPage, Operation, Range};
 
 use super::error::ReadError;
 use super::merge::Merge;
-use super::row::{Entry, RowCursor};
+use super::row::{self, Entry, RowCursor};
 use super::seek::{Start, key_of};
 use super::turn::Turn;
 
@@ -74,7 +74,8 @@ impl Collect for PageBuilder {
         if entry.timestamp < self.floor {
             return Next::Done;
         }
-        if self.start.is_behind(row) || !is_visible(&self.op, entry) {
+        // Whether it is too old to be visible was asked first.
+        if self.start.is_behind(row) || entry.deleted || self.op.now.as_nanos() >= entry.expires_at {
             return Next::Wanted;
         }
         let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp) else { return Next::Wanted };
@@ -193,14 +194,19 @@ pub fn newest_of_row<'r, T>(
     op: &Operation,
     row: &'r Bytes,
     complete: bool,
-    taken: impl FnOnce(Timestamp, &RowCursor<&'r Bytes>) -> T,
+    taken: impl FnOnce(Timestamp, &'r [u8]) -> T,
 ) -> Option<Option<T>> {
+    let visible = |entry: &Entry| Timestamp::from_nanos(entry.timestamp).ok().filter(|_| is_visible(op, entry));
+    // It mostly is the first one.
+    if let Some((entry, value)) = row::first(row).ok()?
+        && let Some(timestamp) = visible(&entry)
+    {
+        return Some(Some(taken(timestamp, value)));
+    }
     let mut cursor = RowCursor::new(row).ok()?;
     while let Some(entry) = cursor.entry() {
-        if is_visible(op, entry)
-            && let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp)
-        {
-            return Some(Some(taken(timestamp, &cursor)));
+        if let Some(timestamp) = visible(entry) {
+            return Some(Some(taken(timestamp, entry.value_in(row))));
         }
         cursor.advance().ok()?;
     }

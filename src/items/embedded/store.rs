@@ -36,7 +36,7 @@ use super::room::Room;
 use super::session::EmbeddedSession;
 use super::tables::{Tables, View};
 use super::{backup, compaction, flush, found_bags};
-use crate::domain::{Clock, EntityId, FeatureKey, Item, ListKey, ListKeyRef};
+use crate::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef};
 use crate::items::{
     BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
     StoreError,
@@ -307,11 +307,11 @@ impl ItemStore for EmbeddedStore {
         &self,
         op: &Operation,
         feature_key: &FeatureKey,
-        entities: &[Option<EntityId>],
+        entries: &[Item],
     ) -> Vec<Option<Option<Item>>> {
         let Engine { heads, options, metrics, .. } = &*self.engine;
-        let found = found_bags::bags(heads, options.list_hash, op, feature_key, entities);
-        metrics.head_hits.inc_by(found.iter().zip(entities).filter(|(f, e)| f.is_some() && e.is_some()).count() as u64);
+        let found = found_bags::bags(heads, options.list_hash, op, feature_key, entries);
+        metrics.head_hits.inc_by(found.iter().flatten().count() as u64);
         found
     }
 

@@ -22,7 +22,7 @@ mod tests;
 pub mod work;
 
 pub use builder::{RowBuilder, pack};
-pub use cursor::{Bookmark, Inspected, RowCursor, count, inspect};
+pub use cursor::{Bookmark, Inspected, RowCursor, count, first, inspect};
 pub use joining::join;
 
 const DELETED: u64 = 1;
@@ -45,4 +45,11 @@ pub struct Entry {
     pub deleted: bool,
     /// Where the value stands in the row.
     value: Range<usize>,
+}
+
+impl Entry {
+    /// Its value, in the row that it is of.
+    pub fn value_in<'r>(&self, row: &'r [u8]) -> &'r [u8] {
+        row.get(self.value.clone()).unwrap_or_default()
+    }
 }
