@@ -74,13 +74,16 @@ impl Compactor<'_> {
         let now = Instant::now();
         let retries = self.waiting.iter().flatten().map(|waiting| waiting.until.saturating_duration_since(now));
         let retry = retries.filter(|left| !left.is_zero()).min();
-        let look = match engine.unreachable.get().is_some() || engine.bound_of.get().is_some() {
+        let is_told = || engine.unreachable.get().is_some() || engine.bound_of.get().is_some();
+        let was_told = is_told();
+        let look = match was_told {
             true => self.census.interval(),
             false if engine.room.is_low() => SCARCE_INTERVAL,
             false => EXPIRY_CHECK,
         };
         let timeout = retry.map_or(look, |retry| retry.min(look));
-        engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine));
+        // What lists show is told once the store is open.
+        engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine) || is_told() != was_told);
         if engine.bell.is_stopping() {
             return;
         }

@@ -334,10 +334,12 @@ impl ItemStore for EmbeddedStore {
 
     fn forget(&self, unreachable: IsUnreachable) {
         let _said_before = self.engine.unreachable.set(unreachable);
+        self.engine.bell.ring();
     }
 
     fn bound(&self, bound_of: BoundOf) {
         let _said_before = self.engine.bound_of.set(bound_of);
+        self.engine.bell.ring();
     }
 
     async fn close(&self) -> Result<(), StoreError> {
