@@ -259,7 +259,7 @@ impl Worker {
 /// Where the paths of lists and bags begin.
 const LOAD: [&str; 2] = ["/v1/lists", "/v1/entities"];
 
-/// How the path begins, and ends, by which bags are found.
+/// How the path begins, and ends, by which bags are found. A type or an index with the name of its end is as quick.
 const FINDS: (&str, &str) = ("/v1/entity-types/", "/entities");
 
 fn is_load(path: &str) -> bool {
