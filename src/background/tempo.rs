@@ -20,21 +20,28 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const FEW: f64 = 100.0;
 /// For how long callers are reckoned with after the last look that found some.
 const CALM: Duration = Duration::from_secs(1);
-/// What is done at once beside callers, and while there are none.
-const STEP_BESIDE: usize = 64;
-const STEP_ALONE: usize = 4_096;
-/// The same where a store does it one by one.
-const STEP_ONE_BY_ONE: usize = 32;
 const STEP_OF_PACE: usize = 32;
 /// Beside callers a step is followed by a pause of so many times as long as it took.
 const PAUSE: u32 = 3;
-/// The longest pause: a step can take long for other reasons than its work.
-const PAUSE_MAX: Duration = Duration::from_millis(25);
+
+/// How a store is best asked for much.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    /// What is done at once while there are no callers, and beside them.
+    alone: usize,
+    beside: usize,
+    /// The longest pause.
+    pause_max: Duration,
+}
+
+/// Many are done in one write. A step can take long for other reasons than its work.
+const TOGETHER: Steps = Steps { alone: 4_096, beside: 64, pause_max: Duration::from_millis(25) };
+/// Each is work of the database's for itself, which its callers wait behind; where a step takes long, they do too.
+const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 4, pause_max: Duration::from_millis(250) };
 
 pub(super) struct Tempo {
     answered: Answered,
-    /// What is done at once while there are no callers.
-    step_alone: usize,
+    steps: Steps,
     /// What was told at the last look, and when that was.
     seen: (u64, Instant),
     /// Until when callers are reckoned with.
@@ -43,14 +50,14 @@ pub(super) struct Tempo {
 
 impl Tempo {
     pub fn new(answered: Answered, lists: &ListPool) -> Self {
-        Self::with_step(answered, if lists.leaves_swaps() { STEP_ONE_BY_ONE } else { STEP_ALONE })
+        Self::with_steps(answered, if lists.leaves_swaps() { ONE_BY_ONE } else { TOGETHER })
     }
 
-    fn with_step(answered: Answered, step_alone: usize) -> Self {
+    fn with_steps(answered: Answered, steps: Steps) -> Self {
         let now = Instant::now();
         let seen = (answered(), now);
         // Whether there are any is not known before the second look.
-        Self { answered, step_alone, seen, beside_until: now + LOOK_INTERVAL }
+        Self { answered, steps, seen, beside_until: now + LOOK_INTERVAL }
     }
 
     fn is_beside_callers(&mut self) -> bool {
@@ -69,8 +76,8 @@ impl Tempo {
     pub fn step(&mut self, pace: Option<NonZeroU32>) -> usize {
         match pace {
             Some(pace) => STEP_OF_PACE.min(pace.get() as usize),
-            None if self.is_beside_callers() => STEP_BESIDE,
-            None => self.step_alone,
+            None if self.is_beside_callers() => self.steps.beside,
+            None => self.steps.alone,
         }
     }
 
@@ -78,7 +85,7 @@ impl Tempo {
     pub async fn rest(&mut self, done: usize, pace: Option<NonZeroU32>, began: Instant) {
         match pace {
             Some(_) => pause(done, pace.map(NonZeroU32::get), began).await,
-            None if self.is_beside_callers() => sleep((PAUSE * began.elapsed()).min(PAUSE_MAX)).await,
+            None if self.is_beside_callers() => sleep((PAUSE * began.elapsed()).min(self.steps.pause_max)).await,
             None => {}
         }
     }
@@ -90,10 +97,10 @@ mod tests {
 
     use super::*;
 
-    fn tempo() -> (Tempo, Arc<AtomicU64>) {
+    fn tempo(steps: Steps) -> (Tempo, Arc<AtomicU64>) {
         let count = Arc::new(AtomicU64::new(7_000));
         let answered = Arc::clone(&count);
-        (Tempo::with_step(Arc::new(move || answered.load(Ordering::Relaxed)), STEP_ALONE), count)
+        (Tempo::with_steps(Arc::new(move || answered.load(Ordering::Relaxed)), steps), count)
     }
 
     /// How long a rest is after a step that took so long.
@@ -107,33 +114,39 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_goes_all_out_while_nobody_asks_and_little_by_little_beside_callers() {
-        let (mut tempo, count) = tempo();
-        assert_eq!(tempo.step(None), STEP_BESIDE, "it is not known yet");
+        for steps in [TOGETHER, ONE_BY_ONE] {
+            all_out_or_little_by_little(steps).await;
+        }
+    }
+
+    async fn all_out_or_little_by_little(steps: Steps) {
+        let (mut tempo, count) = tempo(steps);
+        assert_eq!(tempo.step(None), steps.beside, "it is not known yet");
         // Somebody watches.
         for _ in 0..10 {
             tokio::time::advance(LOOK_INTERVAL).await;
             count.fetch_add(5, Ordering::Relaxed);
-            assert_eq!(tempo.step(None), STEP_ALONE);
+            assert_eq!(tempo.step(None), steps.alone);
             assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::ZERO);
         }
         for _ in 0..10 {
             tokio::time::advance(LOOK_INTERVAL).await;
-            count.fetch_add(50, Ordering::Relaxed);
-            assert_eq!(tempo.step(None), STEP_BESIDE);
+            count.fetch_add(500, Ordering::Relaxed);
+            assert_eq!(tempo.step(None), steps.beside);
             assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::from_millis(3));
             // It does not know what else a long step waited for.
-            assert_eq!(rest(&mut tempo, Duration::from_millis(90)).await, PAUSE_MAX);
+            assert_eq!(rest(&mut tempo, Duration::from_millis(200)).await, steps.pause_max);
         }
         // A caller who comes in bursts is not forgotten between two of them.
         tokio::time::advance(CALM / 2).await;
-        assert_eq!(tempo.step(None), STEP_BESIDE);
+        assert_eq!(tempo.step(None), steps.beside);
         tokio::time::advance(CALM).await;
-        assert_eq!(tempo.step(None), STEP_ALONE);
+        assert_eq!(tempo.step(None), steps.alone);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pace_that_was_given_is_kept_whoever_asks() {
-        let (mut tempo, count) = tempo();
+        let (mut tempo, count) = tempo(TOGETHER);
         for (pace, step) in [(1, 1), (20, 20), (1_000, STEP_OF_PACE)] {
             tokio::time::advance(LOOK_INTERVAL).await;
             count.fetch_add(1_000, Ordering::Relaxed);
