@@ -454,7 +454,7 @@ fn reason_of(state: &SlotState) -> String {
     match state {
         SlotState::Starting => "it is being opened".to_owned(),
         SlotState::Live | SlotState::Replacing => "its actor is being replaced".to_owned(),
-        SlotState::Failed(reason) => reason.clone(),
+        SlotState::Failed { reason, .. } => reason.clone(),
         SlotState::Stopped => "the server is stopping".to_owned(),
     }
 }

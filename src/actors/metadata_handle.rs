@@ -159,7 +159,7 @@ impl MetadataHandle {
     /// Why the metadata store could not be used when it was last tried, if it could not.
     pub fn unavailable_reason(&self) -> Option<Arc<String>> {
         match self.slot.state() {
-            SlotState::Replacing | SlotState::Failed(_) => Some(Arc::new(RESTARTING.to_owned())),
+            SlotState::Replacing | SlotState::Failed { .. } => Some(Arc::new(RESTARTING.to_owned())),
             SlotState::Starting | SlotState::Live | SlotState::Stopped => self.unavailable.load_full(),
         }
     }

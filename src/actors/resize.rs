@@ -173,7 +173,7 @@ impl PoolState {
                 return Err(ListError::Draining);
             }
             match slot.state() {
-                SlotState::Failed(reason) => return Err(ListError::NotResized { reason }),
+                SlotState::Failed { reason, .. } => return Err(ListError::NotResized { reason }),
                 _ if Instant::now() >= until => {
                     let reason = format!("it was not open after {} s", OPENING_TIMEOUT.as_secs());
                     return Err(ListError::NotResized { reason });

@@ -27,12 +27,21 @@ pub enum SlotState {
     Live,
     /// Its actor died, and a fresh one is being started.
     Replacing,
-    /// Its session cannot be opened, for this reason; it is tried again.
-    Failed(String),
+    /// Its session cannot be opened; it is tried again.
+    Failed {
+        reason: String,
+        /// Whether there was a session before.
+        was_live: bool,
+    },
     Stopped,
 }
 
 impl SlotState {
+    /// Whether no session was there yet, ever.
+    pub fn awaits_first_session(&self) -> bool {
+        matches!(self, Self::Starting | Self::Failed { was_live: false, .. })
+    }
+
     pub const NAMES: [&'static str; 5] = ["starting", "live", "replacing", "failed", "stopped"];
 
     pub fn name(&self) -> &'static str {
@@ -41,7 +50,7 @@ impl SlotState {
             Self::Starting => starting,
             Self::Live => live,
             Self::Replacing => replacing,
-            Self::Failed(_) => failed,
+            Self::Failed { .. } => failed,
             Self::Stopped => stopped,
         }
     }
@@ -155,7 +164,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
         openings: Arc<Openings>,
     ) {
         let mut stopped = self.stop.subscribe();
-        let (mut delay, mut failed_before) = (RETRY_DELAY_MIN, false);
+        let (mut delay, mut failed_before, mut was_live) = (RETRY_DELAY_MIN, false, false);
         while !*stopped.borrow() {
             let arbiter = Arbiter::new();
             let opened = tokio::select! {
@@ -172,6 +181,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
                         tracing::info!(actor = self.what, failed_attempts, after_secs, "all actors have started");
                     }
                     self.address.store(Some(Arc::new(address)));
+                    was_live = true;
                     self.state.send_replace(SlotState::Live);
                     tokio::select! {
                         () = self.died() => {
@@ -193,7 +203,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
                         );
                     }
                     failed_before = true;
-                    self.state.send_replace(SlotState::Failed(reason));
+                    self.state.send_replace(SlotState::Failed { reason, was_live });
                     let _ = tokio::time::timeout(delay, stopped.wait_for(|stop| *stop)).await;
                     delay = (delay * 2).min(RETRY_DELAY_MAX);
                 }

@@ -63,7 +63,7 @@ fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
     let live = states.iter().filter(|state| **state == SlotState::Live).count();
     let all = states.len();
     let failed = states.iter().find_map(|state| match state {
-        SlotState::Failed(reason) => Some(because(reason)),
+        SlotState::Failed { reason, .. } => Some(because(reason)),
         _ => None,
     });
     let awaited = lists.awaits_migration().map(|reason| format!(": {reason}"));
@@ -72,7 +72,7 @@ fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
         return (Check::Fail, Some(format!("none of {all} list actors is live{failed}")));
     }
     // A part of the lists would be refused, and by this server alone.
-    let starting = states.iter().filter(|state| **state == SlotState::Starting).count();
+    let starting = states.iter().filter(|state| state.awaits_first_session()).count();
     if starting > 0 {
         return (Check::Fail, Some(format!("{starting} of {all} list actors are still starting{failed}")));
     }

@@ -113,7 +113,10 @@ async fn a_dead_actor_is_replaced_and_the_pool_says_so() {
     let killed = pool.add(list("a"), ttl(), one_item(), soon()).await;
     faults.panic_in_clock(false);
     assert!(matches!(killed, Err(ListError::Panicked { outcome_unknown: true })), "{killed:?}");
-    until("the pool shows the loss", || pool.states().iter().any(|state| matches!(state, SlotState::Failed(_)))).await;
+    until("the pool shows the loss", || {
+        pool.states().iter().any(|state| matches!(state, SlotState::Failed { was_live: true, .. }))
+    })
+    .await;
     let meanwhile = get(&pool, &list("a"), soon()).await;
     assert!(matches!(&meanwhile, Err(ListError::NoSession { reason }) if reason.contains("refused")), "{meanwhile:?}");
     faults.refuse_sessions(false);

@@ -1,7 +1,7 @@
 //! Stores with faults on demand, in front of the models in memory.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -47,7 +47,8 @@ pub struct Faults {
     pub uncleared: Mutex<Vec<String>>,
     /// Lists that were.
     pub cleared: Mutex<Vec<String>>,
-    sessions_refused: AtomicBool,
+    /// How many more sessions may be opened.
+    sessions_left: AtomicUsize,
     stalled: watch::Sender<bool>,
     clears_held: watch::Sender<bool>,
 }
@@ -63,7 +64,12 @@ impl Faults {
     }
 
     pub fn allow_sessions(&self) {
-        self.sessions_refused.store(false, SeqCst);
+        self.allow_only(usize::MAX);
+    }
+
+    /// Lets so many more sessions be opened.
+    pub fn allow_only(&self, sessions: usize) {
+        self.sessions_left.store(sessions, SeqCst);
     }
 
     async fn meet(&self) -> Result<(), StoreError> {
@@ -110,7 +116,7 @@ pub async fn faulty_beside(
         read_only: Mutex::default(),
         uncleared: Mutex::default(),
         cleared: Mutex::default(),
-        sessions_refused: AtomicBool::new(false),
+        sessions_left: AtomicUsize::new(usize::MAX),
         stalled: watch::Sender::new(false),
         clears_held: watch::Sender::new(false),
     });
@@ -126,7 +132,7 @@ pub async fn faulty_beside(
 }
 
 pub fn refuse_sessions(faults: &Faults) {
-    faults.sessions_refused.store(true, SeqCst);
+    faults.allow_only(0);
 }
 
 struct FaultyItems {
@@ -137,7 +143,7 @@ struct FaultyItems {
 #[async_trait(?Send)]
 impl ItemStore for FaultyItems {
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
-        if self.faults.sessions_refused.load(SeqCst) {
+        if self.faults.sessions_left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
             return Err(StoreError::Unavailable { reason: "refused by the test".to_owned(), outcome_unknown: false });
         }
         Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))

@@ -1,7 +1,6 @@
 //! Probes, and the OpenAPI document.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use liststore::items::StoreError;
 use liststore::metadata::MetadataError;
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{ago, api, items, one};
 use super::faults::{faulty, faulty_from_the_start, refuse_sessions};
+use super::sockets::until;
 
 #[tokio::test]
 async fn a_server_that_can_do_its_work_says_so() {
@@ -40,13 +40,22 @@ async fn nothing_is_ready_before_a_session_and_the_catalog_are_there() {
     *faults.metadata.lock().unwrap() = None;
     faults.allow_sessions();
     api.server.ready().await;
-    // One session is enough to be ready; the others come at times of their own, with a warning until then.
-    let all = async {
-        while api.get("/readyz").await.expect(200)["status"] != "pass" {
-            tokio::task::yield_now().await;
-        }
+    assert_eq!(api.get("/readyz").await.expect(200)["status"], "pass");
+}
+
+/// Its lists would be refused, and by this server alone.
+#[tokio::test]
+async fn an_actor_that_never_had_a_session_keeps_a_server_from_being_ready() {
+    let (mut api, faults) = faulty_from_the_start(&[("items.actors", "2")], refuse_sessions).await;
+    faults.allow_only(1);
+    let last_is_missing = async || {
+        let body = api.get("/readyz").await.expect(503);
+        body["reasons"]["item_store"].as_str().is_some_and(|reason| reason.starts_with("1 of 2 list actors"))
     };
-    tokio::time::timeout(Duration::from_secs(30), all).await.expect("some session never came");
+    until("one is live", last_is_missing).await;
+    faults.allow_sessions();
+    api.server.ready().await;
+    assert_eq!(api.get("/readyz").await.expect(200)["status"], "pass");
 }
 
 #[tokio::test]
