@@ -37,7 +37,7 @@ struct Steps {
 /// Many are done in one write. A step can take long for other reasons than its work.
 const TOGETHER: Steps = Steps { alone: 4_096, beside: 64, pause_max: Duration::from_millis(25) };
 /// Each is work of the database's for itself, which its callers wait behind; where a step takes long, they do too.
-const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 4, pause_max: Duration::from_millis(250) };
+const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 2, pause_max: Duration::from_millis(250) };
 
 pub(super) struct Tempo {
     answered: Answered,
