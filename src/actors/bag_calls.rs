@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::list_pool::{Effect, ListPool, token_of_walk};
-use super::messages::{Bags, EnterBags, FinishSwap, GetBag, SwapBag, UnfinishedSwaps};
-use crate::domain::{EntityId, FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
+use super::messages::{BagEntities, Bags, EnterBags, FinishSwap, GetBag, SwapBag, UnfinishedSwaps};
+use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
 use crate::items::{
     BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, Operation, SwapId, SwapLook, SwapPage, Swapped,
 };
-
-/// Bags that are read or entered at once for one caller where the store does so one by one.
-const AT_ONCE: usize = 16;
 
 impl ListPool {
     /// The visible bag, or that there is none, if the store can tell at once from memory, on this thread.
@@ -54,8 +50,21 @@ impl ListPool {
         self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
     }
 
-    /// The visible bags of a type, from a place on: [`Self::entities`] and [`Self::bag`] together, in one go where the
-    /// store can.
+    /// The entities of the bags of a type, from a place on, some of which may have no visible bag: for who looks at each.
+    pub async fn bag_entities(
+        &self,
+        feature_key: FeatureKey,
+        ttl: Ttl,
+        from: Option<EntityPlace>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<EntityPage, ListError> {
+        let token = token_of_walk(&feature_key, from.as_ref());
+        let message = |permit| BagEntities { feature_key, ttl, from, limit, deadline, permit };
+        self.deliver(token, deadline, Effect::Read, message).await
+    }
+
+    /// The visible bags of a type, from a place on: [`Self::entities`] and [`Self::bag`] together.
     pub async fn bags(
         &self,
         feature_key: FeatureKey,
@@ -64,18 +73,9 @@ impl ListPool {
         limit: usize,
         deadline: Instant,
     ) -> Result<BagPage, ListError> {
-        if !self.inner.store.leaves_swaps() {
-            let token = token_of_walk(&feature_key, from.as_ref());
-            let message = |permit| Bags { feature_key, ttl, from, limit, deadline, permit };
-            return self.deliver(token, deadline, Effect::Read, message).await;
-        }
-        let EntityPage { entities, next } = self.entities(feature_key.clone(), ttl, from, limit, deadline).await?;
-        let bag = async |entity: EntityId| {
-            let bag = self.bag(ListKey::new(feature_key.clone(), entity.clone()), ttl, deadline).await?;
-            Ok::<_, ListError>(bag.map(|bag| (entity, bag)))
-        };
-        let bags: Vec<_> = stream::iter(entities).map(bag).buffered(AT_ONCE).try_collect().await?;
-        Ok(BagPage { bags: bags.into_iter().flatten().collect(), next })
+        let token = token_of_walk(&feature_key, from.as_ref());
+        let message = |permit| Bags { feature_key, ttl, from, limit, deadline, permit };
+        self.deliver(token, deadline, Effect::Read, message).await
     }
 
     /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became
@@ -86,13 +86,6 @@ impl ListPool {
         ttl: Ttl,
         deadline: Instant,
     ) -> Result<Vec<Swapped>, ListError> {
-        if self.inner.store.leaves_swaps() {
-            let swap = async |bag: BagEntries| {
-                let (list, swap) = bag.into_swap();
-                self.swap_bag(list, ttl, swap, deadline).await
-            };
-            return stream::iter(bags).map(swap).buffered(AT_ONCE).try_collect().await;
-        }
         let routing = self.inner.routing.load_full();
         let mut of_seats: Vec<(Vec<usize>, Vec<BagEntries>)> =
             routing.seats().iter().map(|_| Default::default()).collect();

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::messages::{
-    Add, AddOutcome, Bags, Contains, Count, EnterBags, Entities, Envelope, FinishSwap, Get, GetBag, Lookup, Remove,
-    RemoveAll, SwapBag, UnfinishedSwaps,
+    Add, AddOutcome, BagEntities, Bags, Contains, Count, EnterBags, Entities, Envelope, FinishSwap, Get, GetBag,
+    Lookup, Remove, RemoveAll, SwapBag, UnfinishedSwaps,
 };
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
@@ -219,6 +219,21 @@ impl Handler<Entities> for ListActor {
             let _permit = permit;
             in_time(deadline)?;
             Ok(session.entities(&op, &feature_key, from.as_ref(), limit).await?)
+        })
+    }
+}
+
+impl Handler<BagEntities> for ListActor {
+    type Result = ResponseFuture<Result<EntityPage, ListError>>;
+
+    fn handle(&mut self, message: BagEntities, _: &mut Self::Context) -> Self::Result {
+        let BagEntities { feature_key, ttl, from, limit, deadline, permit } = message;
+        let session = Rc::clone(&self.session);
+        let op = Operation::new(self.clock.now(), ttl, deadline);
+        Box::pin(async move {
+            let _permit = permit;
+            in_time(deadline)?;
+            Ok(session.bag_entities(&op, &feature_key, from.as_ref(), limit).await?)
         })
     }
 }

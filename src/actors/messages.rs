@@ -120,6 +120,18 @@ pub(super) struct Entities {
 
 /// The same of the bags of a type.
 #[derive(Debug, Message)]
+#[rtype(result = "Result<EntityPage, ListError>")]
+pub(super) struct BagEntities {
+    pub feature_key: FeatureKey,
+    pub ttl: Ttl,
+    pub from: Option<EntityPlace>,
+    pub limit: usize,
+    pub deadline: Instant,
+    pub permit: Permit,
+}
+
+/// With the bags themselves.
+#[derive(Debug, Message)]
 #[rtype(result = "Result<BagPage, ListError>")]
 pub(super) struct Bags {
     pub feature_key: FeatureKey,

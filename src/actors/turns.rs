@@ -348,6 +348,16 @@ impl ItemSession for TurnTaking {
         self.session.entities(op, feature_key, from, limit).await
     }
 
+    async fn bag_entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.session.bag_entities(op, feature_key, from, limit).await
+    }
+
     fn removal_turns(&self) -> RemovalTurns {
         self.session.removal_turns()
     }

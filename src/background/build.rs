@@ -4,6 +4,7 @@
 //! nobody has written since; and of each of these the entries are added for as long as it is the one that was read.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::time::Duration;
 
 use futures_util::future::try_join;
@@ -18,7 +19,7 @@ use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
 use crate::domain::index::TooManyEntries;
 use crate::domain::{EntityId, Feature, FeatureVersion, Item, ListKey, NewItem, Ttl};
-use crate::items::{BagEntries, BagPage, EntityPlace, EntryChange, Swapped};
+use crate::items::{BagEntries, EntityPlace, EntryChange, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
 use crate::metadata::{Change, MetadataError, Precondition, VersionPatch};
@@ -27,6 +28,8 @@ use crate::metadata::{Change, MetadataError, Precondition, VersionPatch};
 /// even then.
 const PART_BAGS: usize = 4_096;
 const PART_ONE_BY_ONE: usize = 500;
+/// Bags that are read and entered at once where a store does so one by one.
+const ONES_AT_ONCE: usize = 16;
 /// So many seconds' bags are a part where it is said how many are entered in one: what is left within a part is done
 /// again after a pause or a restart.
 const PART_SECONDS: usize = 4;
@@ -56,6 +59,23 @@ struct Built {
     ttl_max: Ttl,
 }
 
+/// Bags of a part of the walk.
+enum Part {
+    /// As they were read: together, where a store reads many in one go.
+    Read(Vec<(EntityId, Item)>),
+    /// Each of which is looked at when it is entered: to look at all of a part at once would hold up callers.
+    Named(Vec<EntityId>),
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Self::Read(bags) => bags.len(),
+            Self::Named(entities) => entities.len(),
+        }
+    }
+}
+
 /// What became of one bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entered {
@@ -63,6 +83,8 @@ enum Entered {
     Done(u64),
     /// It has too many entries.
     LeftOut,
+    /// There is none any more.
+    Gone,
 }
 
 /// Goes on with an index to its end.
@@ -77,23 +99,30 @@ pub(super) async fn build(
     held.job.progress.entries.resize(1, 0);
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return give_up(held).await };
     let pace = held.job.task.lists_per_second;
-    let part_max = if lists.leaves_swaps() { PART_ONE_BY_ONE } else { PART_BAGS };
-    let part = pace.map_or(part_max, |pace| part_max.min((pace.get() as usize).saturating_mul(PART_SECONDS)));
+    let one_by_one = lists.leaves_swaps();
+    let part_max = if one_by_one { PART_ONE_BY_ONE } else { PART_BAGS };
+    let part_len = pace.map_or(part_max, |pace| part_max.min((pace.get() as usize).saturating_mul(PART_SECONDS)));
     let mut ahead = None;
     loop {
         let Some(built) = definitions(held, jobs, ttl_max).await? else { return give_up(held).await };
         let CatalogVersion { feature_key, retention, .. } = &built.bags;
         let read = async |from: Option<EntityPlace>, deadline| {
-            lists.bags(feature_key.clone(), retention.ttl, from, part, deadline).await
+            let (feature_key, ttl) = (feature_key.clone(), retention.ttl);
+            if one_by_one {
+                let page = lists.bag_entities(feature_key, ttl, from, part_len, deadline).await?;
+                return Ok((Part::Named(page.entities), page.next));
+            }
+            let page = lists.bags(feature_key, ttl, from, part_len, deadline).await?;
+            Ok((Part::Read(page.bags), page.next))
         };
-        let BagPage { bags, next } = match ahead.take() {
-            Some(page) => page,
+        let (part, next) = match ahead.take() {
+            Some(read) => read,
             None => {
                 let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
                 insist(held, async |deadline| read(from.clone(), deadline).await).await?
             }
         };
-        let mut left = bags.as_slice();
+        let mut left = 0..part.len();
         while !left.is_empty() {
             // One that was dropped meanwhile is being cleared.
             if definitions(held, jobs, ttl_max).await?.is_none() {
@@ -102,12 +131,12 @@ pub(super) async fn build(
             let began = Instant::now();
             let step = Cell::new(tempo.step(pace).min(left.len()));
             let enter = async |deadline| {
-                let some = &left[..step.get()];
+                let some = left.start..left.start + step.get();
                 // What is entered as a whole leaves time to read what comes next.
-                let is_whole = some.len() == bags.len();
+                let is_whole = some.len() == part.len();
                 let next = next.clone().filter(|_| is_whole);
                 let read_ahead = async { if next.is_some() { read(next, deadline).await.map(Some) } else { Ok(None) } };
-                let done = try_join(enter_all(lists, &built, some, deadline), read_ahead).await;
+                let done = try_join(enter_all(lists, &built, &part, some, deadline), read_ahead).await;
                 if done.is_err() {
                     // It may have been too much for the time that there is.
                     step.set((step.get() / 2).max(1));
@@ -117,13 +146,15 @@ pub(super) async fn build(
             let entered;
             (entered, ahead) = insist(held, enter).await?;
             let count = entered.len();
-            left = &left[count..];
-            held.job.progress.lists += count as u64;
+            left.start += count;
+            let progress = &mut held.job.progress;
             for entered in entered {
                 match entered {
-                    Entered::Done(entries) => held.job.progress.entries[0] += entries,
-                    Entered::LeftOut => held.job.progress.left_out += 1,
+                    Entered::Done(entries) => progress.entries[0] += entries,
+                    Entered::LeftOut => progress.left_out += 1,
+                    Entered::Gone => continue,
                 }
+                progress.lists += 1;
             }
             held.save_if_due().await?;
             tempo.rest(count, pace, began).await;
@@ -147,17 +178,26 @@ fn count_of(entries: &[EntryChange]) -> u64 {
     entries.iter().map(|change| change.added.len() as u64).sum()
 }
 
-/// Enters bags as they were read, and those that are others by now as they are then.
+/// Enters some bags of a part.
 async fn enter_all(
     lists: &ListPool,
     built: &Built,
-    bags: &[(EntityId, Item)],
+    part: &Part,
+    some: Range<usize>,
     deadline: Instant,
 ) -> Result<Vec<Entered>, ListError> {
+    let bags = match part {
+        Part::Read(bags) => &bags[some],
+        Part::Named(entities) => {
+            let ones = stream::iter(&entities[some]).map(|entity| enter(lists, built, entity, deadline));
+            return ones.buffered(ONES_AT_ONCE).try_collect().await;
+        }
+    };
     let together = stream::iter(bags.chunks(TOGETHER)).map(|some| enter_together(lists, built, some, deadline));
     Ok(together.buffered(AT_ONCE).try_collect::<Vec<_>>().await?.concat())
 }
 
+/// Enters bags as they were read, and those that are others by now as they are then.
 async fn enter_together(
     lists: &ListPool,
     built: &Built,
@@ -196,14 +236,14 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
     let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
     let ttl = built.bags.retention.ttl;
     loop {
-        let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Done(0)) };
+        let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Gone) };
         let Ok(entries) = entries_of(built, entity, &bag) else { return Ok(Entered::LeftOut) };
         if entries.is_empty() {
             return Ok(Entered::Done(0));
         }
         let count = count_of(&entries);
-        let (list, swap) = BagEntries { bag: list.clone(), stamp: bag.timestamp, entries }.into_swap();
-        if lists.swap_bag(list, ttl, swap, deadline).await? == Swapped::Done {
+        let entries = BagEntries { bag: list.clone(), stamp: bag.timestamp, entries };
+        if lists.enter_bags(vec![entries], ttl, deadline).await? == [Swapped::Done] {
             return Ok(Entered::Done(count));
         }
     }

@@ -68,8 +68,8 @@ async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, tempo: &mut Te
     loop {
         let Some((bags, indexes)) = definitions(held, jobs) else { return Ok(()) };
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
-        let (key, retention) = (&bags.feature_key, bags.retention);
-        let read = async |deadline| lists.entities(key.clone(), retention, from.clone(), PART, deadline).await;
+        let (key, ttl) = (&bags.feature_key, bags.retention.ttl);
+        let read = async |deadline| lists.bag_entities(key.clone(), ttl, from.clone(), PART, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
         let mut left = entities.as_slice();
         while !left.is_empty() {

@@ -21,8 +21,6 @@ const FEW: f64 = 100.0;
 /// For how long callers are reckoned with after the last look that found some.
 const CALM: Duration = Duration::from_secs(1);
 const STEP_OF_PACE: usize = 32;
-/// Beside callers a step is followed by a pause of so many times as long as it took.
-const PAUSE: u32 = 3;
 
 /// How a store is best asked for much.
 #[derive(Debug, Clone, Copy)]
@@ -30,14 +28,15 @@ struct Steps {
     /// What is done at once while there are no callers, and beside them.
     alone: usize,
     beside: usize,
-    /// The longest pause.
+    /// Beside callers a step is followed by a pause of so many times as long as it took, and no longer than this.
+    pause: u32,
     pause_max: Duration,
 }
 
 /// Many are done in one write. A step can take long for other reasons than its work.
-const TOGETHER: Steps = Steps { alone: 4_096, beside: 64, pause_max: Duration::from_millis(25) };
+const TOGETHER: Steps = Steps { alone: 4_096, beside: 64, pause: 3, pause_max: Duration::from_millis(25) };
 /// Each is work of the database's for itself, which its callers wait behind; where a step takes long, they do too.
-const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 2, pause_max: Duration::from_millis(250) };
+const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 1, pause: 5, pause_max: Duration::from_millis(250) };
 
 pub(super) struct Tempo {
     answered: Answered,
@@ -85,7 +84,9 @@ impl Tempo {
     pub async fn rest(&mut self, done: usize, pace: Option<NonZeroU32>, began: Instant) {
         match pace {
             Some(_) => pause(done, pace.map(NonZeroU32::get), began).await,
-            None if self.is_beside_callers() => sleep((PAUSE * began.elapsed()).min(self.steps.pause_max)).await,
+            None if self.is_beside_callers() => {
+                sleep((self.steps.pause * began.elapsed()).min(self.steps.pause_max)).await
+            }
             None => {}
         }
     }
@@ -133,7 +134,7 @@ mod tests {
             tokio::time::advance(LOOK_INTERVAL).await;
             count.fetch_add(500, Ordering::Relaxed);
             assert_eq!(tempo.step(None), steps.beside);
-            assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::from_millis(3));
+            assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, steps.pause * Duration::from_millis(1));
             // It does not know what else a long step waited for.
             assert_eq!(rest(&mut tempo, Duration::from_millis(200)).await, steps.pause_max);
         }

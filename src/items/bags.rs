@@ -144,14 +144,14 @@ pub struct BagPage {
     pub next: Option<EntityPlace>,
 }
 
-/// Entries that are to be there for a bag, for as long as it is the one that was read: what a [`BagSwap`] with
-/// [`BagAfter::Same`] makes.
+/// Entries that are to be there for a bag, for as long as it is the one that was read: a [`BagSwap`] with
+/// [`BagAfter::Same`] makes them, and so does a store that sees to it that what later swaps say of them holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagEntries {
     pub bag: ListKey,
     /// The stamp of the bag that was read.
     pub stamp: Timestamp,
-    /// As in a swap.
+    /// As in a swap, with none that is to go.
     pub entries: Vec<EntryChange>,
 }
 

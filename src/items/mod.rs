@@ -393,9 +393,9 @@ pub trait ItemSession: 'static {
         Ok(BagPage { bags, next })
     }
 
-    /// Makes swaps that change nothing but entries, each bag in one of them, and tells in their order what became of
-    /// them. Each is as one that [`ItemSession::swap_bag`] makes; they are seen in any order. A failure may leave some
-    /// of them made.
+    /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became of
+    /// them. Each is as if [`ItemSession::swap_bag`] left its bag as it is; they are seen in any order. If another swap
+    /// of the bag comes at the same time, what that one says of an entry holds. A failure may leave some of them done.
     async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         let mut swapped = Vec::with_capacity(bags.len());
         for bag in bags {
@@ -432,6 +432,18 @@ pub trait ItemSession: 'static {
         from: Option<&EntityPlace>,
         limit: usize,
     ) -> Result<EntityPage, StoreError>;
+
+    /// The same of the bags of a type, for who looks at each of them in any case: some may have no visible bag. So a
+    /// store that would look at one after the other to leave these out leaves that to the caller's own pace.
+    async fn bag_entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.entities(op, feature_key, from, limit).await
+    }
 
     /// What [`ItemSession::remove`] must be kept apart from.
     fn removal_turns(&self) -> RemovalTurns {

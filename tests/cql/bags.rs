@@ -8,12 +8,15 @@ use liststore::domain::{
     VersionLabel,
 };
 use liststore::items::cql::CqlOptions;
-use liststore::items::{BagAfter, BagSwap, EntryChange, StoreError, Swapped};
+use liststore::items::{BagAfter, BagEntries, BagSwap, EntryChange, StoreError, Swapped};
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseOpcode, ResponseReaction, ResponseRule};
+
+use tokio::time::timeout;
 
 use crate::cassandra::shared_options;
 use crate::clocks::OffClock;
-use crate::forger::Forger;
+use crate::forger::{Forger, Sent, of};
+use crate::permits::feedback;
 use crate::probe::{EVERYTHING, Server, now};
 
 fn key(label: &str) -> FeatureKey {
@@ -137,4 +140,53 @@ async fn a_bag_whose_entries_cannot_be_written_stands() {
     let server = Server::open(shared_options()).await;
     assert_eq!(read(&server, &bag).await.map(|(_, document)| document), Some("{}".to_owned()));
     assert_eq!(entries(&server, &list).await, 0);
+}
+
+/// Who builds an index has read a bag, and what it writes of it arrives once another server has changed the bag.
+#[tokio::test]
+async fn an_entry_that_is_added_late_does_not_outlive_its_bag() {
+    let mut forger = Forger::start().await;
+    // Its clock counts for nothing either.
+    let options = CqlOptions { clock_skew_max: Duration::ZERO, ..forger.options.clone() };
+    let late = Server::open_with(options, Arc::new(OffClock { millis: 60_000 })).await;
+    let other = Server::open(shared_options()).await;
+    for taken_out in [false, true] {
+        let (bag, list) = (fresh(""), fresh("by_city"));
+        assert_eq!(put(&other, &bag, "{}", Vec::new()).await.unwrap(), Swapped::Done);
+        let (stamp, _) = read(&late, &bag).await.unwrap();
+        let entry = |value: &str| EntryChange {
+            list: list.clone(),
+            removed: Vec::new(),
+            added: vec![item(&late, stamp, value)],
+        };
+        let of_bag = |stamp, value| vec![BagEntries { bag: bag.clone(), stamp, entries: vec![entry(value)] }];
+        let (arrived, mut arrivals) = feedback();
+        let held = RequestReaction::delay(Duration::from_secs(1)).with_feedback_when_performed(arrived);
+        forger.on_requests(vec![RequestRule(of(Sent::Add), held)]);
+        let op = late.op();
+        let enter = late.session.enter_bags(&op, of_bag(stamp, "e-1"));
+        let change = async {
+            timeout(late.deadline, arrivals.recv()).await.expect("a write").unwrap();
+            let removed = vec![(stamp, "e-1".into())];
+            let goes = vec![EntryChange { list: list.clone(), removed, added: Vec::new() }];
+            let changed = if taken_out {
+                let swap = BagSwap { before: Some(stamp), after: BagAfter::Gone, entries: goes, entered_in: None };
+                other.session.swap_bag(&other.op(), &bag, swap).await
+            } else {
+                put(&other, &bag, "[]", goes).await
+            };
+            assert_eq!(changed.unwrap(), Swapped::Done);
+            assert!(arrivals.is_empty(), "one write");
+            assert_eq!(entries(&other, &list).await, 0, "too slow to tell");
+        };
+        let (entered, ()) = tokio::join!(enter, change);
+        assert_eq!(entered.unwrap(), [Swapped::Done], "it was the bag that was read");
+        forger.heal();
+        assert_eq!(entries(&other, &list).await, 0, "taken out: {taken_out}");
+        // By now it is another one, or none.
+        assert_eq!(late.session.enter_bags(&op, of_bag(stamp, "e-1")).await.unwrap(), [Swapped::Lost]);
+        let Some((stamp, _)) = read(&late, &bag).await else { continue };
+        assert_eq!(late.session.enter_bags(&op, of_bag(stamp, "e-2")).await.unwrap(), [Swapped::Done]);
+        assert_eq!(entries(&other, &list).await, 1);
+    }
 }

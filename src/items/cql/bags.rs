@@ -6,7 +6,7 @@
 //!
 //! Entries are items of ordinary lists, and are written after the swap with a write timestamp that the row has: each
 //! swap takes a larger one than the swap before. So the entries of later swaps outrank those of earlier ones, whatever
-//! the servers' clocks, and however late a write arrives.
+//! the servers' clocks, and however late a write arrives; and who adds entries for a bag that stays as it is needs no swap.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use super::statements::{KEYS_MAX, Statement};
 use super::ttl::row_ttl_secs;
 use super::{add, deletes, unfinished};
 use crate::domain::{Item, ItemKey, ListKey, Timestamp, ValueDigest};
-use crate::items::{BagAfter, BagSwap, EntryChange, Operation, StoreError, Swapped};
+use crate::items::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, StoreError, Swapped};
 
 /// How long the state of a bag that was taken out is kept, in seconds: much longer than clocks are apart and writes
 /// are late.
@@ -102,6 +102,19 @@ pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwa
         });
     }
     Ok(if made.is_some() { Swapped::Done } else { Swapped::Lost })
+}
+
+/// Adds entries for a bag, if it is the one that was read, with the write timestamp that its row has. Nothing is swapped
+/// for them: whoever changes the bag meanwhile takes a larger timestamp, and so what that takes out stays out.
+pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Result<Swapped, StoreError> {
+    let BagEntries { bag, stamp, entries } = entries;
+    let permit = core.permit(op.deadline).await?;
+    let (present, permit) = read(core, op, &bag, permit).await?;
+    let stands = |present: &Present| present.visible(op).is_some_and(|document| document.stamp == stamp);
+    let Some(present) = present.filter(stands) else { return Ok(Swapped::Lost) };
+    let changed = change_entries(core, op, entries, present.written, permit).await;
+    changed.map_err(StoreError::with_outcome_unknown)?;
+    Ok(Swapped::Done)
 }
 
 /// Takes a bag out, whatever it is.

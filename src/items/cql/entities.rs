@@ -34,6 +34,14 @@ const STEP_BITS: u32 = 4;
 /// With less time than this none is tried anew.
 const ATTEMPT_MIN: Duration = Duration::from_millis(100);
 
+/// Which of the entities that have a partition are told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Those with something to be seen, so that each is looked at.
+    Visible,
+    All,
+}
+
 /// One part of the walk.
 pub async fn entities(
     core: &Arc<Core>,
@@ -41,6 +49,7 @@ pub async fn entities(
     feature_key: &FeatureKey,
     from: Option<&EntityPlace>,
     limit: usize,
+    told: Told,
 ) -> Result<EntityPage, StoreError> {
     // A part that cannot be looked at as a whole in time is a shorter one.
     let half_time = Instant::now() + op.deadline.saturating_duration_since(Instant::now()) / 2;
@@ -81,7 +90,11 @@ pub async fn entities(
     lists.dedup();
     let mut page = EntityPage::default();
     let mut looked_at = 0;
-    for some in lists.chunks(LOOKS_MAX) {
+    if told == Told::All {
+        looked_at = lists.len().min(limit);
+        page.entities.extend(lists[..looked_at].iter().map(|(_, entity)| entity.clone()));
+    }
+    for some in lists[looked_at..].chunks(LOOKS_MAX) {
         if page.entities.len() >= limit || (looked_at > 0 && Instant::now() >= half_time) {
             break;
         }

@@ -16,6 +16,7 @@ use tokio::task::AbortHandle;
 
 use super::coalesce::Query;
 use super::core::Core;
+use super::entities::Told;
 use super::error::NO_INDEX;
 use super::keys;
 use super::layout::{last_shown, page};
@@ -25,8 +26,8 @@ use super::watch::Seen;
 use super::{add, bags, buckets, contains, entities, lookout, members, remove, trims, unfinished, wide_looks};
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range, Removal,
-    StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+    BagEntries, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range,
+    Removal, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -75,6 +76,19 @@ impl CqlSession {
     }
 
     /// Runs a write to its end, whether or not somebody still waits for it.
+    async fn walk(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+        told: Told,
+    ) -> Result<EntityPage, StoreError> {
+        let (op, feature_key, from) = (*op, feature_key.clone(), from.cloned());
+        self.read(|core| async move { entities::entities(&core, &op, &feature_key, from.as_ref(), limit, told).await })
+            .await
+    }
+
     async fn to_the_end<T, F>(&self, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -222,8 +236,18 @@ impl ItemSession for CqlSession {
         limit: usize,
     ) -> Result<EntityPage, StoreError> {
         self.core.admit()?;
-        let (op, feature_key, from) = (*op, feature_key.clone(), from.cloned());
-        self.read(|core| async move { entities::entities(&core, &op, &feature_key, from.as_ref(), limit).await }).await
+        self.walk(op, feature_key, from, limit, Told::Visible).await
+    }
+
+    async fn bag_entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.core.admit()?;
+        self.walk(op, feature_key, from, limit, Told::All).await
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
@@ -248,6 +272,19 @@ impl ItemSession for CqlSession {
         self.core.admit()?;
         let (op, list) = (*op, list.clone());
         self.to_the_end(|core| async move { bags::swap(&core, &op, &list, swap).await }).await
+    }
+
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        self.core.admit()?;
+        let op = *op;
+        let enter = |core| async move {
+            let mut swapped = Vec::with_capacity(bags.len());
+            for bag in bags {
+                swapped.push(bags::enter(&core, &op, bag).await?);
+            }
+            Ok(swapped)
+        };
+        self.to_the_end(enter).await
     }
 
     async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
