@@ -50,7 +50,7 @@ impl ListPool {
         self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
     }
 
-    /// The entities of the bags of a type, from a place on, some of which may have no visible bag: for who looks at each.
+    /// The entities of the bags of a type, from a place on: for who looks at each, since some may have no visible bag.
     pub async fn bag_entities(
         &self,
         feature_key: FeatureKey,

@@ -6,7 +6,7 @@
 //!
 //! Entries are items of ordinary lists, and are written after the swap with a write timestamp that the row has: each
 //! swap takes a larger one than the swap before. So the entries of later swaps outrank those of earlier ones, whatever
-//! the servers' clocks, and however late a write arrives; and who adds entries for a bag that stays as it is needs no swap.
+//! the servers' clocks, and however late a write arrives. Who adds entries for a bag that stays as it is needs no swap.
 
 use std::sync::Arc;
 
