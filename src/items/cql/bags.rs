@@ -104,8 +104,8 @@ pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwa
     Ok(if made.is_some() { Swapped::Done } else { Swapped::Lost })
 }
 
-/// Adds entries for a bag, if it is the one that was read, with the write timestamp that its row has. Nothing is swapped
-/// for them: whoever changes the bag meanwhile takes a larger timestamp, and so what that takes out stays out.
+/// Adds entries for a bag, if it is the one that was read, with the write timestamp that its row has. Nothing is
+/// swapped for them: whoever changes the bag meanwhile takes a larger timestamp, and so what that takes out stays out.
 pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Result<Swapped, StoreError> {
     let BagEntries { bag, stamp, entries } = entries;
     let permit = core.permit(op.deadline).await?;
