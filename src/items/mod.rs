@@ -394,8 +394,8 @@ pub trait ItemSession: 'static {
     }
 
     /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became
-    /// of them. Each is as if [`ItemSession::swap_bag`] left its bag as it is; they are seen in any order. If another swap
-    /// of the bag comes at the same time, what that one says of an entry holds. A failure may leave some of them done.
+    /// of them. Each is as if [`ItemSession::swap_bag`] left its bag as it is; they are seen in any order. If another
+    /// swap of the bag comes at the same time, what that one says of an entry holds. A failure may leave some done.
     async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         let mut swapped = Vec::with_capacity(bags.len());
         for bag in bags {
