@@ -98,7 +98,7 @@ impl Mender {
                 );
                 Vec::new()
             });
-            let entries = with_removals(entries, changes, &indexes);
+            let entries = with_removals(entries, changes, &indexes, bag.as_ref());
             if entries.is_empty() {
                 return Ok(false);
             }
@@ -168,11 +168,16 @@ fn with_removals(
     mut entries: Vec<EntryChange>,
     changes: &[EntryChange],
     indexes: &[CatalogVersion],
+    bag: Option<&Item>,
 ) -> Vec<EntryChange> {
     for EntryChange { list, removed, .. } in changes {
-        if removed.is_empty() || indexes.iter().all(|index| index.feature_key != list.feature_key) {
-            continue;
-        }
+        let index = indexes.iter().find(|index| index.feature_key == list.feature_key);
+        let Some(index) = index.filter(|_| !removed.is_empty()) else { continue };
+        // Also where nothing is added, since the bag would have too many entries in all indexes together.
+        let is_had = |at: Timestamp| {
+            let index = index.index.as_ref();
+            bag.zip(index).is_some_and(|(bag, index)| has_entry(index, bag, &list.entity_id, at))
+        };
         let at = entries.iter().position(|change| change.list == *list).unwrap_or_else(|| {
             entries.push(EntryChange { list: list.clone(), removed: Vec::new(), added: Vec::new() });
             entries.len() - 1
@@ -181,7 +186,8 @@ fn with_removals(
         let is_added = |at: Timestamp, value: &Bytes| {
             change.added.iter().any(|entry| entry.timestamp == at && entry.value == *value)
         };
-        let gone: Vec<_> = removed.iter().filter(|(at, value)| !is_added(*at, value)).cloned().collect();
+        let gone: Vec<_> =
+            removed.iter().filter(|(at, value)| !is_added(*at, value) && !is_had(*at)).cloned().collect();
         change.removed.extend(gone);
     }
     entries.retain(|change| !change.removed.is_empty() || !change.added.is_empty());
@@ -190,7 +196,10 @@ fn with_removals(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::domain::index::{Document, Entry, Index, IndexSpec, Pointer};
     use crate::domain::{EntityType, Generation, Retention, ValueType, VersionLabel};
 
     fn index(name: &str) -> CatalogVersion {
@@ -222,8 +231,20 @@ mod tests {
             change(list(&dropped, "[1]"), &[3], &[]),
         ];
         assert_eq!(
-            with_removals(present, &taken_out, std::slice::from_ref(&index)),
+            with_removals(present, &taken_out, std::slice::from_ref(&index), None),
             [change(list(&index, "[1]"), &[4], &[5]), change(list(&index, "[2]"), &[3], &[])]
         );
+
+        // It would have too many entries, so that none is added.
+        let spec = Arc::new(IndexSpec::new(vec![Pointer::new("/a").unwrap()], None).unwrap());
+        let bag = Item { timestamp: at(7), value: Bytes::from_static(br#"{"a":1}"#) };
+        let document = Document::parse(&bag.value).unwrap();
+        let [Entry { values, place }] = &spec.entries(&document, bag.timestamp).unwrap()[..] else { panic!("one") };
+        let index = CatalogVersion { index: Some(Index { spec: Arc::clone(&spec), is_ready: true }), ..index };
+        let list = ListKey::new(index.feature_key.clone(), values.clone());
+        let taken_out = [change(list.clone(), &[4, place.as_nanos()], &[])];
+        let of = |bag| with_removals(Vec::new(), &taken_out, std::slice::from_ref(&index), bag);
+        assert_eq!(of(Some(&bag)), [change(list.clone(), &[4], &[])]);
+        assert_eq!(of(None), taken_out);
     }
 }
