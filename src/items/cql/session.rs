@@ -75,7 +75,6 @@ impl CqlSession {
         self.to_the_end(operation).await.map_err(StoreError::with_nothing_done)
     }
 
-    /// Runs a write to its end, whether or not somebody still waits for it.
     async fn walk(
         &self,
         op: &Operation,
@@ -89,6 +88,7 @@ impl CqlSession {
             .await
     }
 
+    /// Runs a write to its end, whether or not somebody still waits for it.
     async fn to_the_end<T, F>(&self, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
