@@ -23,6 +23,8 @@ pub mod loadgen;
 pub mod metadata;
 #[cfg(feature = "operator")]
 pub mod operator;
+#[cfg(target_os = "linux")]
+pub mod scheduling;
 pub mod service;
 pub mod telemetry;
 pub mod tls_files;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use libmimalloc_sys::mi_option_t;
 use mimalloc::MiMalloc;
 
 /// Each answer is a few short-lived allocations, often freed by another thread than made them. The
@@ -9,6 +10,38 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// `mi_option_purge_delay` in `mimalloc.h`.
+const PURGE_DELAY: mi_option_t = 15;
+/// Milliseconds after which free memory goes back to the system, instead of one second. That is done by the thread that
+/// happens to notice, on two cores for 20 ms with what a flush has freed: mostly by the log's, which all writes wait for.
+/// Under such a load the same memory is in use again by then.
+const PURGE_DELAY_MS: i64 = 10_000;
+
 fn main() -> ExitCode {
+    keep_free_memory();
     liststore::cli::run(std::env::args_os())
+}
+
+/// Sets the delay, unless the environment does (`MIMALLOC_PURGE_DELAY`).
+#[expect(unsafe_code, reason = "mimalloc's options are set by its C interface alone, or by the environment")]
+fn keep_free_memory() {
+    // SAFETY: no other thread runs yet, which might read or set an option at this time; an option that is not known is
+    // ignored.
+    unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The options have numbers, which may be others in another release of mimalloc: this one is known by its default.
+    #[test]
+    #[expect(unsafe_code, reason = "mimalloc's options are read by its C interface alone")]
+    fn the_option_is_the_one_that_is_meant() {
+        // SAFETY: nothing sets an option at this time.
+        let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        assert_eq!(delay(), 1_000);
+        keep_free_memory();
+        assert_eq!(delay(), PURGE_DELAY_MS);
+    }
 }

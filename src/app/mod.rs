@@ -14,8 +14,6 @@ mod open_files;
 mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(target_os = "linux")]
-mod scheduling;
 mod signals;
 mod steps;
 mod stores;
@@ -43,6 +41,8 @@ use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
+#[cfg(target_os = "linux")]
+use crate::scheduling;
 use crate::service::ServiceOptions;
 use crate::telemetry::Log;
 pub use error::StartError;

@@ -11,9 +11,9 @@ use sources::{Source, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 26] = [
+const MAY_USE: [(&str, &[&str]); 27] = [
     ("domain", &[]),
-    ("items", &["domain", "tls_files"]),
+    ("items", &["domain", "scheduling", "tls_files"]),
     ("metadata", &["domain"]),
     ("access", &["domain"]),
     ("actors", &["access", "items", "metadata", "domain"]),
@@ -21,6 +21,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
     ("backup", &["data_dir", "items", "metadata", "domain"]),
     ("data_dir", &["items", "metadata", "domain"]),
     ("admin_socket", &[]),
+    ("scheduling", &[]),
     ("tls_files", &[]),
     ("left_out", &[]),
     ("telemetry", &["domain"]),
@@ -60,6 +61,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
             "metadata",
             "domain",
             "config",
+            "scheduling",
             "telemetry",
             "tls_files",
             "left_out",

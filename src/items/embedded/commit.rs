@@ -16,6 +16,8 @@ use super::options::Fsync;
 use super::pending::Pending;
 use super::queue::{self, GROUP_WRITES, Placed, Taken, Write, closed};
 use crate::items::StoreError;
+#[cfg(target_os = "linux")]
+use crate::scheduling;
 
 /// A frame takes no more writes beyond this.
 const GROUP_BYTES: usize = 1 << 20;
@@ -56,6 +58,8 @@ impl Committer {
     /// Commits until the queue is closed and empty; then makes all durable.
     pub fn run(mut self) {
         let _guard = Unattended(self.engine.clone());
+        #[cfg(target_os = "linux")]
+        scheduling::go_first();
         self.freeze_if_full();
         loop {
             let freeze_is_wanted =

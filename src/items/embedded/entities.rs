@@ -26,6 +26,8 @@ const LISTS_MAX: usize = 10_000;
 const BYTES_MAX: usize = 4 << 20;
 /// Pending lists that one part takes along.
 const PENDING_MAX: usize = 2_000;
+/// What it costs to look through a part of what is pending: as much as to begin to read from so many sources.
+const PART_COST: usize = 8;
 
 /// What a walk tells of each list.
 pub trait Told {
@@ -155,7 +157,7 @@ impl<T: Told> EntityRead<T> {
                             }
                         });
                     }
-                    turn.opened(Pending::PARTS / 2);
+                    turn.opened(PART_COST);
                     Stage::Begun(part + 1, nearest)
                 }
                 Stage::Begun(_, nearest) => {

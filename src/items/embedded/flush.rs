@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::engine::Engine;
 use super::error::WriteError;
-use super::file::{PARTITIONS, Pace, partition_of};
+use super::file::{PARTITIONS, Pace};
 use super::health::Part;
 use super::list_id::ListId;
 use super::merge::{MemorySource, Merge, Source};
 use super::output::{Output, OutputError, Written};
 use super::pace::RateLimit;
-use super::pending::Snapshot;
+use super::pending::{Pending, Snapshot};
 use super::reverse;
 use super::run::Run;
 use super::tables::View;
@@ -19,19 +19,30 @@ use super::take_over::file_bytes_of_list;
 
 /// A flush that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often it is looked whether readers have left what is in files.
+const READERS_LOOK: Duration = Duration::from_millis(50);
 
 /// What the flushing thread does until the store stops.
 pub fn run(engine: &Arc<Engine>) {
+    let mut in_files = InFiles::default();
     loop {
         let ready = || {
             let view = engine.tables.view();
             view.frozen.is_some() && engine.has_place_for_runs(&view.files) && !engine.health.has_failed()
         };
-        if !engine.bell.wait_until(None, ready) || engine.bell.is_stopping() {
+        let is_ready = engine.bell.wait_until(in_files.is_held().then_some(READERS_LOOK), ready);
+        if engine.bell.is_stopping() {
             return;
         }
+        in_files.free(&mut pace(engine));
+        if !is_ready {
+            continue;
+        }
         let flushed = match flush(engine) {
-            Ok(()) => Ok(()),
+            Ok(flushed) => {
+                in_files.0.extend(flushed);
+                Ok(())
+            }
             Err(OutputError::Stopped) => return,
             Err(OutputError::Write(error)) => Err(error),
             Err(OutputError::Read(error)) => {
@@ -48,14 +59,38 @@ pub fn run(engine: &Arc<Engine>) {
     }
 }
 
-fn flush(engine: &Engine) -> Result<(), OutputError> {
-    let view = engine.tables.view();
-    let Some(frozen) = &view.frozen else { return Ok(()) };
-    let lists = frozen.sorted();
+/// Items that are in files by now, as long as a reader may look at them in memory: kept by this thread, so that it is
+/// the one that gives their memory back, which takes long, and not a reader that leaves last.
+#[derive(Default)]
+struct InFiles(Vec<Arc<Pending>>);
+
+impl InFiles {
+    fn is_held(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Gives back what no reader has any more.
+    fn free(&mut self, pace: &mut dyn Pace) {
+        for pending in std::mem::take(&mut self.0) {
+            match Arc::try_unwrap(pending) {
+                Ok(pending) => pending.free(|| pace.worked()),
+                Err(held) => self.0.push(held),
+            }
+        }
+    }
+}
+
+fn pace(engine: &Engine) -> RateLimit<'_, impl Fn() -> bool> {
     let hurry = || engine.tables.view().active.bytes() >= engine.options.pending_bytes() || engine.bell.is_stopping();
-    let mut pace = RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, hurry);
+    RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, hurry)
+}
+
+/// Returns the items that are in files now, if any were frozen.
+fn flush(engine: &Engine) -> Result<Option<Arc<Pending>>, OutputError> {
+    let view = engine.tables.view();
+    let Some(frozen) = view.frozen.clone() else { return Ok(None) };
     let mut runs = Vec::new();
-    let flushed = write_partitions(engine, &view, &lists, &mut runs, &mut pace);
+    let flushed = write_partitions(engine, &view, &frozen, &mut runs, &mut pace(engine));
     let unused: Vec<_> = runs.iter().flat_map(|(_, run)| run.data_files()).map(|file| file.id).collect();
     let installed = flushed.and_then(|()| {
         engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
@@ -66,7 +101,7 @@ fn flush(engine: &Engine) -> Result<(), OutputError> {
             engine.metrics.flushes.inc();
             engine.progress.recycle_before(&*engine.disk, log_start.segment);
             engine.files_changed();
-            Ok(())
+            Ok(Some(frozen))
         }
         // They may be named in the manifest.
         Err(error @ OutputError::Write(WriteError::Unknown(_))) => Err(error),
@@ -80,20 +115,17 @@ fn flush(engine: &Engine) -> Result<(), OutputError> {
 fn write_partitions(
     engine: &Engine,
     view: &View,
-    mut lists: &[(ListId, Snapshot)],
+    frozen: &Pending,
     runs: &mut Vec<(usize, Run)>,
     pace: &mut dyn Pace,
 ) -> Result<(), OutputError> {
     for partition in 0..PARTITIONS {
-        let count = lists.iter().take_while(|(list, _)| partition_of(list.hash()) == partition).count();
-        let (of_partition, rest) = lists.split_at(count);
-        lists = rest;
         // Only this thread adds runs, so that a partition without any stays without.
         let older = view.files.partition(partition);
         let file_bytes = engine.file_bytes(&view.files, partition);
         let mut output = Output::new(engine, partition, older, file_bytes);
         let mut run = Run::default();
-        let written = write_run(engine, (&mut output, file_bytes), of_partition, &mut run, pace);
+        let written = write_run(engine, (&mut output, file_bytes), frozen.sorted(partition), &mut run, pace);
         if !run.files.is_empty() {
             runs.push((partition, run));
         }
@@ -106,7 +138,7 @@ fn write_partitions(
 fn write_run(
     engine: &Engine,
     (output, file_bytes): (&mut Output<'_>, u64),
-    lists: &[(ListId, Snapshot)],
+    lists: impl Iterator<Item = (ListId, Snapshot)>,
     run: &mut Run,
     pace: &mut dyn Pace,
 ) -> Result<(), OutputError> {
@@ -126,7 +158,7 @@ fn write_run(
             if engine.bell.is_stopping() {
                 return Err(OutputError::Stopped);
             }
-            let written = output.write_list(list, snapshot.cleared, &mut merge, pace)?;
+            let written = output.write_list(&list, snapshot.cleared, &mut merge, pace)?;
             if output.is_full() || apart.is_some() {
                 run.files.extend(output.finish(pace)?);
             }
@@ -137,4 +169,42 @@ fn write_run(
     }
     run.files.extend(output.finish(pace)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::change::Change;
+    use super::super::log::Position;
+    use super::super::options::ListHash;
+    use super::*;
+
+    /// Counts how often the writer may be held back.
+    #[derive(Default)]
+    struct Counted(usize);
+
+    impl Pace for Counted {
+        fn wrote(&mut self, _bytes: usize) {}
+
+        fn worked(&mut self) {
+            self.0 += 1;
+        }
+    }
+
+    #[test]
+    fn items_in_files_are_freed_once_no_reader_has_them_and_little_by_little() {
+        let pending = Pending::new(Position::start_of(1));
+        for n in 0..1_000_u64 {
+            let list = ListId::from_bytes(&n.to_le_bytes(), ListHash::Token);
+            pending.apply(&list, &Change::Row(Bytes::new()), 0);
+        }
+        let read = Arc::new(pending);
+        let (mut in_files, mut pace) = (InFiles(vec![read.clone()]), Counted::default());
+        in_files.free(&mut pace);
+        assert!(in_files.is_held() && pace.0 == 0);
+        drop(read);
+        in_files.free(&mut pace);
+        assert!(!in_files.is_held() && pace.0 == 1_000);
+    }
 }

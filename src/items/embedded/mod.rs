@@ -30,6 +30,7 @@ mod file;
 mod file_id;
 mod flush;
 mod found_bags;
+mod give_way;
 mod head;
 mod heads;
 mod health;

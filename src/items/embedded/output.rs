@@ -156,6 +156,7 @@ impl<'a> Output<'a> {
         while written == Written::Whole
             && let Some((entry, source)) = merge.current()
         {
+            pace.worked();
             let may_end = may_take_over && (!dropped || self.writer.is_none());
             if may_end && let Some(last) = terms.last_item(merge, list)? {
                 written = self.before_file(list, (begun, goes_on), merge, last);
@@ -228,6 +229,7 @@ impl<'a> Output<'a> {
             self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut_entries(list, goes_on));
         let mut written = Written::Whole;
         while let Some((entry, source)) = merge.current() {
+            pace.worked();
             let is_over = || entry.deleted || reverse::kept_until(entry, source.value()) <= self.now;
             let is_dropped = nothing_older
                 && (is_over() || cut.as_mut().map_or(Ok(Keep::All), |cut| cut.of_entry(source.value()))? == Keep::None);

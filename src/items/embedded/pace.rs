@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::bell::Bell;
 use super::file::Pace;
+use super::give_way::GiveWay;
 
 /// How far ahead of its rate a writer may be.
 const BURST: Duration = Duration::from_millis(20);
 
-/// Lets bytes through at a rate, unless there is a hurry.
+/// Lets bytes through at a rate, and gives way to other threads, unless there is a hurry.
 pub struct RateLimit<'a, H: Fn() -> bool> {
     bell: &'a Bell,
     bytes_per_sec: u64,
@@ -16,11 +17,12 @@ pub struct RateLimit<'a, H: Fn() -> bool> {
     hurry: H,
     /// When all that was written so far would have been written at the rate.
     due: Instant,
+    give_way: GiveWay,
 }
 
 impl<'a, H: Fn() -> bool> RateLimit<'a, H> {
     pub fn new(bell: &'a Bell, bytes_per_sec: u64, hurry: H) -> Self {
-        Self { bell, bytes_per_sec: bytes_per_sec.max(1), hurry, due: Instant::now() }
+        Self { bell, bytes_per_sec: bytes_per_sec.max(1), hurry, due: Instant::now(), give_way: GiveWay::new() }
     }
 }
 
@@ -33,5 +35,9 @@ impl<H: Fn() -> bool> Pace for RateLimit<'_, H> {
         if ahead > BURST {
             self.bell.wait_until(Some(ahead - BURST), || (self.hurry)());
         }
+    }
+
+    fn worked(&mut self) {
+        self.give_way.worked(&self.hurry);
     }
 }

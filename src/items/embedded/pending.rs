@@ -18,7 +18,9 @@ use super::reverse;
 use super::row;
 use super::seek::{HeldRow, Spacing};
 
-const SHARDS: usize = 64;
+/// Lists whose hashes begin with the same byte share a shard: so the shards stand in the order of files, and each belongs
+/// to one partition.
+const SHARDS: usize = 256;
 /// So many rows of one size are merged into one of the next, so that a list has few of them.
 const FAN: usize = 4;
 /// Rows are not merged beyond this: it would hold up the log's thread.
@@ -101,7 +103,7 @@ impl Pending {
     }
 
     fn shard(&self, list: &ListId) -> MutexGuard<'_, HashMap<ListId, PendingList>> {
-        let i = (list.hash() as usize) % SHARDS;
+        let i = shard_of(list.hash());
         // No change leaves the map half changed, so a panic elsewhere does not spoil it.
         self.shards[i].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,19 +181,36 @@ impl Pending {
         self.shards.iter().flat_map(of_shard).collect()
     }
 
-    /// All lists, in the order of files.
-    pub fn sorted(&self) -> Vec<(ListId, Snapshot)> {
-        let mut lists = Vec::new();
-        for shard in &self.shards {
+    /// The lists of a partition, in the order of files. They are looked up a few at a time, as they are asked for.
+    pub fn sorted(&self, partition: usize) -> impl Iterator<Item = (ListId, Snapshot)> {
+        let of_partition = self.shards.chunks(SHARDS / PARTITIONS).nth(partition).unwrap_or_default();
+        of_partition.iter().flat_map(|shard| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            lists.extend(shard.iter().map(|(list, pending)| {
+            let snapshot = |(list, pending): (&ListId, &PendingList)| {
                 let rows = pending.runs.iter().rev().map(|run| run.row.clone()).collect();
                 (list.clone(), Snapshot { cleared: pending.cleared, rows })
-            }));
-        }
-        lists.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        lists
+            };
+            let mut lists: Vec<_> = shard.iter().map(snapshot).collect();
+            lists.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            lists
+        })
     }
+
+    /// Gives its memory back list by list, and calls `worked` after each.
+    pub fn free(self, mut worked: impl FnMut()) {
+        for shard in self.shards {
+            let lists = shard.into_inner().unwrap_or_else(PoisonError::into_inner);
+            for list in lists {
+                drop(list);
+                worked();
+            }
+        }
+    }
+}
+
+fn shard_of(hash: u64) -> usize {
+    const { assert!(SHARDS == 256 && SHARDS.is_multiple_of(PARTITIONS)) };
+    (hash >> 56) as usize
 }
 
 /// The rows of some runs, oldest first, one after the other, if their times do not overlap.
@@ -247,6 +266,7 @@ fn merged(runs: &[Run], bottom: bool) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::partition_of;
     use super::super::merge::{MemorySource, Merge, Source};
     use super::super::options::ListHash;
     use super::super::row::{RowBuilder, pack, work};
@@ -267,6 +287,21 @@ mod tests {
         };
         let oldest = items.iter().map(|(time, _)| *time).min().unwrap_or(0);
         pending.apply(&list(), &Change::Row(pack(items.into_iter().map(item).collect())), oldest);
+    }
+
+    #[test]
+    fn each_partition_shows_its_lists_in_the_order_of_files() {
+        let pending = Pending::new(Position::start_of(1));
+        let list = |n: u64| ListId::from_bytes(&n.to_le_bytes(), ListHash::Token);
+        (0..2_000).for_each(|n| pending.apply(&list(n), &Change::Clear, 0));
+        let shown = |partition| pending.sorted(partition).map(|(list, _)| list).collect::<Vec<_>>();
+        for partition in 0..PARTITIONS {
+            let lists = shown(partition);
+            assert!(!lists.is_empty() && lists.iter().all(|list| partition_of(list.hash()) == partition));
+        }
+        let mut all: Vec<_> = (0..2_000).map(list).collect();
+        all.sort_unstable();
+        assert_eq!((0..PARTITIONS).flat_map(shown).collect::<Vec<_>>(), all);
     }
 
     fn items_of(pending: &Pending) -> u64 {

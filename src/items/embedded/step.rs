@@ -130,6 +130,7 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
         if asked.is_unreachable(list.bytes()) {
             let mut of_list = scans.iter_mut().filter(|scan| scan.list() == Some(&list));
             of_list.try_for_each(Scan::skip_list)?;
+            pace.worked();
             list_done = Some(list);
             continue;
         }

@@ -312,7 +312,7 @@ mod tests {
 
     use super::super::change::Change;
     use super::super::disk::RealDisk;
-    use super::super::file::{FileWriter, Pace};
+    use super::super::file::{AtOnce, FileWriter};
     use super::super::oldest::OldestRead;
     use super::super::options::ListHash;
     use super::super::page::{self, Collect, Next, PageBuilder};
@@ -326,12 +326,6 @@ mod tests {
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
     const ITEMS: u64 = 20_000;
-
-    struct AtOnce;
-
-    impl Pace for AtOnce {
-        fn wrote(&mut self, _bytes: usize) {}
-    }
 
     fn ties() -> Vec<bytes::Bytes> {
         let item = |n: u64| NewItem {

@@ -71,7 +71,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::disk::RealDisk;
-    use super::super::file::{FileWriter, Pace, Scan, ScanSource};
+    use super::super::file::{AtOnce, FileWriter, Scan, ScanSource};
     use super::super::merge::Source;
     use super::super::options::ListHash;
     use super::super::row::{RowBuilder, RowCursor};
@@ -82,12 +82,6 @@ mod tests {
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
     const HOT: &[u8] = b"hot";
     const NOW: u64 = 1_000;
-
-    struct AtOnce;
-
-    impl Pace for AtOnce {
-        fn wrote(&mut self, _bytes: usize) {}
-    }
 
     fn list(name: &[u8]) -> ListId {
         ListId::from_bytes(name, HASH)

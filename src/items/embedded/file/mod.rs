@@ -16,6 +16,8 @@ mod writer;
 pub use index::Index;
 pub use reader::{Climbed, DataFile, ListCursor, climb};
 pub use scan::{Sample, Scan, ScanSource};
+#[cfg(test)]
+pub use writer::AtOnce;
 pub use writer::{FileWriter, Pace};
 
 pub const MAGIC: [u8; 8] = *b"LISTITEM";

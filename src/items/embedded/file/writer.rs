@@ -22,10 +22,22 @@ const SYNC_BYTES: u64 = 2 << 20;
 /// Samples of expiry that are kept, at most.
 const SAMPLES_MAX: usize = 1024;
 
-/// Holds a writer back to a rate.
+/// Holds a background writer back, so that what callers wait for comes first.
 pub trait Pace {
     /// Called after bytes were written; returns when more may be.
     fn wrote(&mut self, bytes: usize);
+    /// Called after a little work, of some microseconds; returns when more may be done.
+    fn worked(&mut self);
+}
+
+/// No hold at all.
+#[cfg(test)]
+pub struct AtOnce;
+
+#[cfg(test)]
+impl Pace for AtOnce {
+    fn wrote(&mut self, _bytes: usize) {}
+    fn worked(&mut self) {}
 }
 
 pub struct FileWriter {
@@ -294,12 +306,6 @@ mod tests {
     use super::*;
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
-
-    struct AtOnce;
-
-    impl Pace for AtOnce {
-        fn wrote(&mut self, _bytes: usize) {}
-    }
 
     /// Rows of one list, newest first: short ones, one that is too long for a file, a few of another
     /// life, and deleted items among them. More items than samples are kept.
