@@ -12,9 +12,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// `mi_option_purge_delay` in `mimalloc.h`.
 const PURGE_DELAY: mi_option_t = 15;
-/// Milliseconds after which free memory goes back to the system, instead of one second. That is done by the thread that
-/// happens to notice, on two cores for 20 ms with what a flush has freed: mostly by the log's, which all writes wait for.
-/// Under such a load the same memory is in use again by then.
+/// Milliseconds after which free memory goes back to the system, instead of one second. The thread that happens to
+/// notice does that, mostly the log's, which all writes wait for: with what a flush has freed it took 20 ms. Under such
+/// a load the same memory is in use again before these are over.
 const PURGE_DELAY_MS: i64 = 10_000;
 
 fn main() -> ExitCode {

@@ -18,8 +18,8 @@ use super::reverse;
 use super::row;
 use super::seek::{HeldRow, Spacing};
 
-/// Lists whose hashes begin with the same byte share a shard: so the shards stand in the order of files, and each belongs
-/// to one partition.
+/// Lists whose hashes begin with the same byte share a shard: so the shards stand in the order of files, and each
+/// belongs to one partition.
 const SHARDS: usize = 256;
 /// So many rows of one size are merged into one of the next, so that a list has few of them.
 const FAN: usize = 4;
