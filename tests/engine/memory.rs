@@ -27,6 +27,8 @@ fn a_store_of_many_lists_takes_about_the_memory_that_it_is_given() {
     let child = Command::new(std::env::current_exe().unwrap())
         .args([NAME, "--exact", "--nocapture"])
         .env(CHILD, "1")
+        // As `main.rs` has it.
+        .env("MIMALLOC_PURGE_DELAY", "10000")
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&child.stderr);

@@ -98,7 +98,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
 ];
 
 /// Where a package may be named, by the start of a path below `src/`.
-const CONFINED: [(&str, &[&str]); 10] = [
+const CONFINED: [(&str, &[&str]); 11] = [
     ("actix", &["actors/", "api/", "app/"]),
     ("actix_web", &["actors/", "api/", "app/"]),
     ("actix_http", &["api/"]),
@@ -109,6 +109,7 @@ const CONFINED: [(&str, &[&str]); 10] = [
     ("redb", &["metadata/embedded/"]),
     ("kube", &["operator/"]),
     ("k8s_openapi", &["operator/"]),
+    ("libmimalloc_sys", &["main.rs"]),
 ];
 
 fn complaints(check: impl Fn(&Source) -> Vec<String>) -> Vec<String> {
@@ -159,6 +160,15 @@ fn frameworks_and_engines_are_named_in_their_places_only() {
             }
         }
         found
+    }));
+}
+
+#[test]
+fn unsafe_code_stands_in_one_file() {
+    assert_none(complaints(|source| {
+        let is_unsafe = |line: &str| names(line, "unsafe") || names(line, "unsafe_code");
+        let found = source.code_lines().filter(|(_, line)| source.path != "src/main.rs" && is_unsafe(line));
+        found.map(|(number, _)| format!("{}:{number}: only src/main.rs may be unsafe", source.path)).collect()
     }));
 }
 

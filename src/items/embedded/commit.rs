@@ -26,7 +26,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// A log that could not be written is tried again after this.
 const RETRY: Duration = Duration::from_millis(500);
 /// Log segments that pending items may be spread over before they are frozen: bounds the log.
-const SEGMENTS_MAX: u32 = 4;
+pub const SEGMENTS_MAX: u32 = 4;
 
 /// The thread that writes the log.
 pub struct Committer {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::commit::SEGMENTS_MAX;
 use super::engine::Engine;
 use super::error::WriteError;
 use super::file::{PARTITIONS, Pace};
@@ -38,11 +39,8 @@ pub fn run(engine: &Arc<Engine>) {
         if !is_ready {
             continue;
         }
-        let flushed = match flush(engine) {
-            Ok(flushed) => {
-                in_files.0.extend(flushed);
-                Ok(())
-            }
+        let flushed = match flush(engine, &mut in_files) {
+            Ok(()) => Ok(()),
             Err(OutputError::Stopped) => return,
             Err(OutputError::Write(error)) => Err(error),
             Err(OutputError::Read(error)) => {
@@ -81,16 +79,25 @@ impl InFiles {
 }
 
 fn pace(engine: &Engine) -> RateLimit<'_, impl Fn() -> bool> {
-    let hurry = || engine.tables.view().active.bytes() >= engine.options.pending_bytes() || engine.bell.is_stopping();
-    RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, hurry)
+    RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, || is_awaited(engine))
 }
 
-/// Returns the items that are in files now, if any were frozen.
-fn flush(engine: &Engine) -> Result<Option<Arc<Pending>>, OutputError> {
+/// Whether the next items are to be frozen by now, or there is hardly any room for them: then whatever holds a flush up
+/// may soon hold up writes.
+fn is_awaited(engine: &Engine) -> bool {
     let view = engine.tables.view();
-    let Some(frozen) = view.frozen.clone() else { return Ok(None) };
+    let much_log = || engine.progress.written().segment - view.active.start.segment >= SEGMENTS_MAX;
+    view.active.bytes() >= engine.options.pending_bytes()
+        || engine.room.is_low()
+        || much_log()
+        || engine.bell.is_stopping()
+}
+
+fn flush(engine: &Engine, in_files: &mut InFiles) -> Result<(), OutputError> {
+    let view = engine.tables.view();
+    let Some(frozen) = view.frozen.clone() else { return Ok(()) };
     let mut runs = Vec::new();
-    let flushed = write_partitions(engine, &view, &frozen, &mut runs, &mut pace(engine));
+    let flushed = write_partitions(engine, (&view, &frozen), in_files, &mut runs, &mut pace(engine));
     let unused: Vec<_> = runs.iter().flat_map(|(_, run)| run.data_files()).map(|file| file.id).collect();
     let installed = flushed.and_then(|()| {
         engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
@@ -101,7 +108,8 @@ fn flush(engine: &Engine) -> Result<Option<Arc<Pending>>, OutputError> {
             engine.metrics.flushes.inc();
             engine.progress.recycle_before(&*engine.disk, log_start.segment);
             engine.files_changed();
-            Ok(Some(frozen))
+            in_files.0.push(frozen);
+            Ok(())
         }
         // They may be named in the manifest.
         Err(error @ OutputError::Write(WriteError::Unknown(_))) => Err(error),
@@ -114,12 +122,13 @@ fn flush(engine: &Engine) -> Result<Option<Arc<Pending>>, OutputError> {
 
 fn write_partitions(
     engine: &Engine,
-    view: &View,
-    frozen: &Pending,
+    (view, frozen): (&View, &Pending),
+    in_files: &mut InFiles,
     runs: &mut Vec<(usize, Run)>,
     pace: &mut dyn Pace,
 ) -> Result<(), OutputError> {
     for partition in 0..PARTITIONS {
+        in_files.free(pace);
         // Only this thread adds runs, so that a partition without any stays without.
         let older = view.files.partition(partition);
         let file_bytes = engine.file_bytes(&view.files, partition);

@@ -132,6 +132,7 @@ impl<'a> Output<'a> {
         merge: &mut Merge<'_>,
         pace: &mut dyn Pace,
     ) -> Result<Written, OutputError> {
+        pace.worked();
         let goes_on = self.unfinished.take().is_some_and(|unfinished| unfinished == *list);
         let nothing_older = cleared || self.is_bottom();
         let mark_cleared = cleared && !self.is_bottom();

@@ -185,12 +185,13 @@ impl Pending {
     pub fn sorted(&self, partition: usize) -> impl Iterator<Item = (ListId, Snapshot)> {
         let of_partition = self.shards.chunks(SHARDS / PARTITIONS).nth(partition).unwrap_or_default();
         of_partition.iter().flat_map(|shard| {
-            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let snapshot = |(list, pending): (&ListId, &PendingList)| {
                 let rows = pending.runs.iter().rev().map(|run| run.row.clone()).collect();
                 (list.clone(), Snapshot { cleared: pending.cleared, rows })
             };
-            let mut lists: Vec<_> = shard.iter().map(snapshot).collect();
+            let mut lists: Vec<_> = held.iter().map(snapshot).collect();
+            drop(held);
             lists.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
             lists
         })

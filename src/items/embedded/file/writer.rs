@@ -26,7 +26,7 @@ const SAMPLES_MAX: usize = 1024;
 pub trait Pace {
     /// Called after bytes were written; returns when more may be.
     fn wrote(&mut self, bytes: usize);
-    /// Called after a little work, of some microseconds; returns when more may be done.
+    /// Called between two little pieces of work, of some microseconds each; returns when more may be done.
     fn worked(&mut self);
 }
 
