@@ -32,33 +32,41 @@ fn ctrl_c_stops_it_as_a_sigterm_does() {
     assert_eq!(status, Some(0), "{log}");
 }
 
-/// The scheduling policy and the nice value of each thread: fields 41 and 19 of proc_pid_stat(5).
-fn scheduling_of(process: u32) -> Vec<(u32, i32)> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    // A thread may end meanwhile.
-    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
-    stats
-        .map(|stat| {
-            // The name of a thread, which comes second, may hold spaces.
-            let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-            (fields[41 - 3].parse().unwrap(), fields[19 - 3].parse().unwrap())
-        })
-        .collect()
+/// A thread's scheduling policy and nice value: fields 41 and 19 of proc_pid_stat(5).
+type Scheduling = (u32, i32);
+
+/// First that of the thread that all writes wait for, then that of the others.
+fn scheduling_of(process: u32) -> (Vec<Scheduling>, Vec<Scheduling>) {
+    let (mut of_log, mut of_others) = (Vec::new(), Vec::new());
+    for task in std::fs::read_dir(format!("/proc/{process}/task")).unwrap() {
+        // A thread may end meanwhile.
+        let Ok(stat) = std::fs::read_to_string(task.unwrap().path().join("stat")) else { continue };
+        // The name of a thread, which comes second, may hold spaces.
+        let (beginning, rest) = stat.rsplit_once(')').unwrap();
+        let fields: Vec<_> = rest.split_whitespace().collect();
+        let found = (fields[41 - 3].parse().unwrap(), fields[19 - 3].parse().unwrap());
+        if beginning.ends_with("(items-log") { of_log.push(found) } else { of_others.push(found) }
+    }
+    (of_log, of_others)
 }
 
 #[test]
 fn its_threads_take_turns_unless_an_operator_has_said_how_they_run() {
     const SCHED_OTHER: u32 = 0;
     const SCHED_BATCH: u32 = 3;
-    let own = scheduling_of(std::process::id())[0];
+    let assert_all = |server: &Server, of_log, of_others| {
+        let (log, others) = scheduling_of(server.pid());
+        assert_eq!(log, [of_log]);
+        assert!(others.len() > 5 && others.iter().all(|found| *found == of_others), "{others:?}");
+    };
+    let own = scheduling_of(std::process::id()).1[0];
     // Whoever runs the tests may be such an operator.
     let expected = if own == (SCHED_OTHER, 0) { (SCHED_BATCH, 0) } else { own };
-    let server = Server::start();
-    let threads = scheduling_of(server.pid());
-    assert!(threads.len() > 5 && threads.iter().all(|found| *found == expected), "{threads:?}");
-    let server = Server::start_after("renice -n 5 -p $$ > /dev/null");
-    let threads = scheduling_of(server.pid());
-    assert!(threads.len() > 5 && threads.iter().all(|found| *found == (own.0, 5)), "{threads:?}");
+    assert_all(&Server::start(), own, expected);
+    let niced = (own.0, 5);
+    assert_all(&Server::start_after("renice -n 5 -p $$ > /dev/null"), niced, niced);
+    let batch = (SCHED_BATCH, own.1);
+    assert_all(&Server::start_after("chrt --batch --pid 0 $$"), batch, batch);
 }
 
 /// The message is the last thing on standard error, after the log.
