@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
 use super::body::{BodyKind, RequestBody};
 use super::problem::Problem;
 use super::request::Client;
+use super::response::Response;
 use super::routes::Segments;
 use super::{ApiOptions, ApiState, headers, query};
 use crate::access::Principal;
@@ -17,7 +17,7 @@ use crate::service::{Caller, Descriptor, ListName};
 use crate::wire::parameters::{Parameter, USER};
 
 /// What a handler returns.
-pub(super) type HandlerResult = Result<HttpResponse, Problem>;
+pub(super) type HandlerResult = Result<Response, Problem>;
 
 pub(super) struct Call<'c> {
     pub state: &'c ApiState,

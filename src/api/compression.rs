@@ -4,8 +4,6 @@
 
 use std::io::{self, Write};
 
-use actix_web::HttpResponse;
-use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, ETAG, HeaderMap, HeaderName, HeaderValue, VARY};
 use bytes::Bytes;
@@ -13,6 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::negotiation::{Coding, preferred_coding};
+use super::response::{Body, Response};
 
 /// Of answers that could come compressed.
 pub(super) const BY_CODING: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -27,38 +26,32 @@ const ZSTD_LEVEL: i32 = 1;
 
 /// Whether an answer comes compressed to those who ask for it. One with a strong entity tag does not, since
 /// that is of exactly its bytes, and neither does one with a secret.
-pub(super) fn applies_to(response: &HttpResponse, bytes_min: usize) -> bool {
-    let BodySize::Sized(bytes) = response.body().size() else { return false };
+pub(super) fn applies_to(response: &Response, bytes_min: usize) -> bool {
+    let Body::Whole(body) = &response.body else { return false };
     let is_strong = |tag: &HeaderValue| !tag.as_bytes().starts_with(b"W/");
-    bytes >= bytes_min as u64
-        && !response.headers().get(ETAG).is_some_and(is_strong)
-        && !response.headers().contains_key(CACHE_CONTROL)
+    body.len() >= bytes_min
+        && !response.header(&ETAG).is_some_and(is_strong)
+        && response.header(&CACHE_CONTROL).is_none()
 }
 
 /// Compresses an answer if its caller prefers that, and says that it depends on what they prefer.
-pub(super) async fn compress(headers: &HeaderMap, method: &Method, mut response: HttpResponse) -> HttpResponse {
+pub(super) async fn compress(headers: &HeaderMap, method: &Method, mut response: Response) -> Response {
     let (name, value) = BY_CODING;
-    response.headers_mut().append(name, value);
+    response.add(name, value);
     if *method == Method::HEAD {
         return response;
     }
-    let Some(coding) = preferred_coding(headers, &OFFERED) else { return response };
-    let (mut response, body) = response.into_parts();
-    let body = match body.try_into_bytes() {
-        Ok(body) => body,
-        Err(body) => return response.set_body(body),
+    let (Some(coding), Body::Whole(body)) = (preferred_coding(headers, &OFFERED), &response.body) else {
+        return response;
     };
     let compressed = match coding {
-        Coding::Zstd => zstd(&body).await,
-        Coding::Gzip => gzip(&body).await,
+        Coding::Zstd => zstd(body).await,
+        Coding::Gzip => gzip(body).await,
     };
     match compressed {
-        Ok(compressed) => {
-            response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
-            response.set_body(compressed).map_into_boxed_body()
-        }
+        Ok(compressed) => response.with(CONTENT_ENCODING, HeaderValue::from_static(coding.name())).body(compressed),
         // Memory takes all that is written to it; and what is not compressed is as good an answer.
-        Err(_) => response.set_body(body).map_into_boxed_body(),
+        Err(_) => response,
     }
 }
 

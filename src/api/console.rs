@@ -1,19 +1,20 @@
 //! Serves the console's files. It may hold nothing back and decide nothing: the pages are for everybody,
 //! and what they show they ask of the API.
 
-use actix_web::http::Method;
 use actix_web::http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, LOCATION,
-    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
+    HeaderValue, LOCATION, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use actix_web::{HttpResponse, HttpResponseBuilder};
+use actix_web::http::{Method, StatusCode};
 
 use super::call::HandlerResult;
 use super::headers::has_already;
 use super::negotiation::{Coding, preferred_coding};
 use super::problem::Problem;
+use super::response::Response;
 use crate::console::{self, CONSOLE, Found};
 
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Nothing but the server's own files and API, and what tells people's tokens: no inline script or style, no
@@ -35,7 +36,7 @@ pub(super) fn answer(method: &Method, path: &str, headers: &HeaderMap, content_p
     Some(if is_read(method) {
         file(&found, headers, content_policy)
     } else if method == Method::OPTIONS {
-        Ok(HttpResponse::NoContent().insert_header((ALLOW, METHODS)).finish())
+        Ok(Response::new(StatusCode::NO_CONTENT).with(ALLOW, HeaderValue::from_static(METHODS)))
     } else {
         Err(Problem::method_not_allowed(METHODS.to_owned()))
     })
@@ -52,7 +53,8 @@ fn is_browser(headers: &HeaderMap) -> bool {
 }
 
 fn to_the_console() -> HandlerResult {
-    Ok(HttpResponse::SeeOther().insert_header((LOCATION, CONSOLE)).insert_header((VARY, "Accept")).finish())
+    let response = Response::new(StatusCode::SEE_OTHER).with(LOCATION, HeaderValue::from_static(CONSOLE));
+    Ok(response.with(VARY, HeaderValue::from_static("Accept")))
 }
 
 fn file(found: &Found, headers: &HeaderMap, content_policy: &str) -> HandlerResult {
@@ -60,28 +62,29 @@ fn file(found: &Found, headers: &HeaderMap, content_policy: &str) -> HandlerResu
     let is_packed = preferred_coding(headers, &[Coding::Gzip]).is_some();
     let etag = if is_packed { &file.etag_packed } else { &file.etag };
     if has_already(headers, etag.as_bytes())? {
-        return Ok(about(HttpResponse::NotModified(), etag, is_immutable, content_policy).finish());
+        return about(StatusCode::NOT_MODIFIED, etag, is_immutable, content_policy);
     }
-    let mut response = about(HttpResponse::Ok(), etag, is_immutable, content_policy);
-    response.insert_header((CONTENT_TYPE, file.content_type));
+    let response = about(StatusCode::OK, etag, is_immutable, content_policy)?;
+    let response = response.with(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
     Ok(if is_packed {
-        response.insert_header((CONTENT_ENCODING, "gzip")).body(file.packed.clone())
+        response.with(CONTENT_ENCODING, HeaderValue::from_static("gzip")).body(file.packed.clone())
     } else {
         response.body(file.plain.clone())
     })
 }
 
 /// What is said of a file whether or not it is sent.
-fn about(mut response: HttpResponseBuilder, etag: &str, is_immutable: bool, policy: &str) -> HttpResponseBuilder {
+fn about(status: StatusCode, etag: &str, is_immutable: bool, policy: &str) -> HandlerResult {
     let caching = if is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
-    response
-        .insert_header((CACHE_CONTROL, caching))
-        .insert_header((ETAG, etag))
-        .insert_header((VARY, "Accept-Encoding"))
-        .insert_header((CONTENT_SECURITY_POLICY, policy))
-        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .insert_header((X_FRAME_OPTIONS, "DENY"))
-        .insert_header((REFERRER_POLICY, "no-referrer"))
-        .insert_header(("Cross-Origin-Opener-Policy", "same-origin"));
-    response
+    let response = [
+        (CACHE_CONTROL, caching),
+        (VARY, "Accept-Encoding"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (OPENER_POLICY, "same-origin"),
+    ]
+    .into_iter()
+    .fold(Response::new(status), |response, (name, value)| response.with(name, HeaderValue::from_static(value)));
+    response.with_text(ETAG, etag.to_owned())?.with_text(CONTENT_SECURITY_POLICY, policy.to_owned())
 }

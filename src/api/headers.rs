@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 
 use super::problem::Problem;
+use super::response::Response;
 use crate::access::{Left, Limiter, whole_secs};
 use crate::domain::{Author, Revision, Timestamp};
 use crate::metadata::Precondition;
@@ -29,7 +30,7 @@ const LIMITED: [&str; 2] = ["requests", "items"];
 /// draft-ietf-httpapi-ratelimit-headers-11 has them. A quota is the burst, and its window the time in which
 /// that fills. What is left is so until there is more, which is never later than `Retry-After` says. Items are
 /// a quota unit of our own: without one, the draft takes any quota for one of requests.
-pub(super) fn tell_limits(headers: &mut HeaderMap, limiter: &Limiter) {
+pub(super) fn tell_limits(response: &mut Response, limiter: &Limiter) {
     let (mut limits, mut policies) = (String::new(), String::new());
     for (name, left) in LIMITED.iter().zip(limiter.left()) {
         let Some(Left { rate, units, more_in }) = left else { continue };
@@ -42,7 +43,7 @@ pub(super) fn tell_limits(headers: &mut HeaderMap, limiter: &Limiter) {
         if let Ok(value) = HeaderValue::from_str(&value)
             && !value.is_empty()
         {
-            headers.insert(name, value);
+            response.add(name, value);
         }
     }
 }

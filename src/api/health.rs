@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use actix_web::HttpResponse;
-use actix_web::http::header::RETRY_AFTER;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use prometheus::TextEncoder;
 
 use super::ApiState;
@@ -12,24 +12,27 @@ use super::call::{Call, HandlerResult};
 use super::problem::Problem;
 use super::reply::json;
 use super::request::Peer;
+use super::response::Response;
 use crate::actors::{ListPool, MetadataHandle, SlotState};
 use crate::service::queries;
 use crate::wire::{Check, Health};
 
 pub(super) fn livez(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
-    json(HttpResponse::Ok(), &Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() })
+    json(
+        Response::new(StatusCode::OK),
+        &Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() },
+    )
 }
 
 pub(super) fn readyz(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let health = readiness(call.state, call.client.peer);
     if health.status == Check::Fail {
-        let mut response = HttpResponse::ServiceUnavailable();
-        response.insert_header((RETRY_AFTER, "1"));
-        return json(response, &health);
+        let response = Response::new(StatusCode::SERVICE_UNAVAILABLE);
+        return json(response.with(RETRY_AFTER, HeaderValue::from_static("1")), &health);
     }
-    json(HttpResponse::Ok(), &health)
+    json(Response::new(StatusCode::OK), &health)
 }
 
 /// Whether everything that a request needs is there, for the first time.
@@ -131,5 +134,5 @@ pub(super) fn metrics(call: Call<'_>) -> HandlerResult {
     let text = TextEncoder::new()
         .encode_to_string(&state.registry.gather())
         .map_err(|error| Problem::internal(format!("cannot render metrics: {error}")))?;
-    Ok(HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text))
+    Ok(Response::new(StatusCode::OK).with(CONTENT_TYPE, HeaderValue::from_static(prometheus::TEXT_FORMAT)).body(text))
 }

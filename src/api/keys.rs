@@ -1,11 +1,12 @@
 //! Reads requests about API keys and the audit trail.
 
-use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
 
 use super::call::{Call, HandlerResult};
 use super::features::limit;
 use super::problem::Problem;
 use super::reply::json;
+use super::response::Response;
 use crate::domain::{KeyId, Timestamp, Ttl};
 use crate::metadata::keys::AuditFilter;
 use crate::service::{CreateKey, Operation, RotateKey, queries};
@@ -23,7 +24,7 @@ pub(super) fn get_sign_in(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     // Nothing waits here, but what is no timeout is refused as it is everywhere.
     let _caller = call.caller()?;
-    json(HttpResponse::Ok(), &call.state.options.sign_in)
+    json(Response::new(StatusCode::OK), &call.state.options.sign_in)
 }
 
 pub(super) async fn create_key(mut call: Call<'_>) -> HandlerResult {

@@ -23,6 +23,7 @@ use super::body::RequestBody;
 use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
 use super::percent::cut;
 use super::request::{Client, Peer, Request};
+use super::response::Response;
 use super::routes::{Found, find};
 use super::server;
 use super::tls::{self, Tls};
@@ -184,7 +185,7 @@ impl Worker {
                 let client = request.extensions().get::<Client>().cloned();
                 let client = client.unwrap_or(Client::new(Peer::Network(None)));
                 let request = Request { method, path: uri.path(), query: uri.query(), headers, client: &client, body };
-                server::serve(&state, request).await
+                HttpResponse::from(server::serve(&state, request).await)
             }
         };
         let app = App::new().default_service(web::to(serve)).into_factory();
@@ -229,7 +230,7 @@ impl Worker {
     }
 
     /// Answers by way of the framework.
-    async fn dispatch(&self, request: Request<'_>) -> HttpResponse {
+    async fn dispatch(&self, request: Request<'_>) -> Response {
         let target =
             request.query.map_or(Cow::Borrowed(request.path), |query| format!("{}?{query}", request.path).into());
         let Ok(uri) = target.parse() else {
@@ -250,8 +251,8 @@ impl Worker {
         }
         dispatched.extensions_mut().insert(request.client.clone());
         match self.framework.call(dispatched).await {
-            Ok(answered) => answered.into_parts().1,
-            Err(error) => error.error_response(),
+            Ok(answered) => answered.into_parts().1.into(),
+            Err(error) => error.error_response().into(),
         }
     }
 }
@@ -268,8 +269,7 @@ fn is_load(path: &str) -> bool {
 
 /// Whether a framework would cost a target more than what is done for it. Its query does not count.
 fn is_hot(target: &str) -> bool {
-    let (path, _) = cut(target, b'?');
-    is_load(path) || path.starts_with(FINDS.0) && path.ends_with(FINDS.1)
+    is_load(target) || target.starts_with(FINDS.0) && cut(target, b'?').0.ends_with(FINDS.1)
 }
 
 impl http1::Handler for Worker {
@@ -285,7 +285,7 @@ impl http1::Handler for Worker {
         }
     }
 
-    async fn answer(&self, request: Request<'_>) -> HttpResponse {
+    async fn answer(&self, request: Request<'_>) -> Response {
         if is_hot(request.path) {
             server::serve(&self.state, request).await
         } else {
@@ -298,7 +298,7 @@ impl http1::Handler for Worker {
         matches!(find(method, path), Ok(Found::Operation(id, _)) if !id.descriptor().effect.writes())
     }
 
-    fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse {
+    fn refuse(&self, refusal: Refusal, took: Duration) -> Response {
         server::refuse(&self.state, refusal, took)
     }
 }

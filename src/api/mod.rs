@@ -66,6 +66,7 @@ mod render;
 mod reply;
 mod request;
 mod request_log;
+mod response;
 mod routes;
 mod server;
 mod tls;

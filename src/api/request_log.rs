@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use actix_web::HttpResponse;
-use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::header::HeaderValue;
 use actix_web::http::{Method, StatusCode};
 
 use super::problem::{ErrorCode, Problem};
+use super::response::Response;
 use crate::access::Principal;
 use crate::service::Descriptor;
 use crate::telemetry::{ACCESS_TARGET, Log};
@@ -36,7 +35,7 @@ pub(super) struct Accessed<'r> {
     /// None where its path is of none: that is not told, since it may hold anything.
     pub operation: Option<&'static Descriptor>,
     pub principal: &'r Principal,
-    pub response: &'r HttpResponse,
+    pub response: &'r Response,
     pub took: Duration,
 }
 
@@ -52,8 +51,8 @@ impl RequestLog {
     }
 
     /// Writes the line of a request, where there is to be one.
-    pub fn accessed<'r>(&self, response: &'r HttpResponse, request: impl FnOnce(&'r HttpResponse) -> Accessed<'r>) {
-        let status = response.status().as_u16();
+    pub fn accessed<'r>(&self, response: &'r Response, request: impl FnOnce(&'r Response) -> Accessed<'r>) {
+        let status = response.status.as_u16();
         if !self.log.access().takes(status) {
             return;
         }
@@ -63,10 +62,7 @@ impl RequestLog {
             tracing::warn!(target: ACCESS_TARGET, left_out, "the lines of some requests were left out: there were too many");
         }
         let Accessed { request_id, method, operation, principal, response, took } = request(response);
-        let bytes = match response.body().size() {
-            BodySize::Sized(bytes) => bytes,
-            BodySize::None | BodySize::Stream => 0,
-        };
+        let bytes = response.body.len().unwrap_or_default();
         tracing::info!(
             target: ACCESS_TARGET,
             request_id = request_id.to_str().unwrap_or_default(),
@@ -270,7 +266,7 @@ mod tests {
         let written = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         let id = HeaderValue::from_static("request-17");
         let request = |status: u16| {
-            let response = HttpResponse::build(StatusCode::from_u16(status).unwrap()).body("sixteen octets..");
+            let response = Response::new(StatusCode::from_u16(status).unwrap()).body("sixteen octets..");
             log.accessed(&response, |response| Accessed {
                 request_id: &id,
                 method: Some(&Method::GET),

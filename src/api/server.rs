@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
 
 use super::body::Lack;
@@ -15,6 +15,7 @@ use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::request::{Peer, Request};
 use super::request_log::Accessed;
+use super::response::Response;
 use super::routes::{Found, find};
 use super::{
     ApiState, admission, backups, bags, batch, compression, console, entity_types, erasure, features, health, indexes,
@@ -29,7 +30,7 @@ use crate::service::{Descriptor, Group, OperationId};
 /// would come back at one moment, and ask at once for what has been allowed meanwhile.
 const REFUSAL_PAUSE_MILLIS: Range<u64> = 100..200;
 
-pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpResponse {
+pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> Response {
     let started = Instant::now();
     let Request { method, path, query, headers: sent, client, mut body } = request;
     let request_id = state.request_ids.of(sent);
@@ -64,7 +65,7 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
                 }
             }
         }
-        Ok(Found::Options(allow)) => (None, Ok(HttpResponse::NoContent().insert_header((ALLOW, allow)).finish())),
+        Ok(Found::Options(allow)) => (None, Response::new(StatusCode::NO_CONTENT).with_text(ALLOW, allow)),
         // Whatever the table does not know may be a page of the console, which is for the address of the API.
         Err(problem) => {
             let is_administration = matches!(client.peer, Peer::Administration(_));
@@ -91,11 +92,11 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> HttpRespons
         response = Box::pin(compression::compress(sent, method, response)).await;
     }
     if let Some(limiter) = asks.limiter() {
-        headers::tell_limits(response.headers_mut(), limiter);
+        headers::tell_limits(&mut response, limiter);
     }
     let took = started.elapsed();
-    state.metrics.answered(operation, response.status(), code, took);
-    state.request_log.answered(&request_id, method, path, label(operation), response.status(), took);
+    state.metrics.answered(operation, response.status, code, took);
+    state.request_log.answered(&request_id, method, path, label(operation), response.status, took);
     state.request_log.accessed(&response, |response| Accessed {
         request_id: &request_id,
         method: Some(method),
@@ -134,7 +135,7 @@ fn offered(state: &ApiState, operation: &Descriptor, peer: Peer) -> Result<(), P
 }
 
 /// Answers what is no request, or none that could be understood.
-pub(super) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> HttpResponse {
+pub(super) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> Response {
     let problem = match refusal {
         Refusal::Malformed(what) => Problem::new(ErrorCode::MalformedRequest, what),
         Refusal::Version => {
@@ -242,11 +243,11 @@ async fn handle(operation: OperationId, call: Call<'_>) -> HandlerResult {
     }
 }
 
-fn finish(state: &ApiState, response: &mut HttpResponse, request_id: HeaderValue) {
-    response.headers_mut().insert(REQUEST_ID, request_id);
+fn finish(state: &ApiState, response: &mut Response, request_id: HeaderValue) {
+    response.add(REQUEST_ID, request_id);
     if state.draining.load(Ordering::Relaxed) {
         // Callers move on to another server before this one's sockets close.
-        response.head_mut().set_connection_type(actix_web::http::ConnectionType::Close);
+        response.closes = true;
     }
 }
 

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, Version};
 use bytes::{BufMut, BytesMut};
 use httpdate::HttpDate;
 use tokio::time::Instant;
 
+use crate::api::response::Response;
 use crate::domain::Clock;
 
 /// The length of `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
@@ -78,14 +78,14 @@ pub(super) fn has_no_content(status: StatusCode) -> bool {
 
 /// Writes the head of an answer as HTTP/1.1 has it (RFC 9112, section 4).
 pub(super) fn write_head(
-    response: &HttpResponse<()>,
+    response: &Response,
     length: Length,
     persistence: Persistence,
     date: &Date,
     out: &mut BytesMut,
 ) {
     out.reserve(512);
-    let status = response.status();
+    let status = response.status;
     out.put_slice(b"HTTP/1.1 ");
     out.put_slice(status.as_str().as_bytes());
     out.put_u8(b' ');
@@ -126,6 +126,8 @@ fn header(out: &mut BytesMut, name: &str, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::http::header::{ETAG, HeaderValue};
+
     use super::*;
     use crate::domain::{ManualClock, Timestamp};
 
@@ -133,26 +135,26 @@ mod tests {
         ManualClock::at(Timestamp::from_nanos(nanos).unwrap())
     }
 
-    fn written(response: HttpResponse, length: Length, persistence: Persistence) -> String {
+    fn written(response: &Response, length: Length, persistence: Persistence) -> String {
         let clock = at_nanos(784_111_777_999_999_999);
         let date = Dates::default().at(Instant::now(), &clock);
         let mut out = BytesMut::new();
-        write_head(&response.into_parts().0, length, persistence, &date, &mut out);
+        write_head(response, length, persistence, &date, &mut out);
         String::from_utf8(out.to_vec()).unwrap()
     }
 
     #[test]
     fn an_answer_has_a_length_and_a_date() {
-        let response = HttpResponse::Ok().insert_header(("etag", "\"7\"")).finish();
+        let response = Response::new(StatusCode::OK).with(ETAG, HeaderValue::from_static("\"7\""));
         let lines =
             "HTTP/1.1 200 OK\r\netag: \"7\"\r\ncontent-length: 4\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
-        assert_eq!(written(response, Length::Known(4), Persistence::Implied), lines);
+        assert_eq!(written(&response, Length::Known(4), Persistence::Implied), lines);
     }
 
     #[test]
     fn what_has_no_content_has_no_length() {
-        for response in [HttpResponse::NoContent(), HttpResponse::NotModified()].map(|mut response| response.finish()) {
-            let answer = written(response, Length::Known(0), Persistence::Implied);
+        for response in [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].map(Response::new) {
+            let answer = written(&response, Length::Known(0), Persistence::Implied);
             assert!(!answer.contains("content-length"), "{answer}");
         }
     }
@@ -165,7 +167,8 @@ mod tests {
             (false, Version::HTTP_11, Some("\r\nconnection: close\r\n")),
             (false, Version::HTTP_10, Some("\r\nconnection: close\r\n")),
         ] {
-            let answer = written(HttpResponse::Ok().finish(), Length::Known(0), Persistence::of(kept, version));
+            let response = Response::new(StatusCode::OK);
+            let answer = written(&response, Length::Known(0), Persistence::of(kept, version));
             assert_eq!(answer.contains("connection"), line.is_some(), "{answer}");
             assert!(line.is_none_or(|line| answer.contains(line)), "{answer}");
         }

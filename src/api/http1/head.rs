@@ -11,9 +11,9 @@ use std::ops::Range;
 use actix_web::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use actix_web::http::{Method, Version};
 
-use super::target::{is_authority, target};
+use super::hosts::Hosts;
+use super::target::target;
 use super::{HEAD_BYTES_MAX, Refusal};
-use crate::api::host;
 
 /// What nearly all requests have room in.
 const HEADERS_USUAL: usize = 32;
@@ -60,12 +60,12 @@ pub(in crate::api) enum HeadersWanted {
 }
 
 /// Parses the head that begins the input, which is not empty. `wanted` is asked with its target.
-pub(super) fn parse(input: &[u8], wanted: impl Fn(&str) -> HeadersWanted) -> Parsed {
+pub(super) fn parse(input: &[u8], hosts: &Hosts, wanted: impl Fn(&str) -> HeadersWanted) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_USUAL];
-    match parse_into(input, &mut headers, &wanted) {
+    match parse_into(input, &mut headers, hosts, &wanted) {
         Err(httparse::Error::TooManyHeaders) => {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-            parse_into(input, &mut headers, &wanted).unwrap_or_else(|error| Parsed::Refused(refusal(error)))
+            parse_into(input, &mut headers, hosts, &wanted).unwrap_or_else(|error| Parsed::Refused(refusal(error)))
         }
         Err(error) => Parsed::Refused(refusal(error)),
         Ok(parsed) => parsed,
@@ -75,13 +75,14 @@ pub(super) fn parse(input: &[u8], wanted: impl Fn(&str) -> HeadersWanted) -> Par
 fn parse_into<'h>(
     input: &'h [u8],
     headers: &mut [httparse::Header<'h>],
+    hosts: &Hosts,
     wanted: impl Fn(&str) -> HeadersWanted,
 ) -> Result<Parsed, httparse::Error> {
     let mut request = httparse::Request::new(headers);
     Ok(match request.parse(input)? {
         httparse::Status::Complete(bytes) if bytes <= HEAD_BYTES_MAX => {
             let wanted = wanted(request.path.unwrap_or_default());
-            head(input, bytes, &request, wanted).map_or_else(Parsed::Refused, Parsed::Whole)
+            head(input, bytes, &request, hosts, wanted).map_or_else(Parsed::Refused, Parsed::Whole)
         }
         httparse::Status::Partial if input.len() < HEAD_BYTES_MAX => Parsed::Partial,
         httparse::Status::Complete(_) | httparse::Status::Partial => Parsed::Refused(Refusal::HeadTooLarge),
@@ -105,6 +106,7 @@ fn head(
     input: &[u8],
     bytes: usize,
     request: &httparse::Request<'_, '_>,
+    hosts: &Hosts,
     wanted: HeadersWanted,
 ) -> Result<Head, Refusal> {
     check_line_ends(input, bytes, request.headers)?;
@@ -116,7 +118,7 @@ fn head(
         let meaning = Meaning::of(header);
         match meaning {
             Meaning::None | Meaning::Handlers => {}
-            Meaning::Host => seen.host(header.value)?,
+            Meaning::Host => seen.host(hosts.is_local(header.value))?,
             Meaning::Length => seen.length(header.value)?,
             Meaning::Coding => seen.coding(header.value)?,
             Meaning::Connection => seen.connection(header.value),
@@ -125,7 +127,7 @@ fn head(
         let is_wanted = match meaning {
             Meaning::Handlers => true,
             // A name that a page of another site may have pointed here: the handler compares it.
-            Meaning::Host => wanted == HeadersWanted::All || !host::is_local(header.value),
+            Meaning::Host => wanted == HeadersWanted::All || seen.host == Some(false),
             _ => wanted == HeadersWanted::All,
         };
         if is_wanted {
@@ -140,7 +142,7 @@ fn head(
         let host = host.and_then(|host| HeaderValue::from_bytes(host.value).ok());
         host.into_iter().for_each(|host| headers.append(HOST, host));
     }
-    if !seen.host && version == Version::HTTP_11 {
+    if seen.host.is_none() && version == Version::HTTP_11 {
         return Err(Refusal::Malformed("the header Host is missing"));
     }
     let framing = match (seen.length, seen.chunked) {
@@ -182,7 +184,8 @@ fn method(text: &str) -> Result<Method, Refusal> {
 /// What the headers have said so far about the request as a whole.
 #[derive(Default)]
 struct Seen {
-    host: bool,
+    /// Whether what it names is this machine's, whatever the network says.
+    host: Option<bool>,
     length: Option<u64>,
     chunked: bool,
     closes: bool,
@@ -191,11 +194,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn host(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        if std::mem::replace(&mut self.host, true) {
+    fn host(&mut self, is_local: Option<bool>) -> Result<(), Refusal> {
+        if self.host.is_some() {
             return Err(Refusal::Malformed("the header Host is given twice"));
         }
-        if is_authority(value) { Ok(()) } else { Err(Refusal::Malformed("the header Host names no host")) }
+        self.host = is_local;
+        if is_local.is_some() { Ok(()) } else { Err(Refusal::Malformed("the header Host names no host")) }
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
@@ -298,7 +302,7 @@ mod tests {
     use super::*;
 
     fn parsed(input: &[u8]) -> Parsed {
-        parse(input, |_| HeadersWanted::Meaningful)
+        parse(input, &Hosts::default(), |_| HeadersWanted::Meaningful)
     }
 
     fn head(input: &[u8]) -> Head {
@@ -324,7 +328,7 @@ mod tests {
         let kept: Vec<_> = head.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(kept.len(), 3, "{kept:?}");
         assert!(kept.contains(&("x-request-id", "r-1")) && kept.contains(&("if-match", "\"2\"")), "{kept:?}");
-        let Parsed::Whole(all) = parse(text, |_| HeadersWanted::All) else { panic!("refused") };
+        let Parsed::Whole(all) = parse(text, &Hosts::default(), |_| HeadersWanted::All) else { panic!("refused") };
         assert_eq!(all.headers.len(), 10);
     }
 

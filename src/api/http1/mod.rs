@@ -25,10 +25,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::HttpResponse;
 use actix_web::http::Method;
 
 use super::request::{Client, Request};
+use super::response::Response;
 use crate::domain::Clock;
 use answer::Dates;
 pub(super) use arrival::Stream;
@@ -36,6 +36,7 @@ pub(super) use budget::Budget;
 use buffers::Buffers;
 use connection::Connection;
 pub(super) use head::HeadersWanted;
+use hosts::Hosts;
 use shedding::Shedding;
 pub(super) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
 
@@ -46,6 +47,7 @@ mod buffers;
 mod chunked;
 mod connection;
 mod head;
+mod hosts;
 mod shedding;
 mod slots;
 mod target;
@@ -85,11 +87,11 @@ pub(super) trait Handler {
     /// Whether the request of a method for a path changes nothing: then its answer may be refused afterwards.
     fn only_reads(&self, method: &Method, path: &str) -> bool;
 
-    fn answer(&self, request: Request<'_>) -> impl Future<Output = HttpResponse>;
+    fn answer(&self, request: Request<'_>) -> impl Future<Output = Response>;
 
     /// Answers what is no request that could be understood, or is none yet. `took` is the time since
     /// its first byte.
-    fn refuse(&self, refusal: Refusal, took: Duration) -> HttpResponse;
+    fn refuse(&self, refusal: Refusal, took: Duration) -> Response;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,14 +136,15 @@ pub(super) struct Shared {
     budget: Arc<Budget>,
     buffers: Buffers,
     dates: Dates,
+    hosts: Hosts,
     shedding: Rc<Shedding>,
 }
 
 impl Shared {
     pub fn new(limits: Limits, clock: Arc<dyn Clock>, budget: Arc<Budget>) -> Self {
         let shedding = Rc::new(Shedding::new(limits.socket_wait_max));
-        let (buffers, dates) = (Buffers::default(), Dates::default());
-        Self { limits, clock, budget, buffers, dates, shedding }
+        let (buffers, dates, hosts) = (Buffers::default(), Dates::default(), Hosts::default());
+        Self { limits, clock, budget, buffers, dates, hosts, shedding }
     }
 
     /// Looks whether the worker is behind, for as long as it is awaited.

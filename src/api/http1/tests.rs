@@ -9,7 +9,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use actix_web::HttpResponse;
 use actix_web::body::BodyStream;
+use actix_web::http::StatusCode;
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::BodyExt;
@@ -62,7 +64,7 @@ impl Handler for Recorder {
         method.is_safe()
     }
 
-    async fn answer(&self, request: Request<'_>) -> HttpResponse {
+    async fn answer(&self, request: Request<'_>) -> Response {
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{}{query}", request.path);
         if request.path == "/slow" {
@@ -70,28 +72,28 @@ impl Handler for Recorder {
         }
         let RequestBody::Whole(body) = request.body else {
             self.incomplete.set(self.incomplete.get() + 1);
-            return HttpResponse::PayloadTooLarge().finish();
+            return Response::new(StatusCode::PAYLOAD_TOO_LARGE);
         };
         let method = request.method.to_string();
         let response = match request.path {
             "/stream" => {
                 let parts = ["one", "", "two"].map(|part| Ok::<_, io::Error>(Bytes::from_static(part.as_bytes())));
-                HttpResponse::Ok().body(BodyStream::new(stream::iter(parts)))
+                HttpResponse::Ok().body(BodyStream::new(stream::iter(parts))).into()
             }
             "/broken" => {
                 let parts = [Ok(Bytes::from_static(b"one")), Err(io::Error::other("it broke off"))];
-                HttpResponse::Ok().body(BodyStream::new(stream::iter(parts)))
+                HttpResponse::Ok().body(BodyStream::new(stream::iter(parts))).into()
             }
-            "/long" => HttpResponse::Ok().body(vec![b'x'; 4 << 20]),
-            _ => HttpResponse::Ok().body(target.clone()),
+            "/long" => Response::new(StatusCode::OK).body(vec![b'x'; 4 << 20]),
+            _ => Response::new(StatusCode::OK).body(target.clone()),
         };
         self.seen.borrow_mut().push(Seen { method, target, body: body.to_vec() });
         response
     }
 
-    fn refuse(&self, refusal: Refusal, _: Duration) -> HttpResponse {
+    fn refuse(&self, refusal: Refusal, _: Duration) -> Response {
         self.refused.set(Some(refusal));
-        HttpResponse::BadRequest().finish()
+        Response::new(StatusCode::BAD_REQUEST)
     }
 }
 

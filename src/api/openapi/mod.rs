@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::call::{Call, HandlerResult};
 use super::problem::{self, ErrorCode};
+use super::reply::json_text;
+use super::response::Response;
 use crate::service::{Content, Descriptor, Group, OPERATIONS, Permission, Segment, queries};
 use crate::wire::parameters::{self, Parameter};
 use crate::wire::{ProblemBody, Type};
@@ -20,7 +22,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_st
 
 pub(super) fn openapi(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
-    Ok(HttpResponse::Ok().content_type("application/json").body(DOCUMENT.clone()))
+    Ok(json_text(Response::new(StatusCode::OK), DOCUMENT.clone()))
 }
 
 fn document() -> Value {

@@ -1,8 +1,9 @@
 //! Problems as HTTP answers.
 
-use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::http::header::{self, ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+
+use super::response::Response;
 
 pub(super) mod translate;
 
@@ -19,19 +20,21 @@ impl Problem {
         status(self.code.status())
     }
 
-    pub fn to_response(&self) -> HttpResponse {
-        let mut response = HttpResponse::build(self.status());
-        response.content_type(CONTENT_TYPE);
+    pub(super) fn to_response(&self) -> Response {
+        let content_type = HeaderValue::from_static(CONTENT_TYPE);
+        let mut response = Response::new(self.status()).with(header::CONTENT_TYPE, content_type);
         if let Some(secs) = self.retry_after_secs.or(self.code.row().retry_after_secs.map(u64::from)) {
-            response.insert_header((RETRY_AFTER, secs.to_string()));
+            response.add(RETRY_AFTER, secs.into());
         }
         if self.code == ErrorCode::Unauthenticated {
-            response.insert_header((WWW_AUTHENTICATE, CHALLENGE));
+            response.add(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
         }
-        if let Some(allow) = &self.allow {
-            response.insert_header((ALLOW, &**allow));
+        // Names of methods are a header.
+        if let Some(allow) = self.allow.as_deref().and_then(|allow| HeaderValue::from_str(allow).ok()) {
+            response.add(ALLOW, allow);
         }
-        response.json(self.body())
+        // Texts and numbers are written to memory without fail.
+        response.body(serde_json::to_vec(&self.body()).unwrap_or_default())
     }
 }
 

@@ -1,14 +1,14 @@
 //! Bags as answers.
 
-use actix_web::HttpResponseBuilder;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ETAG, HeaderValue, LOCATION};
+use actix_web::http::header::{ETAG, LOCATION};
 use serde::Serialize;
 
 use super::super::call::{Call, HandlerResult};
 use super::super::headers::{bag_tag, has_already, write_in_bag_tag};
 use super::super::problem::Problem;
 use super::super::render::tag_of_text;
+use super::super::response::Response;
 use super::batch::failed;
 use super::json::{json, json_text};
 use crate::domain::{EntityType, PageToken, Rfc3339Writer, Timestamp, ValueType};
@@ -20,32 +20,31 @@ const AROUND_BYTES: usize = 256;
 
 /// A bag, unless the caller has it. With lists it is more than a state of the bag: its tag tells the answer's text from
 /// any other, as that of a page does, and is none that a write could name.
-pub(super) fn bag(call: &Call<'_>, mut response: HttpResponseBuilder, bag: Bag) -> HandlerResult {
+pub(super) fn bag(call: &Call<'_>, response: Response, bag: Bag) -> HandlerResult {
     let (updated_at, has_lists) = (bag.updated_at, !bag.lists.is_empty());
     let mut text = Vec::with_capacity(AROUND_BYTES + bag.document.len());
     BagWriter::of(call).write(0, bag, &mut text)?;
-    let tag = if has_lists { header(&tag_of_text(&text))? } else { header(&bag_tag(updated_at))? };
+    let tag = if has_lists { tag_of_text(&text) } else { bag_tag(updated_at) };
     if call.operation.id == OperationId::GetBag && has_already(call.headers, tag.as_bytes())? {
-        return Ok(response.status(StatusCode::NOT_MODIFIED).insert_header((ETAG, tag)).finish());
+        return Response::new(StatusCode::NOT_MODIFIED).with_text(ETAG, tag);
     }
-    response.insert_header((ETAG, tag));
-    Ok(json_text(response, text))
+    Ok(json_text(response.with_text(ETAG, tag)?, text))
 }
 
 pub(super) fn stored(
     call: &Call<'_>,
-    mut response: HttpResponseBuilder,
+    mut response: Response,
     EntityName { entity_type, entity_id }: &EntityName,
     updated_at: Timestamp,
     created: bool,
 ) -> HandlerResult {
     if call.operation.id == OperationId::CreateBag {
         let path = OperationId::GetBag.descriptor().path_of(&[entity_type.as_str(), entity_id.as_str()]);
-        response.insert_header((LOCATION, path));
+        response = response.with_text(LOCATION, path)?;
     } else if created {
-        response.status(StatusCode::CREATED);
+        response.status = StatusCode::CREATED;
     }
-    response.insert_header((ETAG, header(&bag_tag(updated_at))?));
+    let response = response.with_text(ETAG, bag_tag(updated_at))?;
     let body = wire::BagStored {
         entity_type: entity_type.to_string(),
         entity_id: entity_id.as_str().to_owned(),
@@ -55,11 +54,7 @@ pub(super) fn stored(
 }
 
 /// What came of each request of a call.
-pub(super) fn each(
-    call: &Call<'_>,
-    response: HttpResponseBuilder,
-    bags: Vec<Result<Bag, ServiceError>>,
-) -> HandlerResult {
+pub(super) fn each(call: &Call<'_>, response: Response, bags: Vec<Result<Bag, ServiceError>>) -> HandlerResult {
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.as_ref().map_or(0, |bag| bag.document.len()));
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"results\":[");
@@ -80,7 +75,7 @@ pub(super) fn each(
 /// A page of bags that were found.
 pub(super) fn found(
     call: &Call<'_>,
-    response: HttpResponseBuilder,
+    response: Response,
     entity_type: &EntityType,
     bags: &[FoundBag],
     next_page_token: Option<PageToken>,
@@ -179,8 +174,4 @@ fn write_entity_type(entity_type: &EntityType, text: &mut Vec<u8>) {
 
 fn write_json(value: &impl Serialize, text: &mut Vec<u8>) -> Result<(), Problem> {
     serde_json::to_writer(text, value).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))
-}
-
-fn header(tag: &str) -> Result<HeaderValue, Problem> {
-    HeaderValue::from_str(tag).map_err(|error| Problem::internal(format!("an entity tag is no header: {error}")))
 }

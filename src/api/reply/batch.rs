@@ -1,10 +1,9 @@
 //! What came of each request of a call for many lists.
 
-use actix_web::HttpResponseBuilder;
-
 use super::super::call::{Call, HandlerResult};
 use super::super::metrics::label;
 use super::super::problem::Problem;
+use super::super::response::Response;
 use super::json::{json, json_text};
 use crate::actors::AddOutcome;
 use crate::service::{RenderedPage, ServiceError};
@@ -13,7 +12,7 @@ use crate::wire::{AddResult, Added, BatchAddResults, RequestFailed};
 /// Pages that are rendered already, one behind the other.
 pub(super) fn pages(
     call: &Call<'_>,
-    response: HttpResponseBuilder,
+    response: Response,
     pages: Vec<Result<RenderedPage, ServiceError>>,
 ) -> HandlerResult {
     /// Of what stands between pages, and of a problem, about.
@@ -41,7 +40,7 @@ pub(super) fn pages(
 
 pub(super) fn added(
     call: &Call<'_>,
-    response: HttpResponseBuilder,
+    response: Response,
     outcomes: Vec<Result<AddOutcome, ServiceError>>,
 ) -> HandlerResult {
     let metrics = &call.state.metrics;

@@ -1,17 +1,17 @@
 //! Definitions as answers: features, their versions, and entity types, which are kept as features.
 
-use actix_web::HttpResponseBuilder;
 use actix_web::http::header::{ETAG, LOCATION};
 
 use super::super::call::{Call, HandlerResult};
 use super::super::headers::etag;
+use super::super::response::Response;
 use super::json::json;
 use super::text;
 use crate::domain::{Feature, FeatureId, FeatureVersion, PageToken};
 use crate::service::OperationId;
 use crate::wire;
 
-pub(super) fn feature(call: &Call<'_>, mut response: HttpResponseBuilder, feature: &Feature) -> HandlerResult {
+pub(super) fn feature(call: &Call<'_>, mut response: Response, feature: &Feature) -> HandlerResult {
     let FeatureId { entity_type, name } = &feature.id;
     let path = match call.operation.id {
         OperationId::CreateFeature => {
@@ -21,9 +21,9 @@ pub(super) fn feature(call: &Call<'_>, mut response: HttpResponseBuilder, featur
         _ => String::new(),
     };
     if !path.is_empty() {
-        response.insert_header((LOCATION, path));
+        response = response.with_text(LOCATION, path)?;
     }
-    response.insert_header((ETAG, etag(feature.revision)));
+    let response = response.with_text(ETAG, etag(feature.revision))?;
     if feature.id.is_of_bags() {
         return json(response, &wire::EntityType::from(feature));
     }
@@ -31,7 +31,7 @@ pub(super) fn feature(call: &Call<'_>, mut response: HttpResponseBuilder, featur
 }
 
 pub(super) fn features(
-    response: HttpResponseBuilder,
+    response: Response,
     of_bags: bool,
     features: &[Feature],
     next_page_token: Option<PageToken>,
@@ -46,14 +46,14 @@ pub(super) fn features(
 
 pub(super) fn version(
     call: &Call<'_>,
-    mut response: HttpResponseBuilder,
+    mut response: Response,
     feature: &FeatureId,
     version: &FeatureVersion,
 ) -> HandlerResult {
     if call.operation.id == OperationId::CreateVersion {
         let names = [feature.entity_type.as_str(), feature.name.as_str(), version.version.as_str()];
-        response.insert_header((LOCATION, OperationId::GetVersion.descriptor().path_of(&names)));
+        response = response.with_text(LOCATION, OperationId::GetVersion.descriptor().path_of(&names))?;
     }
-    response.insert_header((ETAG, etag(version.revision)));
+    let response = response.with_text(ETAG, etag(version.revision))?;
     json(response, &wire::FeatureVersion::from(version))
 }

@@ -1,14 +1,13 @@
 //! The receipt of an erasure.
 
-use actix_web::HttpResponseBuilder;
-
 use super::super::call::{Call, HandlerResult};
+use super::super::response::Response;
 use super::batch::failed;
 use super::json::json;
 use crate::service::{ErasedList, Receipt, ServiceError};
 use crate::wire;
 
-pub(super) fn receipt(call: &Call<'_>, response: HttpResponseBuilder, receipt: Receipt) -> HandlerResult {
+pub(super) fn receipt(call: &Call<'_>, response: Response, receipt: Receipt) -> HandlerResult {
     let Receipt { entity_type, entity_id, at, by, lists } = receipt;
     let complete = lists.iter().all(|list| list.outcome.is_ok());
     let (bags, lists): (Vec<_>, Vec<_>) = lists.into_iter().enumerate().partition(|(_, list)| list.id.is_of_bags());

@@ -1,28 +1,28 @@
 //! Indexes, and what is found by them, as answers.
 
-use actix_web::HttpResponseBuilder;
 use actix_web::http::header::{ETAG, LOCATION};
 
 use super::super::call::{Call, HandlerResult};
 use super::super::headers::etag;
+use super::super::response::Response;
 use super::json::json;
 use crate::domain::index::Pointer;
 use crate::metadata::jobs::TaskKind;
 use crate::service::{IndexView, OperationId};
 use crate::wire;
 
-pub(super) fn index(call: &Call<'_>, mut response: HttpResponseBuilder, index: &IndexView) -> HandlerResult {
+pub(super) fn index(call: &Call<'_>, mut response: Response, index: &IndexView) -> HandlerResult {
     if call.operation.id == OperationId::CreateIndex {
         let path = OperationId::GetIndex.descriptor().path_of(&[&call.segments[0], index.name.as_str()]);
-        response.insert_header((LOCATION, path));
+        response = response.with_text(LOCATION, path)?;
     }
     if let Some(definition) = &index.definition {
-        response.insert_header((ETAG, etag(definition.revision)));
+        response = response.with_text(ETAG, etag(definition.revision))?;
     }
     json(response, &body(index))
 }
 
-pub(super) fn indexes(response: HttpResponseBuilder, indexes: &[IndexView]) -> HandlerResult {
+pub(super) fn indexes(response: Response, indexes: &[IndexView]) -> HandlerResult {
     json(response, &wire::IndexList { indexes: indexes.iter().map(body).collect() })
 }
 

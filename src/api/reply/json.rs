@@ -1,21 +1,21 @@
 //! Answers of JSON.
 
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
-use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use serde::Serialize;
 
 use super::super::call::HandlerResult;
 use super::super::problem::Problem;
+use super::super::response::Response;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Answers with a JSON text that is already rendered.
-pub(in crate::api) fn json_text(mut response: HttpResponseBuilder, text: impl Into<Bytes>) -> HttpResponse {
-    response.insert_header((CONTENT_TYPE, JSON)).body(text.into())
+pub(in crate::api) fn json_text(response: Response, text: impl Into<Bytes>) -> Response {
+    response.with(CONTENT_TYPE, JSON).body(text)
 }
 
-pub(in crate::api) fn json(response: HttpResponseBuilder, body: &impl Serialize) -> HandlerResult {
+pub(in crate::api) fn json(response: Response, body: &impl Serialize) -> HandlerResult {
     let text =
         serde_json::to_vec(body).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?;
     Ok(json_text(response, text))

@@ -1,7 +1,7 @@
 //! Replies of the service as HTTP answers.
 
+use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, VARY};
-use actix_web::{HttpResponse, HttpResponseBuilder};
 
 mod bags;
 mod batch;
@@ -12,8 +12,7 @@ mod jobs;
 mod json;
 mod pool;
 
-pub(super) use json::json;
-use json::json_text;
+pub(super) use json::{json, json_text};
 
 use super::call::{Call, HandlerResult};
 use super::compression::BY_CODING;
@@ -22,6 +21,7 @@ use super::lines;
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
 use super::render::found;
+use super::response::Response;
 use crate::access::{Principal, Refusal};
 use crate::actors::AddOutcome;
 use crate::domain::{PageToken, Scope, Timestamp, ValueType};
@@ -44,7 +44,7 @@ impl Call<'_> {
 
 fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
     let (state, operation) = (call.state, call.operation);
-    let mut response = HttpResponse::build(status(operation.replies[0].status));
+    let mut response = Response::new(status(operation.replies[0].status));
     match reply {
         Reply::Items(page) => items(call, response, page),
         Reply::Added(AddOutcome { added, already_expired, mistaken_unit }) => {
@@ -71,7 +71,7 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             let entities = entities.iter().map(ToString::to_string).collect();
             json(response, &wire::EntityPage { entities, next_page_token: text(next_page_token) })
         }
-        Reply::AllRemoved | Reply::BagDeleted => Ok(response.finish()),
+        Reply::AllRemoved | Reply::BagDeleted => Ok(response),
         Reply::Bag(bag) => bags::bag(call, response, *bag),
         Reply::BagStored { entity, updated_at, created } => bags::stored(call, response, &entity, updated_at, created),
         Reply::EachBag(found) => bags::each(call, response, found),
@@ -80,7 +80,7 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         }
         Reply::Index(index) => indexes::index(call, response, &index),
         Reply::Indexes(found) => indexes::indexes(response, &found),
-        Reply::IndexDeleted => Ok(response.finish()),
+        Reply::IndexDeleted => Ok(response),
         Reply::FoundBags { entity_type, bags, next_page_token } => {
             bags::found(call, response, &entity_type, &bags, next_page_token)
         }
@@ -96,10 +96,11 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         Reply::Me(principal) => json(response, &me(&principal)),
         Reply::KeyMade { key, secret } => {
             if operation.id == OperationId::CreateKey {
-                response.insert_header((LOCATION, OperationId::GetKey.descriptor().path_of(&[key.id.as_str()])));
+                let path = OperationId::GetKey.descriptor().path_of(&[key.id.as_str()]);
+                response = response.with_text(LOCATION, path)?;
             }
             // Nobody in between is to keep it.
-            response.insert_header((CACHE_CONTROL, "no-store"));
+            response.add(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             let key = wire::Key::new(&key, state.clock.now());
             json(response, &wire::KeyMade { token: secret.expose().to_owned(), key })
         }
@@ -135,26 +136,25 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
 }
 
 /// A page, in the form that the caller asks for, unless they have it.
-fn items(call: &Call<'_>, mut response: HttpResponseBuilder, page: RenderedPage) -> HandlerResult {
+fn items(call: &Call<'_>, response: Response, page: RenderedPage) -> HandlerResult {
     let in_lines = prefers_lines(call.headers);
     let RenderedPage { text, tag, items } = if in_lines { lines::of(&page)? } else { page };
     let has_already = has_already(call.headers, &tag)?;
-    let tag = HeaderValue::from_maybe_shared(tag)
-        .map_err(|error| Problem::internal(format!("an entity tag is no header: {error}")))?;
+    let (name, value) = BY_FORM;
     if has_already {
-        let mut response = HttpResponse::NotModified();
-        response.insert_header((ETAG, tag)).insert_header(BY_FORM);
+        let mut response = Response::new(StatusCode::NOT_MODIFIED).with_text(ETAG, tag)?.with(name, value);
         // What the page would have said, a cache is told with its confirmation too.
         if text.len() >= call.state.options.compression_bytes_min {
-            response.append_header(BY_CODING);
+            let (name, value) = BY_CODING;
+            response.add(name, value);
         }
-        return Ok(response.finish());
+        return Ok(response);
     }
     call.state.metrics.items_read.inc_by(items as u64);
     // Both forms say so: a cache that has one must not give it to those who ask for the other.
-    response.insert_header((ETAG, tag)).insert_header(BY_FORM);
+    let response = response.with_text(ETAG, tag)?.with(name, value);
     if in_lines {
-        return Ok(response.insert_header((CONTENT_TYPE, LINES)).body(text));
+        return Ok(response.with(CONTENT_TYPE, HeaderValue::from_static(LINES)).body(text));
     }
     Ok(json_text(response, text))
 }

@@ -6,8 +6,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use actix_web::HttpResponse;
-use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::{Method, Version};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -23,6 +21,7 @@ use super::{
 use crate::api::body::{Lack, RequestBody};
 use crate::api::percent::cut;
 use crate::api::request::{Client, Request};
+use crate::api::response::Response;
 
 mod reading;
 mod writing;
@@ -163,7 +162,7 @@ where
             self.looked_at = self.input.len();
             return Parsed::Partial;
         }
-        let parsed = head::parse(&self.input, |target| self.handler.headers_wanted(target));
+        let parsed = head::parse(&self.input, &self.shared.hosts, |target| self.handler.headers_wanted(target));
         self.looked_at = if matches!(parsed, Parsed::Partial) { self.input.len() } else { 0 };
         parsed
     }
@@ -276,13 +275,7 @@ where
 
     /// Sends a refusal, and has it counted what that took since then: also where the connection ends with it, and
     /// before its client has taken it.
-    async fn write_at_once(
-        &mut self,
-        response: HttpResponse,
-        head: &Head,
-        kept: bool,
-        since: Instant,
-    ) -> Result<(), End> {
+    async fn write_at_once(&mut self, response: Response, head: &Head, kept: bool, since: Instant) -> Result<(), End> {
         let shedding = &self.shared.shedding;
         let mut sending = pin!(async {
             let written = self.write(response, &head.method, head.version, kept).await;
@@ -309,8 +302,8 @@ where
     }
 
     /// Whether a long answer can be held until it is taken. What has been changed is told in any case.
-    fn has_room(&mut self, response: &HttpResponse, method: &Method, path: &str) -> bool {
-        let BodySize::Sized(bytes) = response.body().size() else { return true };
+    fn has_room(&mut self, response: &Response, method: &Method, path: &str) -> bool {
+        let Some(bytes) = response.body.len() else { return true };
         let bytes = bytes as usize;
         if bytes <= OUTPUT_BYTES || *method == Method::HEAD {
             return true;

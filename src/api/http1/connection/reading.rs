@@ -1,6 +1,6 @@
 //! Bodies: read whole, in the time that they have, and within the memory that there is.
 
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout_at};
 
@@ -19,6 +19,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
     pub(super) async fn body(&mut self, head: &Head) -> Result<RequestBody, End> {
         let bytes_max = self.shared.limits.body_bytes_max;
         match head.framing {
+            // Most have none, and to cut nothing off costs as much as to cut something.
+            Framing::Length(0) => Ok(RequestBody::Whole(Bytes::new())),
             Framing::Length(length) if length > bytes_max as u64 => Ok(RequestBody::TooLarge),
             Framing::Length(length) => {
                 let length = length as usize;

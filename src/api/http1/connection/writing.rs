@@ -5,67 +5,50 @@ use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use actix_web::HttpResponse;
-use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::http::{ConnectionType, Method, Version};
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::http::{Method, Version};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
 use super::super::{ANSWER_TIMEOUT, Handler, LINGER, OUTPUT_BYTES, Stream, answer};
 use super::{Connection, End};
+use crate::api::response::{Body, Response};
 
 impl<S: Stream, H: Handler> Connection<'_, S, H> {
     /// Puts an answer behind those that are not sent yet, and sends them once that is worth it.
     pub(super) async fn write(
         &mut self,
-        mut response: HttpResponse,
+        response: Response,
         method: &Method,
         version: Version,
         kept: bool,
     ) -> Result<(), End> {
-        // Heads are used again: this one may have answered an older client, whose version says by
-        // itself that the connection ends.
-        response.head_mut().version = Version::HTTP_11;
-        let kept = kept && response.head().connection_type() != ConnectionType::Close;
-        let (response, body) = response.into_parts();
-        let no_content = *method == Method::HEAD || answer::has_no_content(response.status());
+        let no_content = *method == Method::HEAD || answer::has_no_content(response.status);
+        let length = match response.body.len() {
+            Some(bytes) => answer::Length::Known(bytes),
+            None if version == Version::HTTP_11 => answer::Length::Chunked,
+            None => answer::Length::UntilTheEnd,
+        };
+        let kept = kept && !response.closes && length != answer::Length::UntilTheEnd;
         self.answered_at = Instant::now();
         let date = self.shared.dates.at(self.answered_at, &*self.shared.clock);
         let persistence = answer::Persistence::of(kept, version);
-        match body.try_into_bytes() {
-            Ok(body) => {
-                let output = self.output();
-                let length = answer::Length::Known(body.len() as u64);
-                answer::write_head(&response, length, persistence, &date, output);
-                if body.len() > OUTPUT_BYTES && !no_content {
-                    // Sent from where it is.
-                    self.long_body = body;
-                } else if !no_content {
-                    output.put_slice(&body);
-                }
-                if self.output.len() >= OUTPUT_BYTES || !self.long_body.is_empty() {
-                    self.flush().await?;
-                }
-                if kept { Ok(()) } else { Err(End::AfterAnswers) }
-            }
-            Err(body) => {
-                let length = match body.size() {
-                    BodySize::None => answer::Length::Known(0),
-                    BodySize::Sized(bytes) => answer::Length::Known(bytes),
-                    BodySize::Stream if version == Version::HTTP_11 => answer::Length::Chunked,
-                    BodySize::Stream => answer::Length::UntilTheEnd,
-                };
-                let kept = kept && length != answer::Length::UntilTheEnd;
-                let persistence = answer::Persistence::of(kept, version);
-                answer::write_head(&response, length, persistence, &date, self.output());
-                if !no_content {
-                    self.write_stream(body, length).await?;
-                    self.answered_at = Instant::now();
-                }
-                if kept { Ok(()) } else { Err(End::AfterAnswers) }
+        answer::write_head(&response, length, persistence, &date, self.output());
+        match response.body {
+            _ if no_content => {}
+            // Sent from where it is.
+            Body::Whole(body) if body.len() > OUTPUT_BYTES => self.long_body = body,
+            Body::Whole(body) => self.output.put_slice(&body),
+            Body::Stream(body) => {
+                self.write_stream(body, length).await?;
+                self.answered_at = Instant::now();
             }
         }
+        if self.output.len() >= OUTPUT_BYTES || !self.long_body.is_empty() {
+            self.flush().await?;
+        }
+        if kept { Ok(()) } else { Err(End::AfterAnswers) }
     }
 
     /// Sends a body that comes bit by bit.

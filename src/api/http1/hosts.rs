@@ -1,0 +1,70 @@
+//! The hosts that requests name.
+
+use std::cell::RefCell;
+
+use super::target::is_authority;
+use crate::api::host;
+
+/// A host name has no more (RFC 1035, section 2.3.4), and what is longer is looked at each time.
+const BYTES_MAX: usize = 255;
+
+/// Remembers what was found out of the host that was named last: nearly all requests to a worker name the same one.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    last: RefCell<Last>,
+}
+
+/// Begins with an empty value, which names no host.
+#[derive(Debug, Default)]
+struct Last {
+    value: Vec<u8>,
+    is_local: Option<bool>,
+}
+
+impl Hosts {
+    /// Whether the value of a `Host` header is an address, or a name that is nobody's to point elsewhere; nothing if it
+    /// names no host.
+    #[inline]
+    pub fn is_local(&self, value: &[u8]) -> Option<bool> {
+        let mut last = self.last.borrow_mut();
+        if last.value == value {
+            return last.is_local;
+        }
+        let is_local = is_authority(value).then(|| host::is_local(value));
+        if value.len() <= BYTES_MAX {
+            last.value.clear();
+            last.value.extend_from_slice(value);
+            last.is_local = is_local;
+        }
+        is_local
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_of_one_host_is_not_said_of_another() {
+        let hosts = Hosts::default();
+        let long = [b'x'; BYTES_MAX + 1];
+        let of_long = hosts.is_local(&long);
+        assert_eq!(of_long, Some(true));
+        for (value, expected) in [
+            (&b""[..], None),
+            (b"127.0.0.1:80", Some(true)),
+            (b"127.0.0.1:80", Some(true)),
+            (b"127.0.0.1:8", Some(true)),
+            (b"example.org", Some(false)),
+            (b"example.org", Some(false)),
+            (b"example.org/", None),
+            (b"example.org/", None),
+            (&long, of_long),
+            (b"", None),
+            (b"example.org", Some(false)),
+        ] {
+            assert_eq!(hosts.is_local(value), expected, "{}", String::from_utf8_lossy(value));
+            assert!(hosts.last.borrow().value.len() <= BYTES_MAX);
+        }
+    }
+}
