@@ -43,3 +43,30 @@ fn flushes_that_grow_smaller_and_smaller_do_not_stop_the_store() {
         assert!(flushed, "flush {flush} was not done");
     }
 }
+
+/// Else what callers wait for would wait for its time slices, some milliseconds each: an add for several.
+#[test]
+fn flushes_and_merges_give_way_to_other_threads() {
+    const LISTS: u64 = 20_000;
+    const TIMES_MIN: u64 = 10;
+    let (disk, runtime, op) = (SimDisk::default(), runtime(), operation(START, 600));
+    // One file, and enough memory that nothing is flushed by itself.
+    let options =
+        EmbeddedOptions { list_hash: ListHash::Of(|_| 42), fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
+    let opened = runtime.block_on(open(&disk, options));
+    let gave_way = || opened.counted("liststore_background_gave_way_total");
+    for round in 0..2 {
+        for n in 0..LISTS {
+            let items = vec![item(START - round, b"some value", 600)];
+            runtime.block_on(opened.session.add(&op, &list(n), items)).unwrap();
+        }
+        let before = gave_way();
+        opened.store.flush().unwrap();
+        let times = gave_way() - before;
+        assert!(times >= TIMES_MIN, "{times} times");
+    }
+    let before = gave_way();
+    opened.store.compact().unwrap();
+    let times = gave_way() - before;
+    assert!(times >= TIMES_MIN, "{times} times");
+}

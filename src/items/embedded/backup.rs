@@ -35,11 +35,7 @@ pub fn write(engine: &Engine, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) 
     let (disk, to) = (&*engine.disk, to.join("items"));
     create_dirs(disk, &to).map_err(cannot("create the directory", &to))?;
     let stop = || cancelled() || engine.bell.is_stopping();
-    let mut copier = Copier {
-        engine,
-        stop: &stop,
-        pace: RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, &stop),
-    };
+    let mut copier = Copier { engine, stop: &stop, pace: RateLimit::new(engine, &stop) };
     let pin = Pin::new(engine)?;
     let (manifest, unlinked) = engine.tables.with_manifest(|manifest, files| {
         // Another file system, or one without links: those are copied below.

@@ -79,7 +79,7 @@ impl InFiles {
 }
 
 fn pace(engine: &Engine) -> RateLimit<'_, impl Fn() -> bool> {
-    RateLimit::new(&engine.bell, engine.options.background_bytes_per_sec, || is_awaited(engine))
+    RateLimit::new(engine, || is_awaited(engine))
 }
 
 /// Whether the next items are to be frozen by now, or there is hardly any room for them: then whatever holds a flush up

@@ -6,6 +6,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prometheus::IntCounter;
+
 /// How long a background thread keeps a core: about as long as what it holds up takes by itself.
 const TURN: Duration = Duration::from_micros(100);
 /// The clock is read once in so many calls.
@@ -28,11 +30,13 @@ pub struct GiveWay {
     /// How long it may be held up, and how long it was held up beyond that.
     saved: Duration,
     owed: Duration,
+    /// Times that the core was offered.
+    gave_way: IntCounter,
 }
 
 impl GiveWay {
-    pub fn new() -> Self {
-        Self { began: Instant::now(), calls: 0, saved: Duration::ZERO, owed: Duration::ZERO }
+    pub fn new(gave_way: IntCounter) -> Self {
+        Self { began: Instant::now(), calls: 0, saved: Duration::ZERO, owed: Duration::ZERO, gave_way }
     }
 
     /// To be called after each little piece of work. At the end of a turn, unless there is a hurry, gives the core to
@@ -54,6 +58,7 @@ impl GiveWay {
         }
         self.account(worked, Duration::ZERO);
         if self.owed.is_zero() && !hurry() {
+            self.gave_way.inc();
             thread::yield_now();
             if now.elapsed() >= WAITED_FOR {
                 thread::sleep(PAUSE);
@@ -77,10 +82,14 @@ mod tests {
 
     use super::*;
 
+    fn give_way() -> GiveWay {
+        GiveWay::new(IntCounter::new("gave_way", "Times.").unwrap())
+    }
+
     #[test]
     fn a_turn_ends_after_its_time_and_not_with_each_piece_of_work() {
         let (asked, mut calls) = (Cell::new(0), 0_u64);
-        let mut give_way = GiveWay::new();
+        let mut give_way = give_way();
         let began = Instant::now();
         while asked.get() < 10 {
             calls += 1;
@@ -97,7 +106,7 @@ mod tests {
     #[test]
     fn it_is_held_up_no_more_than_so_many_times_as_long_as_it_works() {
         let ms = Duration::from_millis;
-        let mut give_way = GiveWay::new();
+        let mut give_way = give_way();
         let (mut worked, mut held_up) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..10_000 {
             give_way.account(TURN, Duration::ZERO);
@@ -112,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_long_time_without_neighbours_is_not_made_up_for() {
-        let mut give_way = GiveWay::new();
+        let mut give_way = give_way();
         give_way.account(Duration::from_secs(600), Duration::ZERO);
         give_way.account(Duration::ZERO, 2 * SAVED_MAX);
         assert_eq!(give_way.owed, SAVED_MAX);

@@ -16,6 +16,7 @@ pub struct Metrics {
     pub compactions: IntCounter,
     pub compaction_bytes: IntCounter,
     pub taken_over_bytes: IntCounter,
+    pub gave_way: IntCounter,
     pub expired_dropped: IntCounter,
     pub surplus_dropped: IntCounter,
     pub set_adds_joined: IntCounter,
@@ -56,6 +57,10 @@ impl Metrics {
             taken_over_bytes: counter(
                 "liststore_compaction_taken_over_bytes_total",
                 "Bytes of data files that merges took over as they were.",
+            )?,
+            gave_way: counter(
+                "liststore_background_gave_way_total",
+                "Times that a flush or a merge let other threads have its core.",
             )?,
             expired_dropped: counter(
                 "liststore_expired_items_dropped_total",

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::bell::Bell;
+use super::engine::Engine;
 use super::file::Pace;
 use super::give_way::GiveWay;
 
@@ -21,8 +22,10 @@ pub struct RateLimit<'a, H: Fn() -> bool> {
 }
 
 impl<'a, H: Fn() -> bool> RateLimit<'a, H> {
-    pub fn new(bell: &'a Bell, bytes_per_sec: u64, hurry: H) -> Self {
-        Self { bell, bytes_per_sec: bytes_per_sec.max(1), hurry, due: Instant::now(), give_way: GiveWay::new() }
+    pub fn new(engine: &'a Engine, hurry: H) -> Self {
+        let bytes_per_sec = engine.options.background_bytes_per_sec.max(1);
+        let give_way = GiveWay::new(engine.metrics.gave_way.clone());
+        Self { bell: &engine.bell, bytes_per_sec, hurry, due: Instant::now(), give_way }
     }
 }
 
