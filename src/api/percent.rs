@@ -19,8 +19,8 @@ pub(super) fn is_encoded(raw: &str) -> bool {
     find(b'%', raw.as_bytes()).is_some()
 }
 
-/// Looks at some bytes one by one: nearly all that is looked through here is as short, or ends there, and to call
-/// another search takes longer than that.
+/// Looks at some bytes one by one first: segments, names and values are as short as that, and to call a search takes
+/// longer.
 #[inline]
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     const NEAR: usize = 12;
@@ -41,4 +41,21 @@ pub(super) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
         return Err("must be percent-encoded: a \"%\" is followed by two hexadecimal digits, or is written %25");
     }
     percent_decode_str(raw).decode_utf8().map_err(|_| "must be percent-encoded UTF-8: these bytes are none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_wherever_the_character_stands() {
+        for before in [0, 1, 11, 12, 13, 40] {
+            for behind in [0, 1, 40] {
+                let (first, last) = ("x".repeat(before), "y/".repeat(behind));
+                assert_eq!(cut(&format!("{first}/{last}"), b'/'), (&*first, Some(&*last)));
+                assert_eq!(cut(&first, b'/'), (&*first, None));
+                assert!(is_encoded(&format!("{first}%{last}")) && !is_encoded(&format!("{first}{last}")));
+            }
+        }
+    }
 }

@@ -5,8 +5,8 @@
 
 use actix_web::HttpResponse;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::http::header::{HeaderName, HeaderValue};
-use actix_web::http::{ConnectionType, StatusCode};
+use actix_web::http::header::{HeaderName, HeaderValue, VARY};
+use actix_web::http::{ConnectionType, StatusCode, Version};
 use bytes::Bytes;
 
 use super::problem::Problem;
@@ -54,20 +54,23 @@ impl Response {
         self
     }
 
+    /// With one header more.
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.add(name, value);
         self
     }
 
-    /// The same of a text that has been made for it.
+    /// The same of a text, which is an error of ours if it is none that a header may have.
     pub fn with_text(self, name: HeaderName, text: impl Into<Bytes>) -> Result<Self, Problem> {
         let value = HeaderValue::from_maybe_shared(text.into());
         let value = value.map_err(|error| Problem::internal(format!("{name} of an answer is no header: {error}")))?;
         Ok(self.with(name, value))
     }
 
-    /// Adds a header behind those that there are. One of the same name stays.
+    /// Adds a header behind those that there are. `Vary` alone may be there already: it is a list, whose parts may come
+    /// in several lines.
     pub fn add(&mut self, name: HeaderName, value: HeaderValue) {
+        debug_assert!(name == VARY || self.header(&name).is_none(), "{name} is there twice");
         self.headers.push((name, value));
     }
 
@@ -83,7 +86,9 @@ impl Response {
 
 /// What comes from the framework.
 impl From<HttpResponse> for Response {
-    fn from(response: HttpResponse) -> Self {
+    fn from(mut response: HttpResponse) -> Self {
+        // An older version would say by itself that the connection ends, and heads are used again.
+        response.head_mut().version = Version::HTTP_11;
         let closes = response.head().connection_type() == ConnectionType::Close;
         let (response, body) = response.into_parts();
         let headers = response.headers().iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -109,7 +114,7 @@ impl From<Response> for HttpResponse {
 
 #[cfg(test)]
 mod tests {
-    use actix_web::http::header::{ETAG, VARY};
+    use actix_web::http::header::ETAG;
 
     use super::*;
 

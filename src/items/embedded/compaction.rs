@@ -213,7 +213,7 @@ impl Compactor<'_> {
     fn merge(&self, job: Job) -> Result<(), OutputError> {
         let engine = self.engine;
         let hurry = || engine.tables.view().files.most_in_a_partition() > RUNS_MAX / 2 || engine.bell.is_stopping();
-        let mut pace = RateLimit::new(engine, hurry);
+        let mut pace = RateLimit::new(engine, hurry).giving_way(&engine.metrics.compaction_gave_way);
         let mut next = Some(job);
         while let Some(job) = next {
             let view = engine.tables.view();

@@ -79,7 +79,7 @@ impl InFiles {
 }
 
 fn pace(engine: &Engine) -> RateLimit<'_, impl Fn() -> bool> {
-    RateLimit::new(engine, || is_awaited(engine))
+    RateLimit::new(engine, || is_awaited(engine)).giving_way(&engine.metrics.flush_gave_way)
 }
 
 /// Whether the next items are to be frozen by now, or there is hardly any room for them: then whatever holds a flush up

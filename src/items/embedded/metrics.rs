@@ -16,7 +16,8 @@ pub struct Metrics {
     pub compactions: IntCounter,
     pub compaction_bytes: IntCounter,
     pub taken_over_bytes: IntCounter,
-    pub gave_way: IntCounter,
+    pub flush_gave_way: IntCounter,
+    pub compaction_gave_way: IntCounter,
     pub expired_dropped: IntCounter,
     pub surplus_dropped: IntCounter,
     pub set_adds_joined: IntCounter,
@@ -58,9 +59,13 @@ impl Metrics {
                 "liststore_compaction_taken_over_bytes_total",
                 "Bytes of data files that merges took over as they were.",
             )?,
-            gave_way: counter(
-                "liststore_background_gave_way_total",
-                "Times that a flush or a merge let other threads have its core.",
+            flush_gave_way: counter(
+                "liststore_flush_gave_way_total",
+                "Times that a flush offered its core to other threads.",
+            )?,
+            compaction_gave_way: counter(
+                "liststore_compaction_gave_way_total",
+                "Times that a merge offered its core to other threads.",
             )?,
             expired_dropped: counter(
                 "liststore_expired_items_dropped_total",

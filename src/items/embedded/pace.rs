@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use prometheus::IntCounter;
+
 use super::bell::Bell;
 use super::engine::Engine;
 use super::file::Pace;
@@ -10,7 +12,7 @@ use super::give_way::GiveWay;
 /// How far ahead of its rate a writer may be.
 const BURST: Duration = Duration::from_millis(20);
 
-/// Lets bytes through at a rate, and gives way to other threads, unless there is a hurry.
+/// Lets bytes through at a rate, and may give way to other threads, unless there is a hurry.
 pub struct RateLimit<'a, H: Fn() -> bool> {
     bell: &'a Bell,
     bytes_per_sec: u64,
@@ -18,14 +20,19 @@ pub struct RateLimit<'a, H: Fn() -> bool> {
     hurry: H,
     /// When all that was written so far would have been written at the rate.
     due: Instant,
-    give_way: GiveWay,
+    /// None of what waits for the disk and hardly works.
+    give_way: Option<GiveWay>,
 }
 
 impl<'a, H: Fn() -> bool> RateLimit<'a, H> {
     pub fn new(engine: &'a Engine, hurry: H) -> Self {
         let bytes_per_sec = engine.options.background_bytes_per_sec.max(1);
-        let give_way = GiveWay::new(engine.metrics.gave_way.clone());
-        Self { bell: &engine.bell, bytes_per_sec, hurry, due: Instant::now(), give_way }
+        Self { bell: &engine.bell, bytes_per_sec, hurry, due: Instant::now(), give_way: None }
+    }
+
+    /// Gives way, and counts how often.
+    pub fn giving_way(self, gave_way: &IntCounter) -> Self {
+        Self { give_way: Some(GiveWay::new(gave_way.clone())), ..self }
     }
 }
 
@@ -41,6 +48,6 @@ impl<H: Fn() -> bool> Pace for RateLimit<'_, H> {
     }
 
     fn worked(&mut self) {
-        self.give_way.worked(&self.hurry);
+        self.give_way.iter_mut().for_each(|give_way| give_way.worked(&self.hurry));
     }
 }
