@@ -173,10 +173,21 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(file))),
+            Ok(()) => Ok(Some(Box::new(LockedFile(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+/// Unlocks its file when it is dropped. To close it is not enough: a program that another thread starts has a duplicate
+/// of each file that is open, until it is executed, and a lock is held until the last of them is closed (flock(2)).
+struct LockedFile(File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Where that fails, it is unlocked by being closed.
+        let _ = self.0.unlock();
     }
 }
 
@@ -204,5 +215,25 @@ impl DiskFile for RealFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a program has it that another thread is about to start.
+    #[test]
+    fn a_lock_ends_with_its_guard_whoever_has_a_duplicate_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let file = File::create(&path).unwrap();
+        file.try_lock().unwrap();
+        let duplicate = file.try_clone().unwrap();
+        let guard = LockedFile(file);
+        assert!(RealDisk.lock(&path).unwrap().is_none());
+        drop(guard);
+        assert!(RealDisk.lock(&path).unwrap().is_some());
+        drop(duplicate);
     }
 }
