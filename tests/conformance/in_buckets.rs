@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use liststore::domain::{Bucket, FeatureKey, Item, ListKey, NewItem, Timestamp};
+use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
     BagSwap, BoundOf, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range,
     Removal, RemovalTurns, StoreError, Swapped, ToAwait,
@@ -110,8 +110,22 @@ impl ItemSession for Session {
     }
 }
 
-/// How far the border of a bucket that comes next is ahead of now, in nanoseconds: cases whose present is that much
-/// later have items on both sides of it.
-pub fn to_the_border(bucket: Bucket, now: Timestamp) -> u64 {
-    bucket.end_of(now) - now.as_nanos()
+/// A clock that is ahead of the machine's by what it was from the next border of a bucket: cases have items on both
+/// sides of it. The store goes by it, too: one whose present is earlier would cut lists by what had not expired then.
+#[derive(Clone, Copy)]
+pub struct AtTheBorder {
+    ahead: u64,
+}
+
+impl AtTheBorder {
+    pub fn of(bucket: Bucket) -> Self {
+        let now = SystemClock.now();
+        Self { ahead: bucket.end_of(now) - now.as_nanos() }
+    }
+}
+
+impl Clock for AtTheBorder {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(SystemClock.now().as_nanos() + self.ahead).unwrap()
+    }
 }

@@ -17,7 +17,7 @@ use prometheus::Registry;
 use tempfile::TempDir;
 
 use crate::cassandra;
-use crate::in_buckets::{InBuckets, to_the_border};
+use crate::in_buckets::{AtTheBorder, InBuckets};
 use crate::items::{Backend, bag_suite, item_store_suite, set_suite};
 use crate::metadata::{MetadataBackend, metadata_store_suite};
 use crate::postgres::Database;
@@ -127,12 +127,12 @@ impl Backend for Cassandra {
 /// The same, with all lists in buckets, and a present at a border of them.
 struct CassandraInBuckets {
     bucket: Bucket,
-    ahead: u64,
+    clock: AtTheBorder,
 }
 
 impl CassandraInBuckets {
     fn of(bucket: Bucket) -> Self {
-        Self { bucket, ahead: to_the_border(bucket, SystemClock.now()) }
+        Self { bucket, clock: AtTheBorder::of(bucket) }
     }
 }
 
@@ -140,7 +140,7 @@ impl CassandraInBuckets {
 impl Backend for CassandraInBuckets {
     async fn open(&self) -> Arc<dyn ItemStore> {
         let options = cassandra::shared_options();
-        let store = CqlStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap();
+        let store = CqlStore::open(options, Arc::new(self.clock), &Registry::new()).unwrap();
         Arc::new(InBuckets { store, bucket: self.bucket })
     }
 
@@ -149,7 +149,7 @@ impl Backend for CassandraInBuckets {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(SystemClock.now().as_nanos() + self.ahead).unwrap()
+        self.clock.now()
     }
 
     fn isolates_reads(&self) -> bool {
