@@ -305,9 +305,21 @@ impl http1::Handler for Worker {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Pending;
+
     use super::*;
     use crate::access::Permission::{ListsRead, ListsWrite};
     use crate::service::{OPERATIONS, OperationId};
+
+    /// A server holds one for each of thousands of connections, and what a request needs besides for those at work only.
+    #[test]
+    fn the_task_of_a_connection_is_small() {
+        fn bytes<'a, F: Future>(_: fn(&'a Worker, TcpStream, &'a Entrance, Pending<()>) -> F) -> usize {
+            size_of::<F>()
+        }
+        let bytes = bytes(Worker::serve);
+        assert!(bytes <= 1_800, "{bytes} bytes");
+    }
 
     /// Else its headers would be taken in another way than those of others of its kind.
     #[test]
