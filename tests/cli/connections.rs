@@ -9,6 +9,15 @@ use crate::program::Server;
 
 /// What other tests of this process may have open meanwhile.
 const OF_OTHERS: u64 = 1_000;
+/// Memory of the server that a connection may take while it waits for a request.
+const IDLE_BYTES_MAX: u64 = 8 << 10;
+
+/// Bytes of memory that a process has to itself (proc(5)).
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
 
 /// Asks on this connection, which stays open.
 fn ask(stream: &mut TcpStream, path: &str) -> String {
@@ -24,6 +33,7 @@ fn ten_thousand_idle_connections_are_harmless() {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
     let count = 10_000.min(hard.saturating_sub(OF_OTHERS) / 2);
     let server = Server::start_after("ulimit -Sn 256");
+    let resident_before = resident(server.pid());
     let idle: Vec<TcpStream> = (0..count)
         .map(|number| {
             let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -36,6 +46,9 @@ fn ten_thousand_idle_connections_are_harmless() {
         .collect();
     let mut another = TcpStream::connect(server.address()).unwrap();
     assert_eq!(ask(&mut another, "/readyz"), "HTTP/1.1 200");
+    let bytes = resident(server.pid()).saturating_sub(resident_before) / count;
+    eprintln!("{count} connections take {bytes} bytes of memory each");
+    assert!(bytes <= IDLE_BYTES_MAX, "an idle connection takes {bytes} bytes");
     // Files can be opened all the same.
     server.feature("seen", "string");
     server.ok(&["list", "add", "customer", "seen", "c-1", "--value", "x"]);
