@@ -156,6 +156,8 @@ pub async fn a_lost_race_over_a_bag_shows_both_changes(page: Rc<Page>) {
     page.click("button", "Save the change").await;
     page.sees("The bag was changed").await;
     assert_eq!(api.get("/v1/entities/user/u-17").await["properties"], json!({"name": "Ada L.", "city": "Rome"}));
+    // What was said of this change would be taken for what is said of the next.
+    page.sees_no("The bag was changed").await;
     // A patch is held to what was looked at, too.
     page.click("button", "Edit").await;
     page.choose("What is sent", "a merge patch").await;
