@@ -134,10 +134,11 @@ fn bind_all(
                     Ok::<_, ()>(fn_service(move |stream: TcpStream| {
                         let (worker, entrance) = (Rc::clone(&worker), Arc::clone(&entrance));
                         let stopping = stopping.clone();
-                        async move {
+                        // On the heap: what takes it there has room for it twice.
+                        Box::pin(async move {
                             worker.serve(stream, &entrance, stopping.notified()).await;
                             Ok::<_, ()>(())
-                        }
+                        })
                     }))
                 }
             })
@@ -289,7 +290,7 @@ impl http1::Handler for Worker {
         if is_hot(request.path) {
             server::serve(&self.state, request).await
         } else {
-            // On the heap, so that it takes no room in the tasks of all connections.
+            // On the heap, so that it takes no room in what every request allocates.
             Box::pin(self.dispatch(request)).await
         }
     }
@@ -311,9 +312,9 @@ mod tests {
     use crate::access::Permission::{ListsRead, ListsWrite};
     use crate::service::{OPERATIONS, OperationId};
 
-    /// A server holds one for each of thousands of connections, and what a request needs besides for those at work only.
+    /// A server holds it for each of thousands of connections, and what a request needs besides only for those at work.
     #[test]
-    fn the_task_of_a_connection_is_small() {
+    fn what_serves_a_connection_is_small() {
         fn bytes<'a, F: Future>(_: fn(&'a Worker, TcpStream, &'a Entrance, Pending<()>) -> F) -> usize {
             size_of::<F>()
         }

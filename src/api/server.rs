@@ -88,7 +88,7 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> Response {
         }
     };
     if compression::applies_to(&response, state.options.compression_bytes_min) {
-        // On the heap, so that it takes no room in the tasks of all connections.
+        // On the heap, so that it takes no room in what every request allocates.
         response = Box::pin(compression::compress(sent, method, response)).await;
     }
     if let Some(limiter) = asks.limiter() {
@@ -107,7 +107,7 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> Response {
     });
     finish(state, &mut response, request_id);
     if code == Some(ErrorCode::RateLimited) && asks.limiter().is_some_and(|limiter| limiter.refuses_too_often()) {
-        // On the heap, so that it takes no room in the tasks of all connections.
+        // On the heap, so that it takes no room in what every request allocates.
         Box::pin(tokio::time::sleep(Duration::from_millis(fastrand::u64(REFUSAL_PAUSE_MILLIS)))).await;
     }
     response

@@ -348,7 +348,7 @@ where
     }
 }
 
-/// What is to be done for one request, on the heap: the allocator gives one request after another the same kilobytes,
+/// What is to be done for one request, on the heap: the allocator gives one request after another the same few places,
 /// which stay in the processor's cache. Within the tasks of thousands of connections each would have its own.
 ///
 /// It is made where it stays: what is given to `Box::pin` is made on the stack, and all of it copied.
