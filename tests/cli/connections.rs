@@ -10,7 +10,7 @@ use crate::program::Server;
 /// What other tests of this process may have open meanwhile.
 const OF_OTHERS: u64 = 1_000;
 /// Memory of the server that a connection may take while it waits for a request.
-const IDLE_BYTES_MAX: u64 = 6 << 10;
+const IDLE_BYTES_MAX: u64 = 3_500;
 
 /// Bytes of memory that a process has to itself (proc(5)).
 fn resident(pid: u32) -> u64 {
