@@ -134,7 +134,7 @@ fn bind_all(
                     Ok::<_, ()>(fn_service(move |stream: TcpStream| {
                         let (worker, entrance) = (Rc::clone(&worker), Arc::clone(&entrance));
                         let stopping = stopping.clone();
-                        // On the heap: what takes it there has room for it twice.
+                        // On the heap: the task that actix-server makes of it would have room for it twice.
                         Box::pin(async move {
                             worker.serve(stream, &entrance, stopping.notified()).await;
                             Ok::<_, ()>(())
