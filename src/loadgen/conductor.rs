@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
@@ -32,6 +33,9 @@ pub struct Conducted {
 pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, Failure> {
     let mut threads = Threads::spawn(&plan)?;
     threads.await_connections(&plan).await?;
+    // Before anything is measured, so that whoever stops it is told what was.
+    let interrupts = signal(SignalKind::interrupt());
+    let mut interrupts = interrupts.map_err(|e| Failure::failed(format!("cannot take Ctrl-C: {e}")))?;
     let start = Start { instant: Instant::now(), unix_nanos: SystemClock.now().as_nanos() };
     threads.start(start);
 
@@ -39,7 +43,6 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
     let (mut cpu_begin, mut cpu_end, mut interrupted) = (None, None, None);
     let mut live = Live::new(begin);
     let mut ticks = tokio::time::interval(LIVE_INTERVAL);
-    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     let (mut finished, mut left) = (Vec::new(), plan.threads);
     while left > 0 {
         tokio::select! {
@@ -54,7 +57,7 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
             () = sleep_until(end.into()), if server.is_some() && cpu_end.is_none() => {
                 cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));
             }
-            _ = &mut interrupt, if interrupted.is_none() => {
+            Some(()) = interrupts.recv(), if interrupted.is_none() => {
                 interrupted = Some(Instant::now());
                 if cpu_begin.is_some() && cpu_end.is_none() {
                     cpu_end = server.map(|pid| (Instant::now(), cpu::of_process_tree(pid)));

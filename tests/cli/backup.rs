@@ -167,7 +167,8 @@ fn filled() -> Server {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| keep_adding(server.address(), 0, &writer, &done));
-        while writer.acknowledged.load(Ordering::Acquire) < 500 {
+        // More than may wait in memory to be flushed.
+        while writer.acknowledged.load(Ordering::Acquire) < 1_500 {
             std::thread::yield_now();
         }
         done.store(true, Ordering::Release);

@@ -13,6 +13,10 @@ use tempfile::TempDir;
 #[path = "../support/secrets.rs"]
 pub mod secrets;
 
+/// A machine that is busy with other things is slow, and most tests want every answer.
+const PATIENT: [(&str, &str); 2] =
+    [("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "20000"), ("LISTSTORE__HTTP__SOCKET_WAIT_MS", "20000")];
+
 /// The binary, with none of the settings that the environment of the test may hold.
 pub fn liststore(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_liststore"));
@@ -130,6 +134,11 @@ impl Server {
     fn try_launch(mut command: Command, dir: TempDir) -> Result<Self, String> {
         let given = command.get_envs().filter_map(|(key, value)| Some((key.to_str()?, value?.to_str()?)));
         let secrets = secrets::in_settings(given);
+        for (name, value) in PATIENT {
+            if command.get_envs().all(|(given, value)| given != name || value.is_none()) {
+                command.env(name, value);
+            }
+        }
         let mut process =
             command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = collect(process.stderr.take().unwrap());

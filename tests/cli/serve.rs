@@ -55,6 +55,9 @@ fn its_threads_take_turns_unless_an_operator_has_said_how_they_run() {
     const SCHED_OTHER: u32 = 0;
     const SCHED_BATCH: u32 = 3;
     let assert_all = |server: &Server, of_log, of_others| {
+        // The thread that writes has begun once something is written.
+        server.feature("seen", "string");
+        server.ok(&["list", "add", "customer", "seen", "c-1", "--value", "x"]);
         let (log, others) = scheduling_of(server.pid());
         assert_eq!(log, [of_log]);
         assert!(others.len() > 5 && others.iter().all(|found| *found == of_others), "{others:?}");

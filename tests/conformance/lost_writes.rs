@@ -104,9 +104,9 @@ impl Disk {
 }
 
 async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
-    // Nothing is flushed meanwhile: it is the log that meets the full disk.
+    // With so much memory nothing is flushed meanwhile: it is the log that meets the full disk.
     let open = || -> Arc<dyn ItemStore> {
-        let options = EmbeddedOptions { fsync, ..EmbeddedOptions::new(dir) };
+        let options = EmbeddedOptions { fsync, cache_bytes: 1 << 30, ..EmbeddedOptions::new(dir) };
         Arc::new(EmbeddedStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap())
     };
     let (list, base) = (list_key(&fresh_feature_key(), "u"), SystemClock.now());

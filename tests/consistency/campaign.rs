@@ -229,9 +229,9 @@ impl Campaign {
         std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         let mut recipe = Recipe::new(dir);
         recipe.binary = self.server.clone().unwrap_or(recipe.binary);
-        if self.faults.is_empty() {
+        if self.faults.iter().all(|kind| *kind == FaultKind::Resize) {
             // All that is asked is to be answered, however slow the machine is.
-            recipe = recipe.set("ITEMS__OPERATION_TIMEOUT_MS", 10_000);
+            recipe = recipe.set("ITEMS__OPERATION_TIMEOUT_MS", 10_000).set("METADATA__CALL_TIMEOUT_MS", 10_000);
         }
         if self.faults.contains(&FaultKind::Clock) {
             recipe = recipe.with_faked_clock(&tools::faketime().ok_or("libfaketime is not installed")?)?;

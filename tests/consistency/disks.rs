@@ -25,7 +25,7 @@ use crate::workload::{Walk, World};
 
 /// From an injected failure until the process knows of it, with a tracer in between and other programs on
 /// the cores.
-const NOTICE: Duration = Duration::from_secs(2);
+const NOTICE: Duration = Duration::from_secs(5);
 /// A failure that is not there by then never comes.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a call may take: a busy machine is slow, and most tests here want every answer.
@@ -40,6 +40,7 @@ pub fn embedded(dir: &Path, fsync: &str) -> Recipe {
         .set("ITEMS__EMBEDDED__FSYNC", fsync)
         .set("ITEMS__EMBEDDED__CACHE_BYTES", CACHE_BYTES)
         .set("ITEMS__OPERATION_TIMEOUT_MS", OPERATION_TIMEOUT_MS)
+        .set("METADATA__CALL_TIMEOUT_MS", OPERATION_TIMEOUT_MS)
 }
 
 /// `strace` with an injection into the calls that make files durable, and its log.

@@ -271,7 +271,7 @@ pub enum Promises {
 }
 
 /// How long a transaction can be on its way in Postgres after its server has ended.
-const TRANSACTION_OUTLIVES: Moment = 2 * NANOS_PER_SEC;
+const TRANSACTION_OUTLIVES: Moment = 10 * NANOS_PER_SEC;
 
 /// A whole run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,6 +24,8 @@ use crate::workload::{Walk, Work, World};
 /// as long after each further time, up to a limit.
 const AWAY_WAIT: Duration = Duration::from_millis(20);
 const AWAY_DOUBLINGS_MAX: u32 = 5;
+/// Until a feature is created that a run begins with.
+const CREATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The clients of one run.
 pub const CLIENTS: usize = 8;
 /// Pages of the last look at each list.
@@ -176,9 +178,18 @@ pub async fn create(world: &World, subject: &Subject) -> Result<(), String> {
             Some(&special) => Request::CreateSpecial { feature: feature.clone(), ttl_secs, special },
             None => Request::CreateFeature { feature: feature.clone(), ttl_secs },
         };
-        let told = exchange(&mut connection, &endpoint, &request, Some(*value_type), None).await;
-        if told.0 != Outcome::Done {
-            return Err(format!("cannot create {feature}: {:?}", told.0));
+        let (began, mut maybe_created) = (Instant::now(), false);
+        loop {
+            match exchange(&mut connection, &endpoint, &request, Some(*value_type), None).await.0 {
+                Outcome::Done => break,
+                Outcome::Exists if maybe_created => break,
+                // The machine is busy, with servers that start beside this one.
+                Outcome::NotDone { .. } | Outcome::Unknown { .. } if began.elapsed() < CREATION_TIMEOUT => {
+                    maybe_created = true;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                told => return Err(format!("cannot create {feature}: {told:?}")),
+            }
         }
     }
     Ok(())

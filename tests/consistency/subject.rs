@@ -2,7 +2,7 @@
 //! end and restart it.
 
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Method;
 use nix::sys::signal::Signal;
@@ -10,10 +10,13 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::timeout;
 
 use crate::history::{ClockStep, Moment, NANOS_PER_SEC};
-use crate::http::{Connection, Endpoint};
+use crate::http::{Connection, Endpoint, Trouble};
 use crate::metrics::Counters;
 use crate::run::Timeline;
 use crate::server::{Recipe, Server};
+
+/// What a pool has to take another size: operations that run end first, and sessions are opened.
+const RESIZE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Subject {
     recipe: Mutex<Recipe>,
@@ -146,11 +149,18 @@ impl Subject {
         let Some((server, incarnation)) = running.as_ref() else { return Ok(()) };
         let endpoint = Endpoint { address: server.address.clone(), incarnation: *incarnation };
         let body = format!("{{\"actors\": {actors}}}");
-        let answer = Connection::default().exchange(&endpoint, Method::PUT, "/v1/pool", Some(body)).await;
-        match answer {
-            Ok(answer) if answer.status.is_success() => Ok(()),
-            Ok(answer) => Err(format!("the pool kept its size: {}", String::from_utf8_lossy(&answer.body))),
-            Err(trouble) => Err(format!("the pool kept its size: {trouble:?}")),
+        let began = Instant::now();
+        loop {
+            let body = Some(body.clone());
+            match Connection::default().exchange(&endpoint, Method::PUT, "/v1/pool", body).await {
+                Ok(answer) if answer.status.is_success() => return Ok(()),
+                // The server may take longer over it than a call waits: who asks again waits for it on.
+                Err(Trouble::Lost(_)) if began.elapsed() < RESIZE_TIMEOUT => {}
+                Ok(answer) => {
+                    return Err(format!("the pool kept its size: {}", String::from_utf8_lossy(&answer.body)));
+                }
+                Err(trouble) => return Err(format!("the pool kept its size: {trouble:?}")),
+            }
         }
     }
 

@@ -1,5 +1,8 @@
 //! A server of a test's own, and what is put on it by other ways than the console.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use liststore::domain::{Clock, SystemClock, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,8 +10,19 @@ use serde_json::{Value, json};
 use crate::page::Page;
 use crate::support::{TestServer, settings, spawn_server};
 
+thread_local! {
+    /// The servers of the scene that is played.
+    static SERVERS: RefCell<Vec<Rc<TestServer>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Ends the servers of a scene, once no page asks them any more: what a page is refused while it goes on loading, or
+/// looks again, stands in the browser's log.
+pub fn end_servers() {
+    drop(SERVERS.take());
+}
+
 pub struct Api {
-    pub server: TestServer,
+    pub server: Rc<TestServer>,
     client: reqwest::Client,
     token: Option<String>,
 }
@@ -19,7 +33,9 @@ impl Api {
     }
 
     pub async fn start_with(given: &[(&'static str, &str)]) -> Self {
-        Self { server: spawn_server(settings(given)).await, client: reqwest::Client::new(), token: None }
+        let server = Rc::new(spawn_server(settings(given)).await);
+        SERVERS.with_borrow_mut(|servers| servers.push(Rc::clone(&server)));
+        Self { server, client: reqwest::Client::new(), token: None }
     }
 
     pub fn url(&self, path: &str) -> String {

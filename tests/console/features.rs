@@ -170,6 +170,8 @@ pub async fn versions_stand_side_by_side(page: Rc<Page>) {
     page.click("button", "Save the change").await;
     page.sees("Version v2 was changed").await;
     assert_eq!(api.get("/v1/features/user/seen/versions/v2").await["ttl"], "3d");
+    // What is deleted is what is shown: that it was changed is not seen before the page has it.
+    page.sees("3 days").await;
     page.click("button", "Delete version v2").await;
     page.fill("Type v2 to delete it", "v2").await;
     page.click("button", "Delete for ever").await;

@@ -127,6 +127,7 @@ fn main() -> ExitCode {
         let runtime = Arc::clone(&runtime);
         let played = move || {
             runtime.block_on(test());
+            api::end_servers();
             Ok(())
         };
         trials.push(Trial::test(format!("served::{name}"), played));
@@ -143,6 +144,7 @@ async fn play(browser: &Browser, look: Look, scene: Scene) -> Result<(), Failed>
     let page = Rc::new(browser.page(look).await);
     let played = AssertUnwindSafe(scene(Rc::clone(&page))).catch_unwind().await;
     let log = page.close().await;
+    api::end_servers();
     if let Err(panic) = played {
         std::panic::resume_unwind(panic);
     }

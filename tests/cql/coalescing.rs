@@ -61,8 +61,10 @@ async fn a_read_sees_what_was_acknowledged_before_it_began() {
     let list = fresh_list();
     // Answers come late, and tell when the node has given them.
     let (given, mut answers) = feedback();
-    let held = ResponseReaction::delay(5 * HELD).with_feedback_when_performed(given);
-    forger.on_responses(vec![ResponseRule(Condition::ResponseOpcode(ResponseOpcode::Result), held)]);
+    let held = ResponseReaction::delay(12 * HELD).with_feedback_when_performed(given);
+    let results =
+        Condition::ResponseOpcode(ResponseOpcode::Result).and(Condition::not(Condition::ConnectionRegisteredAnyEvent));
+    forger.on_responses(vec![ResponseRule(results, held)]);
     let late = async {
         answers.recv().await.unwrap();
         writer.add(&list, &[(now(), b"acknowledged")]).await;
@@ -115,7 +117,7 @@ async fn one_slow_answer_delays_nobody_else() {
     let list = fresh_list();
     server.add(&list, &[(now(), b"v")]).await;
     let once = of(Sent::Read).and(Condition::TrueForLimitedTimes(1));
-    forger.on_requests(vec![RequestRule(once, RequestReaction::delay(10 * HELD))]);
+    forger.on_requests(vec![RequestRule(once, RequestReaction::delay(15 * HELD))]);
     let others = async {
         let answers = join_all((0..12).map(|_| read(&server, &list, LONG))).await;
         (answers, Instant::now())

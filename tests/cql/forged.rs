@@ -240,16 +240,16 @@ async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     let server = Server::open(forger.options.clone()).await;
     let list = fresh_list();
     let slow = Condition::RequestOpcode(RequestOpcode::Batch).and(Condition::TrueForLimitedTimes(1));
-    forger.on_requests(vec![RequestRule(slow, RequestReaction::delay(Duration::from_secs(6)))]);
+    forger.on_requests(vec![RequestRule(slow, RequestReaction::delay(Duration::from_secs(10)))]);
     let began = Instant::now();
     let op =
         liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(9), ..server.op() };
     // The first attempt is held up; the second, which begins after 3 s, is carried out.
     server.try_add(&list, &op, &[(op.now, b"v")]).await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(server.remove(&list, b"v").await, 1);
     // By now the first attempt has arrived too.
-    tokio::time::sleep_until((began + Duration::from_secs(7)).into()).await;
+    tokio::time::sleep_until((began + Duration::from_secs(11)).into()).await;
     assert!(server.values(&list).await.is_empty());
 }
 

@@ -14,7 +14,7 @@ use crate::probe::{EVERYTHING, Server, fresh_list, now};
 
 const PERMITS: usize = 4;
 /// Longer than all callers of a test together wait, and shorter than the driver takes for a silent node.
-const HELD: Duration = Duration::from_secs(4);
+const HELD: Duration = Duration::from_secs(8);
 
 fn few(options: &CqlOptions) -> CqlOptions {
     CqlOptions { permits: PERMITS, permit_wait: Duration::from_millis(20), ..options.clone() }
@@ -98,7 +98,7 @@ async fn a_broken_connection_gives_its_permits_back() {
 /// Whoever waits for a permit while the cluster goes away is told that, and asks for nothing.
 #[tokio::test]
 async fn operations_that_wait_for_a_permit_are_told_that_the_cluster_is_gone() {
-    for (permit_wait, holder_has) in [(2, 8), (30, 4)] {
+    for (permit_wait, holder_has) in [(5, 20), (30, 10)] {
         let mut forger = Forger::start().await;
         let options =
             CqlOptions { permits: 1, permit_wait: Duration::from_secs(permit_wait), ..forger.options.clone() };
@@ -130,7 +130,10 @@ async fn a_store_is_idle_once_the_cluster_has_ended_what_callers_left_behind() {
     let server = Server::open(few(&forger.options)).await;
     server.store.idle().await;
     forger.on_requests(vec![RequestRule(of(Sent::Read), RequestReaction::delay(HELD))]);
-    assert!(crowd(&server, Sent::Read).await.iter().all(Result::is_err));
+    // On a busy machine a caller may have left before it asks.
+    while counts(&server).in_use == 0 {
+        assert!(crowd(&server, Sent::Read).await.iter().all(Result::is_err));
+    }
     let mut idle = std::pin::pin!(server.store.idle());
     assert!(futures_util::poll!(&mut idle).is_pending(), "the node is at work");
     idle.await;

@@ -16,6 +16,9 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::time::Instant;
 
+/// Far beyond what an operation takes, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 pub const EVERYTHING: Range = Range {
     min_timestamp: Timestamp::MIN,
     max_timestamp: Timestamp::MAX,
@@ -72,7 +75,7 @@ impl Server {
         let registry = Registry::new();
         let store = Arc::new(CqlStore::open(options, clock, &registry).unwrap());
         let session = TurnTaking::around(store.open_session().await.unwrap());
-        Self { store, session, registry, deadline: Duration::from_secs(20) }
+        Self { store, session, registry, deadline: PATIENCE }
     }
 
     /// The same process with another actor.
@@ -87,6 +90,11 @@ impl Server {
 
     pub fn op_with(&self, ttl: Ttl) -> Operation {
         Operation::new(now(), ttl, Instant::now() + self.deadline)
+    }
+
+    /// One that is to succeed, however slow the machine is.
+    fn patient_op(&self) -> Operation {
+        Operation { deadline: Instant::now() + self.deadline.max(PATIENCE), ..self.op() }
     }
 
     /// Adds values, each at its timestamp.
@@ -108,13 +116,13 @@ impl Server {
     }
 
     pub async fn add(&self, list: &ListKey, items: &[(Timestamp, &[u8])]) {
-        self.try_add(list, &self.op(), items).await.unwrap();
+        self.try_add(list, &self.patient_op(), items).await.unwrap();
     }
 
     /// What the list holds. A cluster that did not answer just now refuses until it was probed again: that is
     /// waited for.
     pub async fn get(&self, list: &ListKey) -> ItemPage {
-        let op = self.op();
+        let op = self.patient_op();
         loop {
             match self.session.get(&op, list, &EVERYTHING).await {
                 Err(StoreError::Unavailable { .. }) if Instant::now() < op.deadline => {
@@ -130,11 +138,11 @@ impl Server {
     }
 
     pub async fn remove(&self, list: &ListKey, value: &[u8]) -> u64 {
-        self.session.remove_value(&self.op(), list, value).await.unwrap()
+        self.session.remove_value(&self.patient_op(), list, value).await.unwrap()
     }
 
     pub async fn remove_all(&self, list: &ListKey) {
-        self.session.remove_all(&self.op(), list).await.unwrap();
+        self.session.remove_all(&self.patient_op(), list).await.unwrap();
     }
 
     /// The sum of a metric over its labels that contain `label`; of a histogram, how often it was fed.

@@ -20,7 +20,7 @@ use crate::servers::{call, environment, ok};
 
 const LISTS: usize = 240;
 /// So slow that it is not over before it was looked at.
-const LISTS_PER_SECOND: usize = 20;
+const LISTS_PER_SECOND: usize = 8;
 const KEPT: usize = 5;
 /// That another server goes on within 10 s is promised for a machine that has nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(120);

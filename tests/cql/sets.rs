@@ -234,8 +234,9 @@ async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
 #[tokio::test]
 async fn an_item_that_two_have_written_is_cut_off_with_both() {
     let options = shared_options();
-    let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
-    let list = fresh_set(Identity::Value(Keep::Newest));
+    // One operation has the time of all that follow.
+    let server = Server { deadline: Duration::from_secs(300), ..Server::open(options.clone()).await };
+    let (bare, list) = (bare(&options).await, fresh_set(Identity::Value(Keep::Newest)));
     let op = Operation { max_items: MaxItems::new(2).ok(), ..server.op() };
     server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
     let older = ago(60);

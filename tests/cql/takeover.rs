@@ -12,7 +12,7 @@ use crate::cleaning::server_with;
 use crate::postgres::Database;
 use crate::probe::now;
 use crate::program::Server;
-use crate::servers::ok;
+use crate::servers::{ok, ok_soon};
 
 const ENTITIES: usize = 160;
 /// Such that the job is in its middle when its server dies.
@@ -26,11 +26,13 @@ pub fn server_on(database: &Database, contact_points: &[String]) -> Server {
 }
 
 /// The settings of one that reaches its database by this URL.
-pub fn on_postgres(url: &str) -> [(&'static str, String); 3] {
+pub fn on_postgres(url: &str) -> [(&'static str, String); 4] {
     [
         ("LISTSTORE__METADATA__STORE", "postgres".to_owned()),
         ("LISTSTORE__METADATA__POSTGRES__URL", url.to_owned()),
         ("LISTSTORE__METADATA__POLL_INTERVAL_SECS", "1".to_owned()),
+        // A build waits for as long, before it begins, for what other servers are still at.
+        ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "2000".to_owned()),
     ]
 }
 
@@ -77,7 +79,7 @@ async fn an_index_is_built_to_its_end_by_another_server() {
     ok(&dies, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));
     let bag = |n: usize| format!("/v1/entities/{entity_type}/e-{n}");
     for n in 0..ENTITIES {
-        ok(&dies, "PUT", &bag(n), &json!({"a": n % 3, "b": n}));
+        ok_soon(&dies, "PUT", &bag(n), &json!({"a": n % 3, "b": n}));
     }
     let indexes = format!("/v1/entity-types/{entity_type}/indexes");
     ok(&dies, "POST", &indexes, &json!({"name": "by", "properties": ["/a"], "order_by": "/b"}));
@@ -88,10 +90,10 @@ async fn an_index_is_built_to_its_end_by_another_server() {
         let stays = start();
         // What is written meanwhile, through a server that does not build.
         for n in (0..ENTITIES).step_by(10) {
-            ok(&stays, "PUT", &bag(n), &json!({"a": 3, "b": n}));
+            ok_soon(&stays, "PUT", &bag(n), &json!({"a": 3, "b": n}));
         }
         for n in (5..ENTITIES).step_by(10) {
-            ok(&stays, "DELETE", &format!("{}/bag", bag(n)), &Value::Null);
+            ok_soon(&stays, "DELETE", &format!("{}/bag", bag(n)), &Value::Null);
         }
         stays
     })
@@ -128,7 +130,7 @@ async fn a_purge_is_made_to_its_end_by_another_server() {
     for n in 0..ENTITIES {
         for feature in [&name, &format!("{name}-kept")] {
             let add = json!({"items": [{"timestamp": at, "value": "v"}, {"timestamp": at - 172_800_000_000_000, "value": "w"}]});
-            ok(&dies, "POST", &items(feature, n), &add);
+            ok_soon(&dies, "POST", &items(feature, n), &add);
         }
     }
     let asked = ok(&dies, "POST", &format!("/v1/features/user/{name}/purge"), &json!({"lists_per_second": RATE}));

@@ -63,11 +63,13 @@ pub fn prepare(address: &str, entity_type: &str) {
 
 /// The same, without waiting for the index.
 pub fn begin(address: &str, entity_type: &str) {
-    let created = call(address, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));
-    assert!(matches!(created, Some((201, _))), "{created:?}");
+    // An answer may come too late to be taken, so that it is there.
+    let create = |path: &str, body: &Value| {
+        until(|| matches!(call(address, "POST", path, body), Some((201 | 409, _))), "it is created");
+    };
+    create("/v1/entity-types", &json!({"entity_type": entity_type}));
     let index = json!({"name": "always", "properties": ["/a"]});
-    let created = call(address, "POST", &format!("/v1/entity-types/{entity_type}/indexes"), &index);
-    assert!(matches!(created, Some((201, _))), "{created:?}");
+    create(&format!("/v1/entity-types/{entity_type}/indexes"), &index);
 }
 
 /// Creates the index that comes and goes, if it is not there, in whatever state it is.

@@ -181,16 +181,20 @@ pub async fn a_bag_that_was_taken_out_is_gone(backend: &dyn Backend) {
 
 pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
-    let (long, short) = (bag.probe.op_at(0, ttl(3_600)), bag.probe.op_at(0, ttl(10)));
-    let old = bag.item(&long, -20 * SECOND, "old");
+    let (long, short) = (bag.probe.op_at(0, ttl(3_600)), bag.probe.op_at(0, ttl(600)));
+    let old = bag.item(&long, -1_200 * SECOND, "old");
     assert_eq!(
         bag.swap_at(&long, BagSwap { before: None, after: BagAfter::Put(old), entries: vec![], entered_in: None })
             .await,
         Swapped::Done
     );
-    assert_eq!((bag.at(&short).await, bag.at(&long).await), (None, some(-20 * SECOND, "old")));
-    let hidden =
-        BagSwap { before: Some(bag.probe.at(-20 * SECOND)), after: BagAfter::Gone, entries: vec![], entered_in: None };
+    assert_eq!((bag.at(&short).await, bag.at(&long).await), (None, some(-1_200 * SECOND, "old")));
+    let hidden = BagSwap {
+        before: Some(bag.probe.at(-1_200 * SECOND)),
+        after: BagAfter::Gone,
+        entries: vec![],
+        entered_in: None,
+    };
     assert_eq!(bag.swap_at(&short, hidden).await, Swapped::Lost);
     let new = bag.item(&short, -5 * SECOND, "new");
     assert_eq!(
@@ -389,10 +393,9 @@ pub async fn entries_of_many_bags_are_added_together(backend: &dyn Backend) {
         stamp: bag.probe.at(-9),
         entries: entries(n),
     };
-    let op = bag.probe.op();
     // Again, it changes nothing.
     for _ in 0..2 {
-        let swapped = bag.probe.session.enter_bags(&op, (0..BAGS).map(of).collect()).await.unwrap();
+        let swapped = bag.probe.session.enter_bags(&bag.probe.op(), (0..BAGS).map(of).collect()).await.unwrap();
         for (n, swapped) in swapped.iter().enumerate() {
             let expected = if is_other(n) || is_gone(n) { Swapped::Lost } else { Swapped::Done };
             assert_eq!(*swapped, expected, "{n}");
@@ -407,7 +410,7 @@ pub async fn entries_of_many_bags_are_added_together(backend: &dyn Backend) {
             assert_eq!(bag.entries_now(&values).await, expected, "{values}");
         }
     }
-    assert_eq!(bag.probe.session.enter_bags(&op, Vec::new()).await.unwrap(), []);
+    assert_eq!(bag.probe.session.enter_bags(&bag.probe.op(), Vec::new()).await.unwrap(), []);
 }
 
 pub async fn bags_are_apart_from_other_generations_and_lists(backend: &dyn Backend) {
