@@ -135,7 +135,11 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
     for (begun, list) in lists[..OPTIONS.permits_per_actor].iter().enumerate() {
         while faults.operations_begun() == begun {
             let left = get(&pool, list, Instant::now() + Duration::from_millis(50)).await;
-            assert!(matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: false })), "{left:?}");
+            // One that the actor has not come to yet keeps its permit until then.
+            assert!(
+                matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: false } | ListError::Overloaded)),
+                "{left:?}"
+            );
         }
     }
     let begun = Instant::now();
@@ -150,7 +154,15 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
     faults.stall_only(&lists);
     assert!(get(&pool, &elsewhere, soon()).await.is_ok());
     faults.stall(false);
-    assert!(get(&pool, &lists[0], soon()).await.is_ok());
+    // The actor gives the permits back when it has its turn.
+    let until = soon();
+    let got = loop {
+        match get(&pool, &lists[0], soon()).await {
+            Err(ListError::Overloaded) if Instant::now() < until => {}
+            got => break got,
+        }
+    };
+    assert!(got.is_ok(), "{got:?}");
     assert!(pool.stop(Duration::from_secs(60)).await);
 }
 
@@ -159,7 +171,12 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
 async fn leave_an_add_behind(pool: &ListPool, faults: &Faults) {
     while faults.operations_begun() == 0 {
         let left = pool.add(list("a"), ttl(), one_item(), Instant::now() + Duration::from_millis(30)).await;
-        assert!(matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: true })), "{left:?}");
+        match left {
+            Err(ListError::DeadlineExceeded { outcome_unknown: true }) => {}
+            // The actor came to it too late to begin it, or not yet.
+            Err(ListError::DeadlineExceeded { .. } | ListError::Overloaded) if faults.operations_begun() == 0 => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -171,7 +188,8 @@ async fn a_write_that_outlasts_its_caller_is_carried_out_and_said_to_be_unknown(
     leave_an_add_behind(&pool, &faults).await;
     faults.stall(false);
     assert!(pool.stop(Duration::from_secs(60)).await, "stopping waits for work whose caller has left");
-    assert_eq!(faults.adds_done(), 1);
+    assert_eq!(faults.adds_done(), faults.operations_begun());
+    assert!(faults.adds_done() >= 1);
 }
 
 #[actix::test]

@@ -60,7 +60,7 @@ async fn a_build_goes_on_once_definitions_can_be_read_again() {
 async fn an_index_that_was_made_anew_is_not_ready_by_the_build_of_the_one_before() {
     let shared = |faults: &Faults| faults.shares_definitions.store(true, SeqCst);
     // What servers wait for each other follows from these two.
-    let given = [("metadata.poll_interval_secs", "1"), ("items.operation_timeout_ms", "1000")];
+    let given = [("metadata.poll_interval_secs", "1"), ("items.operation_timeout_ms", "5000")];
     let (mut api, faults) = faulty_from_the_start(&given, shared).await;
     api.server.ready().await;
     with_a_bag(&api).await;

@@ -75,7 +75,8 @@ async fn a_callers_deadline_is_kept() {
     let (api, faults) = faulty(&[("items.operation_timeout_ms", "60000")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
-    for (answer, writes) in all(&api, &[("liststore-timeout-ms", "20")]).await {
+    // Time enough for a busy machine to begin a write: before that, nothing of it is unknown.
+    for (answer, writes) in all(&api, &[("liststore-timeout-ms", "500")]).await {
         assert_eq!(unsure(&answer.refused("deadline_exceeded", "")), writes);
     }
     // The control plane keeps it too.
@@ -105,8 +106,11 @@ async fn more_operations_than_permits_are_refused_soon() {
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
     // The first keeps its permit for as long as the store works, though its caller has left.
-    let first = api.send(Method::GET, &items("seen", "u"), &[("liststore-timeout-ms", "50")], b"").await;
-    first.refused("deadline_exceeded", "");
+    // One that the actor comes to too late is not begun, and gives its permit back.
+    while faults.begun.load(SeqCst) == 0 {
+        let first = api.send(Method::GET, &items("seen", "u"), &[("liststore-timeout-ms", "50")], b"").await;
+        assert!(["deadline_exceeded", "overloaded"].contains(&first.code().as_str()), "{}", first.text());
+    }
     for (answer, _) in all(&api, &[]).await {
         assert!(!unsure(&answer.refused("overloaded", "")));
     }

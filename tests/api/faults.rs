@@ -42,6 +42,8 @@ pub struct Faults {
     pub shares_definitions: AtomicBool,
     reading_went_well: AtomicBool,
     pub panics: AtomicBool,
+    /// How many operations the store has begun.
+    pub begun: AtomicUsize,
     pub read_only: Mutex<Option<String>>,
     /// Lists that are not to be cleared, as feature key and entity ID.
     pub uncleared: Mutex<Vec<String>>,
@@ -73,6 +75,7 @@ impl Faults {
     }
 
     async fn meet(&self) -> Result<(), StoreError> {
+        self.begun.fetch_add(1, SeqCst);
         self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
         assert!(!self.panics.load(SeqCst), "injected panic");
         self.items.lock().unwrap().clone().map_or(Ok(()), Err)
@@ -113,6 +116,7 @@ pub async fn faulty_beside(
         shares_definitions: AtomicBool::new(false),
         reading_went_well: AtomicBool::new(false),
         panics: AtomicBool::new(false),
+        begun: AtomicUsize::new(0),
         read_only: Mutex::default(),
         uncleared: Mutex::default(),
         cleared: Mutex::default(),

@@ -10,7 +10,7 @@ use super::sockets::{metric, until, until_closed};
 
 #[tokio::test]
 async fn requests_in_flight_are_answered_and_asked_to_leave() {
-    let (api, faults) = faulty(&[("items.operation_timeout_ms", "10000")]).await;
+    let (api, faults) = faulty(&[("items.operation_timeout_ms", "30000"), ("http.shutdown_grace_secs", "30")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
     let body = one(ago(1), "x").to_string();

@@ -100,10 +100,10 @@ fn a_backup_made_under_load_has_all_that_was_acknowledged_before() {
     let options = small_options(Fsync::Group);
     let runtime = runtime();
     let opened = runtime.block_on(open(&disk, options.clone()));
-    let acknowledged = AtomicU64::new(0);
+    let (acknowledged, made) = (AtomicU64::new(0), AtomicU64::new(0));
     let (ask, asked) = sync_channel(1);
     let backups = std::thread::scope(|scope| {
-        let (store, acknowledged, disk) = (&opened.store, &acknowledged, &disk);
+        let (store, acknowledged, made, disk) = (&opened.store, &acknowledged, &made, &disk);
         let backing_up = scope.spawn(move || {
             let mut backups = Vec::new();
             for () in asked {
@@ -112,11 +112,15 @@ fn a_backup_made_under_load_has_all_that_was_acknowledged_before() {
                 let before = acknowledged.load(Ordering::Acquire);
                 store.backup(&dir, &never).unwrap();
                 backups.push((dir, before));
+                made.fetch_add(1, Ordering::Release);
             }
             backups
         });
         runtime.block_on(async {
-            for round in 0..600 {
+            for round in 0..20_000 {
+                if round >= 600 && made.load(Ordering::Acquire) > 3 {
+                    break;
+                }
                 if round % 50 == 25 {
                     // Full while a backup is still being made: then the next one waits.
                     let _under_way = ask.try_send(());

@@ -107,7 +107,7 @@ fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let op = operation(START, 600);
         carry_out(&opened.session, &op, 0, &add(b"before")).await.unwrap();
-        disk.fail_syncs();
+        disk.fail_syncs_once_written(b"during");
         let error = carry_out(&opened.session, &op, 0, &add(b"during")).await.unwrap_err();
         assert!(error.outcome_unknown(), "{error}");
         let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();

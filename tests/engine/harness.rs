@@ -33,7 +33,7 @@ pub fn at(nanos: u64) -> Timestamp {
 }
 
 pub fn operation(now: u64, ttl_secs: u64) -> Operation {
-    Operation::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), Instant::now() + Duration::from_secs(20))
+    Operation::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), Instant::now() + Duration::from_secs(120))
 }
 
 pub fn everything() -> Range {

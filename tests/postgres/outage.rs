@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::postgres::{Database, Server, address_of};
 use crate::proxy::Proxy;
-use crate::servers::{Node, id, run, store, until};
+use crate::servers::{Node, id, insist, run, store, until};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -44,9 +44,8 @@ async fn assert_away(node: &Node, known: &str) {
         let unknown = node.resolve("unknown").await;
         assert!(matches!(unknown, Err(ResolveError::Unavailable { .. })), "{unknown:?}");
         assert!(began.elapsed() < GIVEN_UP, "round {round}: {:?}", began.elapsed());
-        let began = Instant::now();
+        // Without the store: that would have no answer to it.
         node.resolve(known).await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     }
     assert!(node.handle.unavailable_reason().is_some());
 }
@@ -57,7 +56,7 @@ async fn assert_back(node: &Node, name: &str) {
     while let Err(error) = node.create(name, 60).await {
         assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(60), "{error}");
     }
-    assert_eq!(node.resolve("nowhere").await, Err(ResolveError::FeatureNotFound));
+    assert_eq!(node.resolved("nowhere").await, Err(ResolveError::FeatureNotFound));
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
@@ -80,7 +79,7 @@ fn a_postgres_that_ends_and_starts_again_is_found_again() {
             assert_away(&node, "seen").await;
             server.start_again();
             assert_back(&node, &format!("back{round}")).await;
-            assert_eq!(other.resolve(&format!("back{round}")).await, Ok(60));
+            assert_eq!(other.resolved(&format!("back{round}")).await, Ok(60));
             until("the other hears of changes again", || other.metric("liststore_metadata_postgres_listening") == 1.0)
                 .await;
         }
@@ -202,10 +201,14 @@ fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
             proxy.release_commit();
         };
         let (changed, ()) = tokio::join!(change, meanwhile);
-        assert_eq!(changed.unwrap().ttl.as_secs(), 61);
+        match changed {
+            Ok(feature) => assert_eq!(feature.ttl.as_secs(), 61),
+            // So slow is the machine that the answer was given up.
+            Err(error) => assert!(error.outcome_unknown(), "{error}"),
+        }
         assert_eq!(late.known_ttl("seen"), None);
-        assert_eq!(late.resolve("seen").await, Err(ResolveError::FeatureNotFound));
-        late.create("later", 60).await.unwrap();
+        assert_eq!(late.resolved("seen").await, Err(ResolveError::FeatureNotFound));
+        insist(async || late.create("later", 60).await).await.unwrap();
         until("the other follows", || other.known_ttl("later").is_some()).await;
         assert_eq!(late.known_ttl("seen"), None);
         late.stop().await;
@@ -231,9 +234,10 @@ fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
             proxy.release_commit();
         };
         let (deleted, ()) = tokio::join!(deletion, meanwhile);
-        deleted.unwrap();
+        // So slow may the machine be that the answer was given up.
+        assert!(deleted.is_ok() || deleted.as_ref().is_err_and(MetadataError::outcome_unknown), "{deleted:?}");
         assert_eq!(late.known_ttl("seen"), Some(70));
-        late.create("later", 60).await.unwrap();
+        insist(async || late.create("later", 60).await).await.unwrap();
         until("the other follows", || other.known_ttl("later").is_some()).await;
         assert_eq!((late.known_ttl("seen"), other.known_ttl("seen")), (Some(70), Some(70)));
         late.stop().await;

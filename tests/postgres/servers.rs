@@ -15,12 +15,25 @@ use tokio::time::Instant;
 
 /// Long, so that nothing is found by polling where a test is about something else.
 const POLL_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Far beyond what anything takes that is to succeed, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Calls again what was certainly not done: the store waits a second or two for a connection, or for a row.
+pub async fn insist<T>(call: impl AsyncFn() -> Result<T, MetadataError>) -> Result<T, MetadataError> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        match call().await {
+            Err(error) if error.is_retryable() && !error.outcome_unknown() && Instant::now() < patience => {}
+            told => return told,
+        }
+    }
+}
 
 /// Bounds that no test meets unless it means to.
 fn options() -> MetadataOptions {
     let (millis, secs) = (Duration::from_millis, Duration::from_secs);
     let refresh = RefreshOptions { retry_delay_max: secs(2), look_ups_max: 5, look_up_interval: millis(200) };
-    MetadataOptions { permits: 64, timeout: millis(2_800), refresh, in_step_for: millis(5_000), stored: None }
+    MetadataOptions { permits: 64, timeout: secs(20), refresh, in_step_for: millis(5_000), stored: None }
 }
 
 /// Runs a case on an actix system, which arbiters need.
@@ -50,9 +63,17 @@ impl Node {
 
     /// With its catalog loaded, and listening.
     pub async fn start_polling(url: &str, poll_interval: Duration) -> Self {
-        let node = Self::start_without_database(url, poll_interval).await;
-        node.until_listening().await;
-        node
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            let node = Self::start_without_database(url, poll_interval).await;
+            until("it has tried to listen", || node.metric("liststore_metadata_postgres_listens_total") >= 1.0).await;
+            if node.metric("liststore_metadata_postgres_listening") == 1.0 || Instant::now() > patience {
+                node.until_listening().await;
+                return node;
+            }
+            // On a busy machine it may hear its own notification so late that it takes Postgres for a pooler.
+            node.stop().await;
+        }
     }
 
     pub async fn start_without_database(url: &str, poll_interval: Duration) -> Self {
@@ -81,6 +102,17 @@ impl Node {
     pub async fn resolve(&self, name: &str) -> Result<u64, ResolveError> {
         let deadline = Instant::now() + Duration::from_secs(2);
         self.handle.resolve("user", name, "", deadline).await.map(|version| version.retention.ttl.as_secs())
+    }
+
+    /// What it says in the end: a look-up may take longer than an operation waits for one.
+    pub async fn resolved(&self, name: &str) -> Result<u64, ResolveError> {
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            match self.resolve(name).await {
+                Err(ResolveError::Unavailable { .. }) if Instant::now() < patience => {}
+                told => return told,
+            }
+        }
     }
 
     pub async fn create(&self, name: &str, ttl_secs: u64) -> Result<Feature, MetadataError> {

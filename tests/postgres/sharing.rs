@@ -8,7 +8,7 @@ use sqlx::Row;
 use tokio::time::Instant;
 
 use crate::postgres::Database;
-use crate::servers::{Node, run, until};
+use crate::servers::{Node, insist, run, until};
 
 #[test]
 fn a_change_reaches_the_other_server_at_once() {
@@ -43,10 +43,10 @@ fn a_feature_is_usable_on_all_servers_the_moment_it_exists() {
         for number in 0..50 {
             let name = format!("f{number}");
             if number % 5 == 0 {
-                assert_eq!(b.resolve(&name).await, Err(ResolveError::FeatureNotFound));
+                assert_eq!(b.resolved(&name).await, Err(ResolveError::FeatureNotFound));
             }
             a.create(&name, 60).await.unwrap();
-            assert_eq!(b.resolve(&name).await, Ok(60), "{name}");
+            assert_eq!(b.resolved(&name).await, Ok(60), "{name}");
         }
         a.create_version("f0", "v2").await.unwrap();
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -74,7 +74,7 @@ fn look_ups_for_unknown_features_are_shared_and_few() {
         let began = Instant::now();
         let mut asked = 0;
         while began.elapsed() < Duration::from_secs(1) || asked < 3_000 {
-            let all = futures_util::future::join_all((0..1_000).map(|_| node.resolve("nowhere"))).await;
+            let all = futures_util::future::join_all((0..1_000).map(|_| node.resolved("nowhere"))).await;
             assert!(all.iter().all(|answer| *answer == Err(ResolveError::FeatureNotFound)), "{all:?}");
             asked += all.len();
         }
@@ -120,7 +120,10 @@ fn of_racing_creations_one_wins() {
         let (a, b) = (Node::start(&database.url).await, Node::start(&database.url).await);
         for round in 0..10 {
             let name = format!("f{round}");
-            let racers = (0..8).map(|racer| if racer % 2 == 0 { a.create(&name, 60) } else { b.create(&name, 60) });
+            let racers = (0..8).map(|racer| {
+                let (node, name) = (if racer % 2 == 0 { &a } else { &b }, &name);
+                insist(async move || node.create(name, 60).await)
+            });
             let ends = futures_util::future::join_all(racers).await;
             let won = ends.iter().filter(|end| end.is_ok()).count();
             let lost = ends.iter().filter(|end| matches!(end, Err(MetadataError::FeatureExists(_)))).count();
@@ -144,7 +147,8 @@ fn changes_on_all_servers_leave_the_same_catalog_everywhere() {
             let offset = if std::ptr::eq(node, &nodes[0]) { 1_000 } else { 2_000 };
             async move {
                 for step in 0..60 {
-                    node.set_ttl(["f0", "f1", "f2"][step % 3], offset + step as u64).await.unwrap();
+                    let (name, ttl) = (["f0", "f1", "f2"][step % 3], offset + step as u64);
+                    insist(async || node.set_ttl(name, ttl).await).await.unwrap();
                 }
             }
         };

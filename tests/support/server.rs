@@ -33,6 +33,8 @@ pub fn settings(given: &[(&'static str, &str)]) -> Settings {
         ("items.actors", "2"),
         // A machine that is busy with other things is slow, and most tests want every answer.
         ("items.operation_timeout_ms", "20000"),
+        ("metadata.call_timeout_ms", "20000"),
+        ("http.socket_wait_ms", "20000"),
         ("items.store", "memory"),
         ("metadata.store", "memory"),
     ];

@@ -87,9 +87,9 @@ mod tests {
         let (mut far, _) = listener.accept().await.unwrap();
         let mut byte = [0];
         for _ in 0..2 {
+            let began = tokio::time::Instant::now();
             near.write_all(b"x").await.unwrap();
             far.readable().await.unwrap();
-            let began = tokio::time::Instant::now();
             while far.since_last_arrival().unwrap() < WAIT {
                 tokio::task::yield_now().await;
             }

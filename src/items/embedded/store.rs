@@ -466,10 +466,6 @@ mod tests {
         /// a long one.
         fn look(&mut self) {
             let long = self.begin_long_read();
-            self.await_between_short_reads(long);
-        }
-
-        fn await_between_short_reads(&mut self, long: mpsc::Receiver<usize>) {
             self.told.push(count_in_head(&self.store));
             match long.recv_timeout(WAITS) {
                 Ok(count) => self.told.push(count),
@@ -534,7 +530,9 @@ mod tests {
         stage.add_one(|stage| {
             if let Some(long) = steps.next().flatten() {
                 go_on.send(()).unwrap();
-                stage.await_between_short_reads(long);
+                stage.told.push(count_in_head(&stage.store));
+                // It has looked before the change began, and waits for its turn alone.
+                stage.told.push(long.recv_timeout(Duration::from_secs(60)).expect("it waits for the change"));
             }
             stage.told.push(count_in_head(&stage.store));
         });

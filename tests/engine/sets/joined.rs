@@ -42,6 +42,8 @@ impl Started {
 
 /// Adds of few members, over and over, by operations of several moments, each of which sees what it adds.
 fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(Operation, Vec<NewItem>)> {
+    // Of adds whose deadlines lie far apart, not all wait together.
+    let deadline = op().deadline;
     let add = |rng: &mut Rng| {
         let now = START + rng.below(8) * SECOND;
         let life = 1 + rng.below(12);
@@ -49,7 +51,7 @@ fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(Operation,
             let age = rng.below(life.min(6)) * SECOND;
             item(now - age, &stored(identity, rng.below(5), rng.below(3)), life)
         });
-        (operation(now, LIFE), items.collect())
+        (Operation { deadline, ..operation(now, LIFE) }, items.collect())
     };
     (0..count).map(|_| add(rng)).collect()
 }
@@ -107,12 +109,12 @@ fn adds_that_are_one_write_fail_together() {
         let (disk, set) = (SimDisk::default(), set(0, KEYS));
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let held = disk.hold_syncs();
-        let mut started = Started::default();
+        let (mut started, op) = (Started::default(), op());
         for n in 0..6 {
-            started.start(&opened.session, op(), &set, vec![member(KEYS, n, START + n)]);
+            started.start(&opened.session, op, &set, vec![member(KEYS, n, START + n)]);
         }
         // The sync that is held is the first one's.
-        disk.fail_syncs_after(1, 0);
+        disk.fail_syncs_once_written(&name(5));
         drop(held);
         let ended = started.end().await;
         assert!(ended[0].is_ok());
@@ -121,7 +123,7 @@ fn adds_that_are_one_write_fail_together() {
             assert!(matches!(failed, StoreError::Unavailable { outcome_unknown: true, .. }), "{failed}");
         }
         assert_eq!(opened.counted(JOINED), 4);
-        assert_eq!(walk(&opened.session, &op(), &set).await.len(), 1, "what may not last is not shown");
+        assert_eq!(walk(&opened.session, &op, &set).await.len(), 1, "what may not last is not shown");
     });
 }
 
@@ -134,17 +136,17 @@ fn adds_that_are_one_write_survive_a_crash_as_one() {
             let (mut rng, disk, set) = (Rng(seed), SimDisk::default(), set(0, VALUES));
             let opened = open(&disk, small_options(Fsync::Group)).await;
             let held = disk.hold_syncs();
-            let mut started = Started::default();
+            let (mut started, op) = (Started::default(), op());
             for first in 0..8 {
                 let items = (0..5).map(|n| member(VALUES, first + n, START + first)).collect();
-                started.start(&opened.session, op(), &set, items);
+                started.start(&opened.session, op, &set, items);
             }
             disk.stop_after(rng.below(12));
             drop(held);
             let acknowledged = started.end().await.iter().filter(|ended| ended.is_ok()).count();
             drop(opened);
             let opened = open(&disk.crashed(&mut rng), small_options(Fsync::Group)).await;
-            let found = checked(&opened.session, &op(), &set, "after a crash").await;
+            let found = checked(&opened.session, &op, &set, "after a crash").await;
             // Nothing, the first add, or what all eight leave: twelve members, each where it moved last.
             let newest: Vec<_> = found.iter().filter(|item| item.timestamp == at(START + 7)).collect();
             let state = match (found.len(), newest.len()) {
@@ -167,17 +169,16 @@ fn an_add_that_comes_after_a_removal_waits_behind_it() {
         let opened = open(&disk, small_options(Fsync::Group)).await;
         let Opened { session, .. } = &opened;
         let held = disk.hold_syncs();
-        let mut before = Started::default();
+        let (mut before, operation) = (Started::default(), op());
         for n in 0..3 {
-            before.start(session, op(), &set, vec![member(KEYS, n, START + n)]);
+            before.start(session, operation, &set, vec![member(KEYS, n, START + n)]);
         }
         let members = Removal::Members((0..9).map(name).collect());
-        let operation = op();
         let mut removal = Box::pin(session.remove(&operation, &set, &members));
         assert!(futures_util::poll!(&mut removal).is_pending());
         let mut after = Started::default();
         for n in 3..6 {
-            after.start(session, op(), &set, vec![member(KEYS, n, START + n)]);
+            after.start(session, operation, &set, vec![member(KEYS, n, START + n)]);
         }
         drop(held);
         let (before, removed, after) = tokio::join!(before.end(), removal, after.end());

@@ -62,6 +62,7 @@ impl SimDisk {
             stop_at: None,
             syncs_left: None,
             failed_syncs: 0,
+            syncs_fail_after: None,
             write_fault: None,
             writes_fail: false,
             data_files_held: false,
@@ -162,6 +163,12 @@ impl SimDisk {
     pub fn fail_syncs_after(&self, syncs: u64, seed: u64) {
         let mut state = self.state();
         (state.syncs_left, state.failed_syncs, state.torn) = (Some(syncs), 0, seed);
+    }
+
+    /// Lets syncs fail, as [`Self::fail_syncs`] does, once these bytes are written: not those of what the log writes
+    /// by itself before.
+    pub fn fail_syncs_once_written(&self, holding: &[u8]) {
+        self.state().syncs_fail_after = Some(holding.to_vec());
     }
 
     /// Stops within so many operations, or fails syncs after fewer than that many.

@@ -156,6 +156,9 @@ impl DiskFile for SimFile {
             return Err(io::Error::other("the write failed"));
         }
         let holds = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        if state.syncs_fail_after.take_if(|part| holds(part)).is_some() {
+            (state.syncs_left, state.failed_syncs, state.torn) = (Some(0), 0, 0);
+        }
         if let Some((_, fault)) = state.write_fault.take_if(|(part, _)| holds(part)) {
             let lost = match fault {
                 WriteFault::Fails { lost } | WriteFault::FailsForGood { lost } => lost,

@@ -63,6 +63,8 @@ pub(super) struct State {
     pub(super) syncs_left: Option<u64>,
     pub(super) failed_syncs: u64,
     pub(super) torn: u64,
+    /// What is to be written before they do.
+    pub(super) syncs_fail_after: Option<Vec<u8>>,
     pub(super) write_fault: Option<(Vec<u8>, WriteFault)>,
     pub(super) writes_fail: bool,
     pub(super) data_files_held: bool,

@@ -249,7 +249,7 @@ async fn a_panic_or_a_caller_who_leaves_strands_nobody() {
     assert_eq!(stays.await.unwrap().unwrap().items.len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_leaves_at_its_own_deadline_and_nothing_is_sent_for_those_that_left() {
     let mut session = Session::new();
     let began = Instant::now();

@@ -65,7 +65,7 @@ async fn until_in_use(attempts: &Attempts, count: usize) {
     let patience = Instant::now() + Duration::from_secs(10);
     while in_use(attempts) != count {
         assert!(Instant::now() < patience, "{} in use, not {count}", in_use(attempts));
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -80,7 +80,7 @@ fn held(gate: &Arc<Semaphore>) -> BoxFuture<'static, Result<u8, ExecutionError>>
 }
 
 /// The node is still at work when the caller has left.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_permit_is_held_beyond_the_deadline_until_its_attempt_has_ended() {
     let (attempts, gate) = (attempts(), Arc::new(Semaphore::new(0)));
     for statement in [Statement::Get, Statement::Add] {
@@ -96,7 +96,7 @@ async fn a_permit_is_held_beyond_the_deadline_until_its_attempt_has_ended() {
     until_in_use(&attempts, 0).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_leaves_its_permit_with_its_attempt() {
     let (attempts, gate) = (attempts(), Arc::new(Semaphore::new(0)));
     let permit = attempts.permits.try_take().unwrap();
@@ -154,14 +154,14 @@ async fn an_attempt_beside_another_waits_its_turn_for_a_permit() {
     assert_eq!((result.unwrap(), made, waited), (7, 2, 1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn however_long_nothing_answers_no_more_than_four_attempts_are_made() {
     let (result, made) = run(&attempts(), request(Statement::Get, 1_500), |_| None).await;
     assert!(matches!(result, Err(StoreError::Timeout { outcome_unknown: false })));
     assert_eq!(made, ATTEMPTS_MAX);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_free_permit_there_is_no_attempt_beside_another() {
     let attempts = Attempts {
         permits: Permits::new(1, Duration::ZERO, Arc::default()),
@@ -205,7 +205,7 @@ async fn an_unknown_outcome_of_one_attempt_is_that_of_the_request() {
     assert!(matches!(result, Err(StoreError::Overloaded { .. })), "a read leaves nothing behind");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_an_answer_another_attempt_starts_and_the_first_answer_counts() {
     let began = Instant::now();
     let outcome = |n| (n == 2).then_some(Ok(7));
@@ -218,7 +218,7 @@ async fn without_an_answer_another_attempt_starts_and_the_first_answer_counts() 
     assert!(matches!(result, Err(StoreError::Timeout { outcome_unknown: false })));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failure_beside_an_attempt_under_way_is_waited_with() {
     // The first never answers, the second fails, and the third starts after the usual patience.
     let outcome = |n| match n {
@@ -230,7 +230,7 @@ async fn a_failure_beside_an_attempt_under_way_is_waited_with() {
     assert_eq!((result.unwrap(), made), (7, 3));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_connection_is_waited_for_during_half_of_the_time_and_costs_nothing() {
     let attempts = Attempts { budget: Arc::new(RetryBudget::empty()), ..attempts() };
     let none = || Some(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Initializing)));
@@ -252,7 +252,7 @@ async fn nothing_begins_after_the_deadline() {
     assert_eq!(made, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_reads_are_speculated_on() {
     let attempts = Attempts { speculative_after: Some(Duration::from_millis(10)), ..attempts() };
     let outcome = |n| (n == 2).then_some(Ok(7));
