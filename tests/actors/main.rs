@@ -132,8 +132,10 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
     let lists = neighbours("stalled", 2 + OPTIONS.permits_per_actor);
     faults.stall(true);
     // The callers leave after 50 ms, but the store is still at work for them.
+    let patience = Instant::now() + Duration::from_secs(60);
     for (begun, list) in lists[..OPTIONS.permits_per_actor].iter().enumerate() {
         while faults.operations_begun() == begun {
+            assert!(Instant::now() < patience, "none is begun");
             let left = get(&pool, list, Instant::now() + Duration::from_millis(50)).await;
             // One that the actor has not come to yet keeps its permit until then.
             assert!(
@@ -169,15 +171,19 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
 /// An add that the store has begun, stalled as it is, when its caller leaves: not that of a caller who left
 /// before it came to that.
 async fn leave_an_add_behind(pool: &ListPool, faults: &Faults) {
+    let (patience, mut is_unknown) = (Instant::now() + Duration::from_secs(60), false);
     while faults.operations_begun() == 0 {
+        assert!(Instant::now() < patience, "none is begun");
         let left = pool.add(list("a"), ttl(), one_item(), Instant::now() + Duration::from_millis(30)).await;
         match left {
-            Err(ListError::DeadlineExceeded { outcome_unknown: true }) => {}
-            // The actor came to it too late to begin it, or not yet.
-            Err(ListError::DeadlineExceeded { .. } | ListError::Overloaded) if faults.operations_begun() == 0 => {}
+            // Nothing is unknown of those that the actor comes to too late to begin them, or has not come to.
+            Err(error @ (ListError::DeadlineExceeded { .. } | ListError::Overloaded)) => {
+                is_unknown |= error.outcome_unknown();
+            }
             other => panic!("{other:?}"),
         }
     }
+    assert!(is_unknown);
 }
 
 #[actix::test]

@@ -1,6 +1,7 @@
 //! Failures of ours: each with its code, and with what the caller may make of it.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 
 use liststore::domain::Invalid;
 use liststore::items::StoreError;
@@ -107,7 +108,9 @@ async fn more_operations_than_permits_are_refused_soon() {
     faults.stall(true);
     // The first keeps its permit for as long as the store works, though its caller has left.
     // One that the actor comes to too late is not begun, and gives its permit back.
+    let patience = Instant::now() + Duration::from_secs(60);
     while faults.begun.load(SeqCst) == 0 {
+        assert!(Instant::now() < patience, "none is begun");
         let first = api.send(Method::GET, &items("seen", "u"), &[("liststore-timeout-ms", "50")], b"").await;
         assert!(["deadline_exceeded", "overloaded"].contains(&first.code().as_str()), "{}", first.text());
     }

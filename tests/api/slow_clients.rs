@@ -58,17 +58,15 @@ async fn heads_that_do_not_come_to_an_end_are_ended() {
 /// A connection on which all of this was sent, also what the server has refused. It takes that in for a second, in
 /// which a busy machine may not get round to it.
 async fn sent_in_full(api: &Api, head: &[u8], rest: &[u8]) -> TcpStream {
-    loop {
+    for _ in 0..10 {
         let (began, mut stream) = (Instant::now(), connect(api).await);
         stream.write_all(head).await.unwrap();
-        match stream.write_all(rest).await {
-            Err(_) if began.elapsed() >= Duration::from_secs(1) => {}
-            written => {
-                written.expect("the server takes in what it has refused, for a while");
-                return stream;
-            }
+        match timeout(PATIENCE, stream.write_all(rest)).await.expect("it is taken in, or the connection ends") {
+            Ok(()) => return stream,
+            Err(error) => assert!(began.elapsed() >= Duration::from_secs(1), "{error}: it takes nothing in"),
         }
     }
+    panic!("the server does not take in what it has refused");
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     timeout(PATIENCE, held).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
-/// The value of a metric without labels.
+/// The value of a metric, which is named with its labels if it has some.
 pub async fn metric(api: &Api, name: &str) -> f64 {
     let text = api.get("/metrics").await.text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -159,6 +159,9 @@ fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
     }
 }
 
+/// More adds than may wait in memory to be flushed.
+const FILLED: u64 = 1_500;
+
 /// A server with some items in data files, and some in the log.
 fn filled() -> Server {
     let server = Server::start_with(&[("LISTSTORE__ITEMS__EMBEDDED__CACHE_BYTES", "4 MiB")]);
@@ -167,8 +170,7 @@ fn filled() -> Server {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| keep_adding(server.address(), 0, &writer, &done));
-        // More than may wait in memory to be flushed.
-        while writer.acknowledged.load(Ordering::Acquire) < 1_500 {
+        while writer.acknowledged.load(Ordering::Acquire) < FILLED {
             std::thread::yield_now();
         }
         done.store(true, Ordering::Release);
@@ -241,7 +243,7 @@ fn a_killed_servers_directory_is_checked_without_changing_it_and_a_running_ones_
     assert!(checked.contains("1 features"), "{checked}");
     assert!(state(&data) == before, "checking has changed something");
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
-    assert!(server.items("seen", "c-0").len() as u64 >= 500 * ITEMS);
+    assert!(server.items("seen", "c-0").len() as u64 >= FILLED * ITEMS);
 }
 
 #[test]

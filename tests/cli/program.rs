@@ -14,8 +14,11 @@ use tempfile::TempDir;
 pub mod secrets;
 
 /// A machine that is busy with other things is slow, and most tests want every answer.
-const PATIENT: [(&str, &str); 2] =
-    [("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "20000"), ("LISTSTORE__HTTP__SOCKET_WAIT_MS", "20000")];
+const PATIENT: [(&str, &str); 3] = [
+    ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "20000"),
+    ("LISTSTORE__METADATA__CALL_TIMEOUT_MS", "20000"),
+    ("LISTSTORE__HTTP__SOCKET_WAIT_MS", "20000"),
+];
 
 /// The binary, with none of the settings that the environment of the test may hold.
 pub fn liststore(arguments: &[&str]) -> Command {

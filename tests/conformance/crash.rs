@@ -197,6 +197,7 @@ fn kill_and_check(store: &str) {
     let mut at_work = 0;
     // A machine whose background has little time gets more rounds.
     let is_enough = |all: &Done, at_work| all.flushes >= rounds / 2 && all.merges >= rounds / 4 && at_work > 0;
+    let mut made = 0;
     for round in 0..rounds * 4 {
         if round >= rounds && (rounds < 10 || is_enough(&all, at_work)) {
             break;
@@ -207,6 +208,7 @@ fn kill_and_check(store: &str) {
         let done = run_and_kill(store, dir.path(), settings, kill_after, &mut random);
         at_work += u64::from(died_at_work(dir.path()));
         all.add(&done);
+        made += 1;
         crate::run(async {
             let opened = open(store, dir.path(), &Registry::new());
             for writer in 0..WRITERS {
@@ -220,7 +222,7 @@ fn kill_and_check(store: &str) {
         });
     }
     eprintln!(
-        "{rounds} rounds: {all:?}; {at_work} died during a flush or a merge; {} items left",
+        "{made} rounds: {all:?}; {at_work} died during a flush or a merge; {} items left",
         lists.iter().map(BTreeSet::len).sum::<usize>()
     );
     assert!(all.operations.iter().sum::<usize>() > 0, "no child ever wrote anything");

@@ -21,6 +21,9 @@ mod stores;
 #[allow(dead_code, reason = "other suites kill nodes and bring them back")]
 mod cassandra;
 
+#[path = "../support/insist.rs"]
+mod insist;
+
 #[path = "../support/postgres.rs"]
 #[allow(dead_code, reason = "other suites stop servers and cut connections")]
 mod postgres;

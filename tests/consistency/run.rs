@@ -184,8 +184,8 @@ pub async fn create(world: &World, subject: &Subject) -> Result<(), String> {
                 Outcome::Done => break,
                 Outcome::Exists if maybe_created => break,
                 // The machine is busy, with servers that start beside this one.
-                Outcome::NotDone { .. } | Outcome::Unknown { .. } if began.elapsed() < CREATION_TIMEOUT => {
-                    maybe_created = true;
+                told @ (Outcome::NotDone { .. } | Outcome::Unknown { .. }) if began.elapsed() < CREATION_TIMEOUT => {
+                    maybe_created |= matches!(told, Outcome::Unknown { .. });
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 told => return Err(format!("cannot create {feature}: {told:?}")),

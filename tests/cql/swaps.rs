@@ -157,8 +157,8 @@ async fn a_bag_of_a_server_that_was_cut_off_is_not_mended_where_it_knew_all_inde
     let address = address_of(&database.url);
     let proxy = Proxy::start(address.clone()).await;
     let by_proxy = on_postgres(&database.url.replace(&address, &proxy.address.to_string()));
-    // A swap that is tried again is noted again.
-    let patient = ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "20000".to_owned());
+    // A swap that is tried again is noted again. A build waits for as long, too.
+    let patient = ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "8000".to_owned());
     let server = server(&[&by_proxy[..], &[patient]].concat());
     let probe = probe::Server::open(options()).await;
     let entity_type = new_type(&server);

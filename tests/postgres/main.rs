@@ -14,6 +14,8 @@ mod statements;
 mod tls;
 mod writing;
 
+#[path = "../support/insist.rs"]
+mod insist;
 #[path = "../support/pgbouncer.rs"]
 mod pgbouncer;
 #[path = "../support/ports.rs"]

@@ -7,8 +7,9 @@ use liststore::metadata::MetadataError;
 use sqlx::Row;
 use tokio::time::Instant;
 
+use crate::insist::insist;
 use crate::postgres::Database;
-use crate::servers::{Node, insist, run, until};
+use crate::servers::{Node, run, until};
 
 #[test]
 fn a_change_reaches_the_other_server_at_once() {

@@ -7,8 +7,9 @@ use liststore::metadata::{Calls, ChangeContext, FeatureFilter, FeaturePatch, Met
 use sqlx::Row;
 use sqlx::postgres::PgListener;
 
+use crate::insist::insist;
 use crate::postgres::Database;
-use crate::servers::{context, id, insist, new_feature, store, ttl};
+use crate::servers::{context, id, new_feature, store, ttl};
 
 #[tokio::test]
 async fn a_change_is_told_once_it_is_there() {

@@ -1,28 +1,13 @@
 //! Changes that race one another.
 
-use std::time::{Duration, Instant};
-
 use futures_util::future::join_all;
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature};
 
 use super::MetadataBackend;
 use super::sample::*;
+use crate::insist::insist;
 
 const RACERS: u64 = 16;
-
-/// Calls again what was not made for want of time, with a bound: a store that others share waits for each of them
-/// no longer than a second or two, which racers on a busy machine take.
-async fn patiently<T>(call: impl AsyncFn() -> Result<T, MetadataError>) -> Result<T, MetadataError> {
-    let give_up = Instant::now() + Duration::from_secs(30);
-    loop {
-        match call().await {
-            Err(MetadataError::Unavailable { outcome_unknown: false, .. }) if Instant::now() < give_up => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            told => return told,
-        }
-    }
-}
 
 pub async fn of_racing_creations_one_wins(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
@@ -30,7 +15,7 @@ pub async fn of_racing_creations_one_wins(backend: &dyn MetadataBackend) {
     for round in 1..=3 {
         let creations = (1..=RACERS).map(|n| {
             let (store, new) = (&store, NewFeature { ttl: ttl(n), ..new_feature(&id) });
-            patiently(async move || store.create_feature(new.clone(), by(&format!("racer-{n}"))).await)
+            insist(async move || store.create_feature(new.clone(), by(&format!("racer-{n}"))).await)
         });
         let (won, lost): (Vec<_>, Vec<_>) = join_all(creations).await.into_iter().partition(Result::is_ok);
         assert_eq!(won.len(), 1, "round {round}");
@@ -52,7 +37,7 @@ pub async fn of_racing_conditional_updates_one_wins(backend: &dyn MetadataBacken
     let updates = (1..=RACERS).map(|n| {
         let patch = FeaturePatch { description: Some(description(&n.to_string())), ..FeaturePatch::default() };
         let (store, id) = (&store, &id);
-        patiently(async move || store.update_feature(id, patch.clone(), only_if(revision), by("racer")).await)
+        insist(async move || store.update_feature(id, patch.clone(), only_if(revision), by("racer")).await)
     });
     let (won, lost): (Vec<_>, Vec<_>) = join_all(updates).await.into_iter().partition(Result::is_ok);
     assert_eq!(won.len(), 1);
@@ -69,7 +54,7 @@ pub async fn racing_versions_of_one_feature_all_come_to_be(backend: &dyn Metadat
     let start = create(&*store, &id).await.revision;
     let creations = (1..=RACERS).map(|n| {
         let (store, id) = (&store, &id);
-        patiently(async move || store.create_version(id, new_version(&format!("v{n:02}")), by("racer")).await)
+        insist(async move || store.create_version(id, new_version(&format!("v{n:02}")), by("racer")).await)
     });
     let mut revisions: Vec<_> = join_all(creations).await.into_iter().map(|v| v.unwrap().version.revision.0).collect();
     revisions.sort_unstable();

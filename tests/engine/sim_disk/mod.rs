@@ -161,12 +161,11 @@ impl SimDisk {
     /// Lets syncs fail after so many more. The seed decides what of the bytes reaches the disk all the
     /// same; with 0 none does.
     pub fn fail_syncs_after(&self, syncs: u64, seed: u64) {
-        let mut state = self.state();
-        (state.syncs_left, state.failed_syncs, state.torn) = (Some(syncs), 0, seed);
+        self.state().fail_syncs_after(syncs, seed);
     }
 
-    /// Lets syncs fail, as [`Self::fail_syncs`] does, once these bytes are written: not those of what the log writes
-    /// by itself before.
+    /// Lets syncs fail, as [`Self::fail_syncs`] does, from when these bytes are written on. What the log writes by
+    /// itself before that is still synced.
     pub fn fail_syncs_once_written(&self, holding: &[u8]) {
         self.state().syncs_fail_after = Some(holding.to_vec());
     }

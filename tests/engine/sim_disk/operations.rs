@@ -157,7 +157,7 @@ impl DiskFile for SimFile {
         }
         let holds = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
         if state.syncs_fail_after.take_if(|part| holds(part)).is_some() {
-            (state.syncs_left, state.failed_syncs, state.torn) = (Some(0), 0, 0);
+            state.fail_syncs_after(0, 0);
         }
         if let Some((_, fault)) = state.write_fault.take_if(|(part, _)| holds(part)) {
             let lost = match fault {

@@ -113,6 +113,10 @@ impl State {
         if there { Ok(()) } else { Err(not_found()) }
     }
 
+    pub(super) fn fail_syncs_after(&mut self, syncs: u64, seed: u64) {
+        (self.syncs_left, self.failed_syncs, self.torn) = (Some(syncs), 0, seed);
+    }
+
     /// Whether this sync fails.
     pub(super) fn sync_fails(&mut self) -> bool {
         match &mut self.syncs_left {
