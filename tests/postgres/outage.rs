@@ -196,18 +196,18 @@ fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
         let (late, other) = (Node::start(&url).await, Node::start(&database.url).await);
         late.create("seen", 60).await.unwrap();
         proxy.hold_next_commit();
-        let change = late.set_ttl("seen", 61);
+        let (change, began) = (late.set_ttl("seen", 61), Instant::now());
         let meanwhile = async {
             proxy.until_commit_is_held().await;
             other.delete("seen").await.unwrap();
             until("the deletion is known", || late.known_ttl("seen").is_none()).await;
             proxy.release_commit();
+            began.elapsed()
         };
-        let (changed, ()) = tokio::join!(change, meanwhile);
+        let (changed, held_for) = tokio::join!(change, meanwhile);
         match changed {
             Ok(feature) => assert_eq!(feature.ttl.as_secs(), 61),
-            // So slow is the machine that the answer was given up.
-            Err(error) => assert!(error.outcome_unknown(), "{error}"),
+            Err(error) => assert!(is_given_up(&error, held_for), "{error}, after {held_for:?}"),
         }
         assert_eq!(late.known_ttl("seen"), None);
         assert_eq!(late.resolved("seen").await, Err(ResolveError::FeatureNotFound));
@@ -217,6 +217,11 @@ fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
         late.stop().await;
         other.stop().await;
     });
+}
+
+/// That the answer to a change was given up is for a machine alone that is so slow that it was held for long.
+fn is_given_up(error: &MetadataError, held_for: Duration) -> bool {
+    error.outcome_unknown() && held_for > Duration::from_secs(1)
 }
 
 /// The same the other way round: a server's deletion is made, and before it hears of that another has
@@ -229,16 +234,17 @@ fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
         late.create("seen", 60).await.unwrap();
         until("the other knows it", || other.known_ttl("seen").is_some()).await;
         proxy.hold_next_commit();
-        let deletion = late.delete("seen");
+        let (deletion, began) = (late.delete("seen"), Instant::now());
         let meanwhile = async {
             proxy.until_commit_is_held().await;
             other.create("seen", 70).await.unwrap();
             until("the new one is known", || late.known_ttl("seen") == Some(70)).await;
             proxy.release_commit();
+            began.elapsed()
         };
-        let (deleted, ()) = tokio::join!(deletion, meanwhile);
-        // So slow may the machine be that the answer was given up.
-        assert!(deleted.is_ok() || deleted.as_ref().is_err_and(MetadataError::outcome_unknown), "{deleted:?}");
+        let (deleted, held_for) = tokio::join!(deletion, meanwhile);
+        let is_right = deleted.as_ref().map_or_else(|error| is_given_up(error, held_for), |()| true);
+        assert!(is_right, "{deleted:?}, after {held_for:?}");
         assert_eq!(late.known_ttl("seen"), Some(70));
         insist(async || late.create("later", 60).await).await.unwrap();
         until("the other follows", || other.known_ttl("later").is_some()).await;
