@@ -10,7 +10,7 @@
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `layout`, `deletes` | reads of a list, however it is kept; how what is found is deleted |
 //! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
-//! | `bags`, `bag_statements` | bags, and the texts for them |
+//! | `bags`, `states`, `bag_statements` | bags, the states that a row was in, and the texts for them |
 //! | `buckets`, `bucket_statements`, `noted_buckets` | lists that are kept in many partitions |
 //! | `members`, `mends` | sets, and those of their members that are to be mended |
 //! | `wide`, `wide_looks` | lists that should be in buckets |
@@ -78,6 +78,7 @@ mod set_statements;
 mod shared;
 mod skew;
 mod statements;
+mod states;
 mod store;
 mod tls;
 mod translate;
