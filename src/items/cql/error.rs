@@ -112,10 +112,12 @@ impl Failure {
             DbError::WriteTimeout { .. } => timeout("write_timeout").unsure_if(writes),
             // Cassandra's RequestFailureReason, which version 4 of the protocol has in the text alone.
             DbError::ReadFailure { .. } if text.contains("READ_TOO_MANY_TOMBSTONES") => {
-                let reason =
-                    "too many removed items of this list are not compacted away yet: see tombstones in docs/cql.md";
                 // The other replicas have them as well, and looking is dear.
-                Self { retry: false, ..unavailable("tombstones", reason) }
+                Self {
+                    error: StoreError::TooManyTombstones { outcome_unknown: false },
+                    retry: false,
+                    kind: "tombstones",
+                }
             }
             DbError::ReadFailure { .. }
                 if text.contains("INDEX_NOT_AVAILABLE") || text.contains("INDEX_BUILD_IN_PROGRESS") =>
@@ -271,8 +273,8 @@ mod tests {
         let text = "Operation failed - received 0 responses and 2 failures: READ_TOO_MANY_TOMBSTONES from \
                     /127.0.0.1:7000, READ_TOO_MANY_TOMBSTONES from /127.0.0.2:7000";
         let failure = of(error, text, false);
-        assert_eq!(outcome(&failure), (false, true, false));
-        assert!(matches!(&failure.error, StoreError::Unavailable { reason, .. } if reason.contains("docs/cql.md")));
+        assert_eq!(outcome(&failure), (false, false, false));
+        assert!(failure.error.to_string().contains("removed items"), "{}", failure.error);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::query::{query, select};
 use super::replicas::{check_replicas, replicas_in};
 use super::schema::SchemaState;
 use super::tls::Tls;
-use super::{OpenError, tls};
+use super::{OpenError, tls, tombstone_gc};
 use crate::items::StoreError;
 
 /// How long one change of the schema may take; building an index on a full table goes on after it.
@@ -106,7 +106,9 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
             }
         }
     }
-    Ok(MigrationReport { dialect, datacenter, before, steps, notes: notes(options, replicas, here) })
+    let mut notes = notes(options, replicas, here);
+    notes.extend(tombstone_gc::note(&session, dialect, &options.keyspace, replicas).await);
+    Ok(MigrationReport { dialect, datacenter, before, steps, notes })
 }
 
 /// What is to be done, in order.

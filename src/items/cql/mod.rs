@@ -23,7 +23,7 @@
 //! | `watch`, `view`, `news` | what all sessions see, and what is said of it |
 //! | `connect`, `reach`, `datacenter`, `translate`, `tls` | the driver's sessions: to which nodes, and how |
 //! | `connection_errors` | why there is none |
-//! | `schema`, `found`, `replicas`, `inspect` | what stands in the cluster, and whether it will do |
+//! | `schema`, `found`, `replicas`, `inspect`, `tombstone_gc` | what stands in the cluster, and whether it will do |
 //! | `migrate`, `migrations`, `rebuild` | making it; making directories of buckets anew |
 //! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
 //! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
@@ -81,6 +81,7 @@ mod statements;
 mod states;
 mod store;
 mod tls;
+mod tombstone_gc;
 mod translate;
 mod trims;
 mod ttl;
