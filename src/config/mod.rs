@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use crate::domain::AccessLog;
+use crate::domain::{AccessLog, Ttl};
 use reader::{Reader, choice};
 
 pub use access::{
@@ -34,7 +34,7 @@ pub use choices::{
 };
 pub use layers::{Flag, Layers};
 pub use machine::FILES_BESIDE_CONNECTIONS;
-pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
+pub use texts::{AddressTranslation, AheadMax, HostPort, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
 /// masked.
@@ -91,6 +91,7 @@ pub struct ItemsSettings {
     pub permits_per_actor: usize,
     pub permit_wait_ms: u64,
     pub operation_timeout_ms: u64,
+    pub timestamp_ahead_max: AheadMax,
     pub embedded: EmbeddedSettings,
     pub cql: CqlSettings,
 }
@@ -209,6 +210,7 @@ impl Default for ItemsSettings {
             permits_per_actor: 512,
             permit_wait_ms: 50,
             operation_timeout_ms: 2_000,
+            timestamp_ahead_max: AheadMax(Some(Ttl::DAY)),
             embedded: EmbeddedSettings::default(),
             cql: CqlSettings::default(),
         }

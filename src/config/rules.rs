@@ -4,8 +4,8 @@ use super::reader::{
     Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, shown, some, tables, text,
 };
 use super::{
-    AccessMode, AddressTranslation, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings,
-    IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
+    AccessMode, AddressTranslation, AheadMax, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect,
+    HttpSettings, IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
 };
 use crate::domain::{AccessLog, Rate};
 
@@ -123,6 +123,7 @@ fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     reader.read("items.permits_per_actor", &mut items.permits_per_actor, number(1..=1_000_000));
     reader.read("items.permit_wait_ms", &mut items.permit_wait_ms, number(0..=60_000));
     reader.read("items.operation_timeout_ms", &mut items.operation_timeout_ms, number(1..=HOUR_MS));
+    reader.read("items.timestamp_ahead_max", &mut items.timestamp_ahead_max, |raw| AheadMax::parse(&text(raw)?));
     let embedded = &mut items.embedded;
     reader.read("items.embedded.dir", &mut embedded.dir, path);
     reader.read("items.embedded.fsync", &mut embedded.fsync, choice);
