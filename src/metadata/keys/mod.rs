@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod change;
 pub mod erasures;
+pub mod lineage;
 pub mod record;
 pub mod server_changes;
 
@@ -42,6 +43,8 @@ pub enum KeyChange {
         previous_until: Timestamp,
         /// When the key is to expire from now on; as before where there is none.
         expires_at: Option<Timestamp>,
+        /// The latest expiry that the rotation may leave to the key.
+        expires_by: Option<Timestamp>,
     },
     /// It holds no more, for ever. One that is revoked already stays as it is.
     Revoke { id: KeyId },
