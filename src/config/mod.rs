@@ -26,7 +26,8 @@ use crate::domain::{AccessLog, Ttl};
 use reader::{Reader, choice};
 
 pub use access::{
-    AccessSettings, CertificateSettings, ConsoleToken, IssuerSettings, JwtSettings, RateLimitSettings, RuleSettings,
+    AccessSettings, CertificateSettings, ConsoleToken, IssuerSettings, JwtSettings, KeySettings, RateLimitSettings,
+    RuleSettings,
 };
 pub use choices::{
     AccessMode, ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind,
@@ -81,6 +82,8 @@ pub struct HttpTlsSettings {
     pub certificate_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
     pub client_ca_file: Option<PathBuf>,
+    pub client_crl_file: Option<PathBuf>,
+    pub client_files_age_max_secs: u64,
     pub client_auth: ClientAuth,
 }
 
@@ -196,6 +199,8 @@ impl Default for HttpSettings {
                 certificate_file: None,
                 key_file: None,
                 client_ca_file: None,
+                client_crl_file: None,
+                client_files_age_max_secs: 86_400,
                 client_auth: ClientAuth::None,
             },
         }
