@@ -37,6 +37,8 @@ pub(super) struct Get {
 pub(super) struct Add {
     pub envelope: Envelope,
     pub items: Vec<(Timestamp, Value)>,
+    /// How far a timestamp may be ahead of the server's clock; without a bound, any time.
+    pub timestamp_ahead_max: Option<Ttl>,
     pub reply: oneshot::Sender<Result<AddOutcome, ListError>>,
 }
 

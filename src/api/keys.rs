@@ -10,7 +10,7 @@ use super::response::Response;
 use crate::domain::{KeyId, Timestamp, Ttl};
 use crate::metadata::keys::AuditFilter;
 use crate::service::{CreateKey, Operation, RotateKey, queries};
-use crate::wire::parameters::{Parameter, SINCE, UNTIL};
+use crate::wire::parameters::{CREATED_KEYS, Parameter, SINCE, UNTIL};
 use crate::wire::{KeyInput, KeyRotation};
 
 pub(super) async fn get_me(call: Call<'_>) -> HandlerResult {
@@ -59,9 +59,10 @@ pub(super) async fn rotate_key(mut call: Call<'_>) -> HandlerResult {
 }
 
 pub(super) async fn revoke_key(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+    let [created_keys] = call.query(&queries::REVOKE_KEY)?;
     let caller = call.caller()?;
-    call.execute(&caller, Operation::RevokeKey(key_id(&call)?)).await
+    let created_keys = flag(&CREATED_KEYS, created_keys.as_deref())?;
+    call.execute(&caller, Operation::RevokeKey { id: key_id(&call)?, created_keys }).await
 }
 
 pub(super) async fn list_audit(call: Call<'_>) -> HandlerResult {
@@ -76,6 +77,15 @@ pub(super) async fn list_audit(call: Call<'_>) -> HandlerResult {
         until: moment(&UNTIL, until.as_deref())?,
     };
     call.execute(&caller, Operation::ListAudit { filter, page_size, page_token }).await
+}
+
+/// `false` if it is left out.
+fn flag(parameter: &Parameter, text: Option<&str>) -> Result<bool, Problem> {
+    match text {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Problem::argument(parameter.name, format!("{} must be true or false", parameter.name))),
+    }
 }
 
 fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {

@@ -26,7 +26,7 @@ use super::request::{Client, Peer, Request};
 use super::response::Response;
 use super::routes::{Found, find};
 use super::server;
-use super::tls::{self, Tls};
+use super::tls::Tls;
 use super::{ApiOptions, ApiState};
 
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
@@ -211,7 +211,7 @@ impl Worker {
                 let serving = async {
                     let told_to_leave = |context: &Context<'_>| slot.poll_leave(began, context);
                     let Some(stream) = tls.accept(stream, told_to_leave).await else { return };
-                    client.certificate = tls::client_certificate(&stream);
+                    client.certificate = tls.shown(&stream);
                     let shown = client.certificate.as_ref();
                     client.identity = shown.and_then(|shown| self.state.access.certified(&shown.names()));
                     http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await;

@@ -70,12 +70,14 @@ mod response;
 mod routes;
 mod server;
 mod tls;
+mod tls_clients;
 mod versions;
 
 pub use crate::wire::{IdentityProvider, SignIn};
 pub use health::is_ready;
 pub use listen::{ListenOptions, Listening, listen, listen_for_administration};
-pub use tls::{ClientTls, Tls, TlsError, TlsOptions};
+pub use tls::{Tls, TlsError, TlsOptions};
+pub use tls_clients::ClientTls;
 
 #[derive(Debug, Clone)]
 pub struct ApiOptions {

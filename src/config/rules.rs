@@ -4,8 +4,8 @@ use super::reader::{
     Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, shown, some, tables, text,
 };
 use super::{
-    AccessMode, AddressTranslation, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings,
-    IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
+    AccessMode, AddressTranslation, AheadMax, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect,
+    HttpSettings, IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
 };
 use crate::domain::{AccessLog, Rate};
 
@@ -45,8 +45,11 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("access.rate_limits.items_per_second", &mut limits.items_per_second, rate());
     reader.read("access.rate_limits.items_burst", &mut limits.items_burst, rate());
     reader.read("access.rate_limits.operations_percent", &mut limits.operations_percent, some(number(1..=100)));
+    let lifetime_max = &mut settings.access.keys.lifetime_max_secs;
+    reader.read("access.keys.lifetime_max_secs", lifetime_max, number(1..=TTL_SECS_MAX));
     reader.read("access.jwt.issuers", &mut settings.access.jwt.issuers, tables(IssuerSettings::check));
     reader.read("access.jwt.refresh_secs", &mut settings.access.jwt.refresh_secs, number(10..=86_400));
+    reader.read("access.jwt.keys_age_max_secs", &mut settings.access.jwt.keys_age_max_secs, number(11..=31_536_000));
     reader.read("access.certificates", &mut settings.access.certificates, tables(CertificateSettings::check));
     reader.read("log.format", &mut settings.log.format, choice);
     reader.read("log.filter", &mut settings.log.filter, |raw| {
@@ -83,6 +86,9 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.tls.certificate_file", &mut tls.certificate_file, some(path));
     reader.read("http.tls.key_file", &mut tls.key_file, some(path));
     reader.read("http.tls.client_ca_file", &mut tls.client_ca_file, some(path));
+    reader.read("http.tls.client_crl_file", &mut tls.client_crl_file, some(path));
+    let age_max = &mut tls.client_files_age_max_secs;
+    reader.read("http.tls.client_files_age_max_secs", age_max, number(1..=31_536_000));
     reader.read("http.tls.client_auth", &mut tls.client_auth, choice);
 }
 
@@ -123,6 +129,7 @@ fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     reader.read("items.permits_per_actor", &mut items.permits_per_actor, number(1..=1_000_000));
     reader.read("items.permit_wait_ms", &mut items.permit_wait_ms, number(0..=60_000));
     reader.read("items.operation_timeout_ms", &mut items.operation_timeout_ms, number(1..=HOUR_MS));
+    reader.read("items.timestamp_ahead_max", &mut items.timestamp_ahead_max, |raw| AheadMax::parse(&text(raw)?));
     let embedded = &mut items.embedded;
     reader.read("items.embedded.dir", &mut embedded.dir, path);
     reader.read("items.embedded.fsync", &mut embedded.fsync, choice);
@@ -206,6 +213,9 @@ fn check_http(http: &HttpSettings, reader: &mut Reader) {
         (None, Some(_)) => reader.blame("http.tls.certificate_file", "is needed beside http.tls.key_file"),
         _ => {}
     }
+    if tls.client_crl_file.is_some() && tls.client_ca_file.is_none() {
+        reader.blame("http.tls.client_ca_file", "is needed beside http.tls.client_crl_file");
+    }
     match (tls.client_auth, &tls.client_ca_file) {
         (ClientAuth::None, Some(_)) => {
             reader.blame("http.tls.client_auth", "must be optional or required beside http.tls.client_ca_file");
@@ -222,6 +232,10 @@ fn check_http(http: &HttpSettings, reader: &mut Reader) {
 
 fn check_access(settings: &Settings, reader: &mut Reader) {
     let access = &settings.access;
+    if access.jwt.keys_age_max_secs <= access.jwt.refresh_secs {
+        let problem = format!("must be more than access.jwt.refresh_secs, which is {}", access.jwt.refresh_secs);
+        reader.blame("access.jwt.keys_age_max_secs", problem);
+    }
     let issuers = &access.jwt.issuers;
     let is_alone = |n: usize| {
         // One without a label could name its people as those of another are.

@@ -161,6 +161,8 @@ fn other_kinds_of_values_are_refused() {
         ("items.cql.replication_factor = 0", "from 1 to 100"),
         ("items.cql.default_ttl_secs = 0", "from 1 to 630720000"),
         ("items.operation_timeout_ms = 0", "from 1 to"),
+        ("items.timestamp_ahead_max = \"1 day\"", "must be none, or whole numbers with units"),
+        ("items.timestamp_ahead_max = \"0s\"", "from 1s to 7300d"),
         ("items.cql.speculative_after_ms = 2000", "less than items.operation_timeout_ms"),
         ("items.cql.disallow_shard_aware_port = 1", "must be true or false, not 1"),
         ("items.cql.address_translation = [\"10.0.0.1:9042\"]", "10.0.0.1:9042=203.0.113.7:19042"),

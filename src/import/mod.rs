@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
-use crate::domain::{FeatureId, IdentityKind, Ttl, VersionLabel};
+use crate::domain::{FeatureId, IdentityKind, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::Feature;
 use bad_rows::BadRows;
@@ -119,7 +119,6 @@ async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
         (None, IdentityKind::Key) => Some("key".to_owned()),
         (given, _) => given.clone(),
     };
-    let ttl = Ttl::parse(&version.ttl).map_err(|e| Failure::failed(format!("cannot read the version's TTL: {e}")))?;
     let columns = Columns { key, ..options.columns.clone() };
-    Shape::new(columns, options.timestamp_unit, feature.value_type, ttl)
+    Shape::new(columns, options.timestamp_unit, feature.value_type)
 }

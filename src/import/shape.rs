@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::client::Failure;
 use crate::client::{write_json, write_string};
-use crate::domain::{Clock, MemberKey, SystemClock, Timestamp, Ttl, ValueType};
+use crate::domain::{MemberKey, Timestamp, ValueType};
 
 /// The columns that are looked at; all others are passed over.
 #[derive(Debug, Clone)]
@@ -69,13 +69,12 @@ pub struct Shape {
     pub columns: Columns,
     unit: TimestampUnit,
     value_type: ValueType,
-    ttl: Ttl,
     /// The keys of an object as they are written: `"quantity":`.
     keys: Vec<Vec<u8>>,
 }
 
 impl Shape {
-    pub fn new(columns: Columns, unit: TimestampUnit, value_type: ValueType, ttl: Ttl) -> Result<Self, Failure> {
+    pub fn new(columns: Columns, unit: TimestampUnit, value_type: ValueType) -> Result<Self, Failure> {
         if columns.object && value_type != ValueType::Json {
             return Err(Failure::Usage(format!(
                 "--value-columns makes JSON objects, but the feature's value_type is {value_type}: use --value-column"
@@ -88,7 +87,7 @@ impl Shape {
             Ok(key)
         };
         let keys = columns.values.iter().map(key).collect::<Result<_, Failure>>()?;
-        Ok(Self { columns, unit, value_type, ttl, keys })
+        Ok(Self { columns, unit, value_type, keys })
     }
 
     /// Appends a key, which is to be one.
@@ -156,17 +155,19 @@ impl Shape {
     /// Whether the server would take the item, by the server's own rules. `item` is the JSON that
     /// is sent.
     pub fn check_strictly(&self, item: &[u8]) -> Result<(), String> {
-        #[derive(Deserialize)]
-        struct Item<'a> {
-            timestamp: u64,
-            #[serde(borrow)]
-            value: &'a RawValue,
-        }
-        let item: Item<'_> = serde_json::from_slice(item).map_err(|e| e.to_string())?;
+        let item: SentItem<'_> = serde_json::from_slice(item).map_err(|e| e.to_string())?;
         self.value_type.encode(item.value.get()).map_err(|e| e.to_string())?;
-        let timestamp = Timestamp::from_nanos(item.timestamp).map_err(|e| e.to_string())?;
-        self.ttl.admit(timestamp, SystemClock.now()).map(|_| ()).map_err(|e| e.to_string())
+        Timestamp::from_nanos(item.timestamp).map(|_| ()).map_err(|e| e.to_string())
     }
+}
+
+/// An item as its JSON is sent.
+#[derive(Deserialize)]
+pub struct SentItem<'a> {
+    /// Nanoseconds since the Unix epoch.
+    pub timestamp: u64,
+    #[serde(borrow)]
+    value: &'a RawValue,
 }
 
 #[cfg(test)]
@@ -181,7 +182,7 @@ pub mod tests {
             values: values.iter().map(|column| (*column).to_owned()).collect(),
             object,
         };
-        Shape::new(columns, TimestampUnit::Ns, value_type, Ttl::MAX).unwrap()
+        Shape::new(columns, TimestampUnit::Ns, value_type).unwrap()
     }
 
     fn nanos(unit: TimestampUnit, raw: &str) -> Option<u64> {
@@ -222,7 +223,7 @@ pub mod tests {
         let columns =
             Columns { entity_id: "u".into(), timestamp: "t".into(), key: None, values: vec!["v".into()], object: true };
         assert!(matches!(
-            Shape::new(columns, TimestampUnit::Ns, ValueType::String, Ttl::MAX),
+            Shape::new(columns, TimestampUnit::Ns, ValueType::String),
             Err(Failure::Usage(text)) if text.contains("value_type is string")
         ));
     }
@@ -232,6 +233,6 @@ pub mod tests {
         let shape = shape(&["v"], false, ValueType::Json);
         assert!(shape.check_strictly(br#"{"timestamp":1,"value":{"a":1}}"#).is_ok());
         assert!(shape.check_strictly(br#"{"timestamp":1,"value":{"a":1,"a":2}}"#).is_err());
-        assert!(shape.check_strictly(br#"{"timestamp":9999999999999999999,"value":1}"#).is_err());
+        assert!(shape.check_strictly(br#"{"timestamp":10000000000000000000,"value":1}"#).is_err());
     }
 }

@@ -51,6 +51,7 @@ pub enum ErrorCode {
     UnsupportedMediaType,
     UnknownHost,
     TtlTooLong,
+    TimestampTooFarAhead,
     TooManyEntries,
     RateLimited,
     HeadTooLarge,
@@ -162,6 +163,12 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     row(ErrorCode::UnsupportedMediaType, "unsupported_media_type", 415, "The body must be application/json"),
     row(ErrorCode::UnknownHost, "unknown_host", 421, "The server does not go by this name"),
     row(ErrorCode::TtlTooLong, "ttl_too_long", 422, "Nothing may live beyond 20 years"),
+    row(
+        ErrorCode::TimestampTooFarAhead,
+        "timestamp_too_far_ahead",
+        422,
+        "The timestamp is too far ahead of the server's clock",
+    ),
     row(ErrorCode::TooManyEntries, "too_many_entries", 422, "The bag has more values than may be indexed"),
     Row {
         code: ErrorCode::RateLimited,

@@ -51,7 +51,8 @@ pub use indexes::{CleanInput, FoundBags, Index, IndexInput, IndexList, IndexStat
 pub use item_input::{ItemInput, member_key};
 pub use jobs::{Job, JobList, JobPatch, PurgeInput};
 pub use keys::{
-    AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,
+    AuditPage, Audited, CreatedKey, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind,
+    SignIn,
 };
 pub use lists::{
     ContainsInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput,

@@ -144,12 +144,20 @@ pub const AUDIT_BY: Parameter =
         .with_example("key:feed");
 pub const AUDIT_TARGET: Parameter = Parameter::new(
     "target",
-    "Only changes of this: a feature, as `user.story_presented`, an entity type, as `user`, or a key, as `key:feed`.",
+    "Only changes of this: a feature, as `user.story_presented`, an entity type, as `user`, a key, as `key:feed`, or a part \
+     of a server: `pool`, `log`, `backup`, or a job, as `job:01a204fa8a3770468e3f40d93b3ec28c`.",
     not_empty,
 )
 .with_example("user.story_presented");
 pub const AUDIT_ACTION: Parameter =
     Parameter::new("action", "Only changes of this kind.", not_empty).with_example("create_key");
+/// Whether the revocation of a key extends to the keys that it created.
+pub const CREATED_KEYS: Parameter = Parameter::new(
+    "created_keys",
+    "Whether to revoke the keys that this key created too, and the keys that those created; `false` if left out.",
+    boolean,
+)
+.with_example("true");
 pub const SINCE: Parameter = Parameter::new(
     "since",
     "Inclusive: RFC 3339, or nanoseconds since the Unix epoch; by the clock of the server that made a change.",
@@ -200,6 +208,10 @@ fn text(chars: Option<(usize, usize)>) -> RefOr<Schema> {
         .min_length(chars.map(|(min, _)| min))
         .max_length(chars.map(|(_, max)| max))
         .into()
+}
+
+fn boolean() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::Boolean)).into()
 }
 
 fn any_text() -> RefOr<Schema> {

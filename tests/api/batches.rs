@@ -215,7 +215,7 @@ async fn adds_are_told_one_by_one() {
         add("seen", "a", now + 1, "y".into()),
     ];
     let results = results(&api, ADD, &requests).await;
-    let expected = ["ok", "value_type_mismatch", "feature_not_found", "ok", "ok", "ttl_too_long", "ok"];
+    let expected = ["ok", "value_type_mismatch", "feature_not_found", "ok", "ok", "timestamp_too_far_ahead", "ok"];
     assert_eq!(codes(&results), expected);
     assert_eq!(results[1]["problem"]["field"], "requests[1].items[0].value");
     assert_eq!(results[5]["problem"]["field"], "requests[5].items[0].timestamp");

@@ -18,6 +18,7 @@ use liststore::items::{
 };
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
+use liststore::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
 use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
@@ -268,6 +269,15 @@ impl AccessStore for FaultyMetadata {
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
         self.faults.meet_metadata().await?;
         self.inner.note_erasure(erasure, context).await
+    }
+
+    async fn note_server_change(
+        &self,
+        change: ServerChange,
+        context: ChangeContext,
+    ) -> Result<ServerChangeEntry, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.note_server_change(change, context).await
     }
 
     async fn audit(

@@ -45,6 +45,29 @@ fn the_first_key_is_made_over_the_socket_and_closes_the_server() {
 }
 
 #[test]
+fn a_revoked_key_takes_the_keys_with_it_that_it_created() {
+    let server = Server::start();
+    let root = server.write("root.key", first_key(&server));
+    let create = |by: &str, name: &str| {
+        let token = server.run(&["key", "create", name, "--role", "admin", "--token-file", by]).out;
+        (server.write(&format!("{name}.key"), &token), token[3..15].to_owned())
+    };
+    let (ops, id) = create(&root, "ops");
+    let (child, child_id) = create(&ops, "child");
+    create(&child, "grandchild");
+    let revoked = server.run(&["key", "revoke", &id, "--token-file", &root]);
+    assert!(revoked.status == 0 && revoked.err.contains("2 keys that it created are not revoked"), "{revoked:?}");
+    assert!(revoked.err.contains(&child_id) && revoked.err.contains("grandchild"), "{revoked:?}");
+    server.ok(&["feature", "list", "--token-file", &child]);
+    let revoked = server.ok(&["key", "revoke", &id, "--created-keys", "--token-file", &root]);
+    assert!(revoked.contains("revoked the keys that it created"), "{revoked}");
+    server.run(&["feature", "list", "--token-file", &child]).failed(1);
+    server.ok(&["log", "set", "--filter", "off", "--user", "alice", "--token-file", &root]);
+    let trail = server.ok(&["audit", "--target", "log", "--token-file", &root]);
+    assert!(trail.contains("change_log") && trail.contains("key:admin") && trail.contains("alice"), "{trail}");
+}
+
+#[test]
 fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
     let server = Server::start();
     server.feature("purchase", "string");

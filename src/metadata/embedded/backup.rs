@@ -13,6 +13,7 @@ use super::jobs::JOBS;
 use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
 use super::place::PLACES;
+use super::server_changes::{self, SERVER_CHANGES};
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
 use crate::domain::StoreId;
@@ -44,6 +45,9 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
     }
     if from.list_tables()?.any(|table| table.name() == ERASURES.name()) {
         copy_table(from, &to, ERASURES)?;
+    }
+    if from.list_tables()?.any(|table| table.name() == SERVER_CHANGES.name()) {
+        copy_table(from, &to, SERVER_CHANGES)?;
     }
     if from.list_tables()?.any(|table| table.name() == PLACES.name()) {
         copy_table(from, &to, PLACES)?;
@@ -125,5 +129,6 @@ fn read_all_changes(database: &Database) -> Result<u64, JournalError> {
         changes += 1;
     }
     let transaction = database.begin_read()?;
-    Ok(changes + keys::read_all_changes(&transaction)? + erasures::read_all(&transaction)?)
+    let of_servers = server_changes::read_all(&transaction)?;
+    Ok(changes + keys::read_all_changes(&transaction)? + erasures::read_all(&transaction)? + of_servers)
 }

@@ -12,6 +12,7 @@ mod keys;
 mod overlay;
 mod place;
 mod records;
+mod server_changes;
 mod tables;
 #[cfg(test)]
 mod tests;
