@@ -208,7 +208,8 @@ async fn an_entry_that_is_added_late_does_not_outlive_its_bag() {
     }
 }
 
-/// A server process of such an entity type. Its reads and writes have different consistency levels, for the proxy's rules.
+/// A server process of such an entity type. Its reads and writes have different consistency levels, for the rules of
+/// the proxy.
 pub fn program(contact_points: &[String], entity_type: &str) -> Program {
     let settings = [
         ("LISTSTORE__ITEMS__CQL__READ_CONSISTENCY", "ONE".to_owned()),

@@ -123,8 +123,8 @@ struct Swap {
     has_entries: bool,
 }
 
-/// Changes the row of a bag, if the visible bag is the one that was read: with the row as it was read, if the caller has
-/// it. Returns the write timestamp for its entries if it was; not if another bag is there.
+/// Changes the row of a bag, if the visible bag is the one that was read, and from the row that the caller read, if it
+/// has it. Returns the write timestamp for its entries if it was; not if another bag is there.
 async fn change(
     core: &Arc<Core>,
     op: &Operation,

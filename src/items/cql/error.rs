@@ -56,7 +56,8 @@ impl Failure {
     }
 
     /// Reads an error of a lightweight transaction. Its last round commits what replicas have accepted before. A
-    /// coordinator that cannot begin that round answers as if it had begun nothing (Cassandra: `StorageProxy.commitPaxos`).
+    /// coordinator that cannot begin that round answers as if it had begun nothing (Cassandra:
+    /// `StorageProxy.commitPaxos`).
     pub fn of_transaction(error: &ExecutionError) -> Self {
         let is_accepted = match error {
             ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text)) => match error {

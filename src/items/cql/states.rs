@@ -1,8 +1,8 @@
 //! The states that the row of a bag was in, by which a repeated attempt of a swap recognises its own earlier success.
 //!
 //! A row keeps the mark of its state, and behind it the marks of the states that it replaced, newest first. An attempt
-//! that is not applied finds them in its answer. A release before this column leaves it as it is: then it does not begin
-//! with the mark of the row's state, and counts for nothing.
+//! that is not applied finds them in its answer. A release before this column leaves it as it is: then it does not
+//! begin with the mark of the row's state, and counts for nothing.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -13,8 +13,8 @@ const MARK_BYTES: usize = 8;
 
 type Mark = [u8; MARK_BYTES];
 
-/// The mark of a state, or of the lack of a row. The half of a random UUID that has its variant is never zero (RFC 9562,
-/// section 4.1).
+/// The mark of a state, or of the lack of a row. The half of a random UUID that has its variant is never zero
+/// (RFC 9562, section 4.1).
 fn mark(state: Option<Uuid>) -> Mark {
     state.map_or([0; MARK_BYTES], |state| state.as_u64_pair().1.to_be_bytes())
 }

@@ -1,8 +1,8 @@
 //! Tables whose tombstones ScyllaDB drops in a way that does not fit the replicas that the keyspace has by now.
 //!
 //! With one replica `migrate` sets the mode `timeout`, since ScyllaDB refuses `repair` there. ALTER KEYSPACE leaves the
-//! mode as it is. Then a replica that misses a removal for longer than `gc_grace_seconds` brings the items back, however
-//! often the cluster is repaired in between.
+//! mode as it is. Then a replica that misses a removal for longer than `gc_grace_seconds` brings the items back,
+//! however often the cluster is repaired in between.
 
 use std::collections::HashMap;
 

@@ -3,7 +3,9 @@
 //! Every statement of this store may be repeated: reads by nature, writes because they carry their
 //! write timestamp, so that a repetition changes nothing and never outranks a later write. A swap of a
 //! bag is a lightweight transaction without a write timestamp: of its attempts one is applied at most, and
-//! `bags.rs` judges the answer that an attempt was not applied. An attempt that fails is followed by another on another node, after a random pause; one that gives
+//! `bags.rs` judges the answer that an attempt was not applied.
+//!
+//! An attempt that fails is followed by another on another node, after a random pause; one that gives
 //! no answer for long is left running while another starts elsewhere, and the first answer counts.
 //! All of it is bounded: by the operation's deadline, by a number of attempts, and by a budget that
 //! all sessions share, so that retries cannot amplify an outage. An attempt that found no node
