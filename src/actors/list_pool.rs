@@ -156,6 +156,15 @@ impl ListPool {
         })
     }
 
+    /// Makes all that was acknowledged before the call survive a loss of power, as [`ItemStore::sync`] does.
+    pub async fn sync(&self) -> Result<(), StoreError> {
+        let store = Arc::clone(&self.inner.store);
+        tokio::task::spawn_blocking(move || store.sync()).await.unwrap_or_else(|_| {
+            let reason = "the fsync broke off".to_owned();
+            Err(StoreError::Internal { reason, outcome_unknown: false })
+        })
+    }
+
     /// Has the item store give back at once what removals have left. Blocks.
     pub fn erase_removed(&self) -> Result<Erased, StoreError> {
         self.inner.store.erase_removed()

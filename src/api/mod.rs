@@ -26,9 +26,9 @@ use crate::actors::{ListPool, MetadataHandle};
 use crate::background::{Cleaner, Jobs};
 use crate::backup::Backups;
 use crate::domain::Clock;
-use crate::service::{Service, ServiceHandles, ServiceOptions};
+use crate::service::{Repeated, Service, ServiceError, ServiceHandles, ServiceOptions};
 use crate::telemetry::Log;
-use crate::wire::{ErrorCode, Problem};
+use crate::wire::{Audited, ErrorCode, Problem};
 use render::JsonPages;
 
 mod admission;
@@ -151,6 +151,11 @@ impl ApiState {
         let cause = problem.cause.as_deref().filter(|_| problem.code == Unauthenticated);
         let reason = cause.unwrap_or(&problem.detail);
         self.access.refusals().note(by, operation, problem.code.name(), reason, self.clock.now());
+    }
+
+    /// Repeats an entry of a former store's audit trail.
+    pub async fn repeat(&self, entry: &Audited) -> Result<Repeated, ServiceError> {
+        self.service.repeat(entry).await
     }
 
     /// How many requests were answered so far.

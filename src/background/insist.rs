@@ -12,7 +12,8 @@ use crate::actors::ListError;
 pub(super) const RETRY_MIN: Duration = Duration::from_millis(500);
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Tries until it is done, each time with a deadline. Meanwhile the job says what it waits for.
+/// Tries until it is done, each time with a deadline. Meanwhile the job says what it waits for. Work that ends
+/// after the job was lost is returned, so that it counts: the next state of the job is refused.
 pub(super) async fn insist<T>(
     held: &mut Held<'_>,
     work: impl AsyncFn(Instant) -> Result<T, ListError>,
@@ -24,10 +25,15 @@ pub(super) async fn insist<T>(
         let worked = loop {
             tokio::select! {
                 worked = &mut working => break worked,
-                () = sleep(SAVE_INTERVAL) => held.save_if_due().await?,
+                () = sleep(SAVE_INTERVAL) => if held.save_if_due().await.is_err() {
+                    // The operation ends by its deadline, and counts.
+                    break working.await;
+                },
             }
         };
         match worked {
+            Ok(done) if held.is_lost() => return Ok(done),
+            Err(_) if held.is_lost() => return Err(Lost),
             Ok(done) => {
                 held.problem(None).await?;
                 return Ok(done);

@@ -11,6 +11,7 @@ mod build;
 mod clean;
 mod cleaner;
 mod entries;
+mod finish;
 mod hold;
 mod insist;
 mod jobs;

@@ -139,16 +139,20 @@ async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
     let Tools { jobs, lists, settle, answered, holder } = &tools;
     let id = job.id;
     let mut tempo = Tempo::new(Arc::clone(answered), lists);
-    let worked = match Held::take(jobs, job, *holder).await {
+    let worked = match Held::take(jobs, lists, job, *holder).await {
         Ok(mut held) => {
             tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "a job goes on");
             let worked = match held.job.task.kind {
                 TaskKind::Purge => purge(&mut held, jobs, lists).await,
                 TaskKind::DropIndex => drop_index(&mut held, jobs, lists).await,
                 TaskKind::BuildIndex => build(&mut held, jobs, lists, *settle, &mut tempo).await,
-                TaskKind::Clean => clean(&mut held, jobs, lists, &mut tempo).await,
+                TaskKind::Clean => clean(&mut held, jobs, lists, *settle, &mut tempo).await,
             };
-            worked.map(|()| held.job.progress.lists)
+            let worked = worked.map(|()| held.job.progress.lists);
+            if worked.is_err() {
+                held.leave().await;
+            }
+            worked
         }
         Err(lost) => Err(lost),
     };

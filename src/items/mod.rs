@@ -225,10 +225,22 @@ pub trait ItemStore: Send + Sync + 'static {
     /// store that is opened there has everything that was acknowledged before the call, and each
     /// write since wholly or not at all. Blocks for as long as it takes, and breaks off with an error
     /// once `cancelled` says so. One backup at a time.
-    fn backup(&self, _to: &Path, _cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
+    ///
+    /// Calls `fixed` once the content of the copy is decided, before the store copies much. Until then the caller may
+    /// hold up changes elsewhere, to copy them as of the same moment.
+    fn backup(
+        &self,
+        _to: &Path,
+        _cancelled: &(dyn Fn() -> bool + Sync),
+        _fixed: &mut dyn FnMut(),
+    ) -> Result<ItemBackup, StoreError> {
         let reason = "this item store makes no backups of its own".to_owned();
         Err(StoreError::Unavailable { reason, outcome_unknown: false })
     }
+
+    /// Makes all that was acknowledged before the call survive a loss of power, as far as the store can promise it.
+    /// Every note about items in another store, such as the progress of a job, follows this call. Blocks.
+    fn sync(&self) -> Result<(), StoreError>;
 
     /// Gives back at once what removals that were acknowledged before the call have left in the store's files, if
     /// the store can. Blocks for as long as that takes: everything may have to be written anew.

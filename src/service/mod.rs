@@ -27,6 +27,7 @@ mod bag;
 mod bag_conditions;
 mod bags;
 mod batch;
+mod begun;
 mod descriptor;
 mod entities;
 mod erase;
@@ -43,6 +44,7 @@ mod operation;
 mod operation_id;
 mod page_cache;
 mod receipt;
+mod replay;
 mod table;
 
 use std::borrow::Cow;
@@ -77,6 +79,7 @@ pub use operation::{
 pub use operation_id::OperationId;
 pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
+pub use replay::Repeated;
 pub use table::{OPERATIONS, queries};
 
 #[derive(Debug, Clone, Copy)]
@@ -147,16 +150,6 @@ async fn within<T>(
         Ok(result) => Ok(result?),
         Err(_) => Err(ServiceError::DeadlineExceeded { outcome_unknown: changes == Changes::Definitions }),
     }
-}
-
-/// Carries work out to its end though its caller leaves: what erases must be in the audit trail, too.
-async fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, MetadataError>> + Send + 'static,
-) -> Result<T, MetadataError> {
-    tokio::spawn(work).await.unwrap_or_else(|_| {
-        let reason = "the operation broke off".to_owned();
-        Err(MetadataError::Internal { reason, outcome_unknown: true })
-    })
 }
 
 /// What operations are carried out with.

@@ -155,6 +155,10 @@ impl ItemStore for FaultyStore {
         Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
     }
 
+    fn sync(&self) -> Result<(), StoreError> {
+        self.inner.sync()
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -30,6 +30,7 @@ mod ports;
 mod postgres;
 mod program;
 mod readme;
+mod restores;
 mod serve;
 mod sets;
 mod shared;

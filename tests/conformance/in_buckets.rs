@@ -31,6 +31,10 @@ impl<S: ItemStore> ItemStore for InBuckets<S> {
         self.store.bound(bound_of);
     }
 
+    fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync()
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         self.store.close().await
     }

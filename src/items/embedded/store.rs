@@ -368,8 +368,22 @@ impl ItemStore for EmbeddedStore {
         self.erase().map(|()| Erased::Now)
     }
 
-    fn backup(&self, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
-        backup::write(&self.engine, to, cancelled)
+    fn sync(&self) -> Result<(), StoreError> {
+        let engine = &self.engine;
+        // In the other mode the store acknowledges nothing before its fsync.
+        if engine.options.fsync == Fsync::Group || engine.progress.is_durable() || engine.sync_log() {
+            return Ok(());
+        }
+        Err(super::health::unavailable(&engine.health.read_only().unwrap_or_default()))
+    }
+
+    fn backup(
+        &self,
+        to: &Path,
+        cancelled: &(dyn Fn() -> bool + Sync),
+        fixed: &mut dyn FnMut(),
+    ) -> Result<ItemBackup, StoreError> {
+        backup::write(&self.engine, to, cancelled, fixed)
     }
 }
 
