@@ -34,7 +34,7 @@ pub use choices::{
 };
 pub use layers::{Flag, Layers};
 pub use machine::FILES_BESIDE_CONNECTIONS;
-pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
+pub use texts::{AddressTranslation, HostPort, NodeName, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
 /// masked.

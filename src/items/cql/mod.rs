@@ -101,7 +101,7 @@ pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
 pub use options::{
     ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, Password,
-    TabletsChoice,
+    TabletsChoice, TranslatedNode,
 };
 pub use rebuild::rebuild_directories;
 pub use schema::SchemaState;
