@@ -57,7 +57,7 @@ impl ForgedCluster {
         Self::start_on(datacenters, known, false).await
     }
 
-    /// Nodes that listen on ports of their own, as behind a port mapping. What they tell of each other has no ports.
+    /// Nodes that listen on different ports, as behind a port mapping. Their tables have no ports.
     pub async fn start_on_ports(datacenters: &[&'static str], known: usize) -> Self {
         Self::start_on(datacenters, known, true).await
     }
@@ -150,13 +150,27 @@ impl ForgedCluster {
     }
 
     /// Has a node answer no prepared statement from now on; its connections live.
-    #[expect(clippy::disallowed_methods, reason = "as above")]
     pub fn silence(&mut self, node: usize) {
+        self.react(node, RequestReaction::drop_frame());
+    }
+
+    /// Has a node answer prepared statements so much later from now on.
+    pub fn slow_down(&mut self, node: usize, by: Duration) {
+        self.react(node, RequestReaction::delay(by));
+    }
+
+    /// Has a node answer at once.
+    pub fn speed_up(&mut self, node: usize) {
+        self.react(node, RequestReaction::noop());
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "as above")]
+    fn react(&mut self, node: usize, reaction: RequestReaction) {
         let (executes, executions) = mpsc::unbounded_channel();
         self.executed[node] = executions;
-        let dropped = RequestReaction::drop_frame().with_feedback_when_performed(executes);
+        let reaction = reaction.with_feedback_when_performed(executes);
         let executes = Condition::RequestOpcode(RequestOpcode::Execute);
-        let rule = RequestRule(executes.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)), dropped);
+        let rule = RequestRule(executes.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)), reaction);
         self.proxy.running_nodes[node].change_request_rules(Some(vec![rule]));
     }
 

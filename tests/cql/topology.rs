@@ -107,8 +107,8 @@ async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_t
     assert!(cluster.connections_to(0) > 0 && cluster.connections_to(1) > 0);
 }
 
-/// Behind a port mapping each node has a port of its own, and the cluster's tables have none: a node is known by its
-/// address or its host ID, whichever node the driver asks for the others.
+/// Behind a port mapping each node has another port, and the cluster's tables have none: a node is known by its
+/// address or its host ID, by way of any contact point.
 #[tokio::test]
 async fn nodes_behind_different_ports_are_reached_where_they_are_translated_to() {
     let mut cluster = ForgedCluster::start_on_ports(&[HERE, HERE, HERE], 3).await;
@@ -169,4 +169,40 @@ async fn a_silent_node_is_asked_by_no_operation() {
     assert_eq!(server.metric("liststore_cql_request_duration_seconds", "") - asked_before, 60.0);
     let executions = cluster.executions();
     assert!(executions[0] >= 60 && executions[1] < 15, "{executions:?}");
+}
+
+/// A node that answers late holds up its operations. Once that is seen, operations go to the others, until it
+/// answers in time again.
+#[tokio::test]
+async fn a_slow_node_is_asked_by_few_until_it_keeps_up_again() {
+    let mut cluster = ForgedCluster::start(&[HERE, HERE, HERE], 3).await;
+    let server = Server::open(cluster.options.clone()).await;
+    let patience = Instant::now() + Duration::from_secs(60);
+    while server.metric("liststore_cql_nodes_reached", "") < 3.0 {
+        assert!(Instant::now() < patience, "not all nodes are connected to");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // How many of 120 gets the node is sent, of which about 20 are of its lists.
+    let share = async |cluster: &mut ForgedCluster| {
+        cluster.executions();
+        for _ in 0..2 {
+            join_all((0..60).map(async |_| server.values(&fresh_list()).await)).await;
+        }
+        cluster.executions()[1]
+    };
+    let until = async |cluster: &mut ForgedCluster, what: &str, holds: &dyn Fn(usize) -> bool| {
+        let patience = Instant::now() + Duration::from_secs(30);
+        loop {
+            let asked = share(cluster).await;
+            if holds(asked) {
+                break;
+            }
+            assert!(Instant::now() < patience, "{what}: {asked} of 120");
+        }
+    };
+    until(&mut cluster, "it is asked as others are", &|asked| asked >= 8).await;
+    cluster.slow_down(1, Duration::from_secs(1));
+    until(&mut cluster, "it is slow and asked all the same", &|asked| asked < 5).await;
+    cluster.speed_up(1);
+    until(&mut cluster, "it is quick and not asked", &|asked| asked >= 8).await;
 }
