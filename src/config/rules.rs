@@ -306,8 +306,7 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         .enumerate()
         .find(|(n, one)| translations[..*n].iter().any(|other| other.node == one.node && other.reached != one.reached));
     if let Some((_, one)) = twice {
-        let problem =
-            format!("names two places where {} is reached: a port beside its address counts for nothing", one.node);
+        let problem = format!("names two places where {} is reached: the port of its address is ignored", one.node);
         reader.blame("items.cql.address_translation", problem);
     }
     if cql.dialect == Dialect::Scylla && cql.read_consistency == Consistency::EachQuorum {

@@ -55,7 +55,7 @@ fn nodes_are_translated_by_address_or_host_id() {
     };
     assert_eq!(read(&told), read(&shown));
     let settings = serde_json::to_value(read(&told)).unwrap();
-    assert_eq!(settings, serde_json::json!(shown.split(',').collect::<Vec<_>>()), "what is shown can be read");
+    assert_eq!(settings, serde_json::json!(shown.split(',').collect::<Vec<_>>()), "the output can be read again");
 }
 
 #[test]

@@ -81,14 +81,14 @@ impl Serialize for Replicas {
     }
 }
 
-/// Where a node is reached that tells another address: `10.0.0.1=203.0.113.7:19042`.
+/// Where a node is reached whose own address does not lead to it: `10.0.0.1=203.0.113.7:19042`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressTranslation {
     pub node: NodeName,
     pub reached: SocketAddr,
 }
 
-/// A node by its address or its host ID. A port beside the address is left out: the cluster's tables have none.
+/// A node by its address or its host ID. The port of the address is left out: the cluster's tables have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeName {
     Address(IpAddr),

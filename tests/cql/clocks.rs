@@ -152,7 +152,7 @@ async fn a_clock_that_is_ahead_is_warned_of() {
     assert!(server.metric("liststore_cql_clock_skew_seconds", "") > 550.0);
 }
 
-/// What a lookup, a count and a page show of one member.
+/// One member as a lookup, a count and a page show it.
 async fn shown(server: &Server, set: &ListKey, member: &str) -> (bool, u64, usize) {
     let found = server.session.lookup(&server.op(), set, &[member.to_owned().into()]).await.unwrap();
     let count = server.session.count(&server.op(), set, &Bounds::ALL, 10).await.unwrap().items;
@@ -207,7 +207,7 @@ async fn a_member_whose_row_a_faster_clocks_tombstone_hides_is_whole_again() {
     }
 }
 
-/// An item that moves away and comes back meets the tombstone of its own row.
+/// An item that moves away and is added again meets the tombstone of its old row.
 #[tokio::test]
 async fn a_member_that_moves_back_to_where_a_faster_clock_had_it_is_whole_again() {
     let options = shared_options();

@@ -144,6 +144,10 @@ impl Core {
         })
     }
 
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// The search by value. While something is wrong with its index it is refused, and the index looked at
     /// again now and then, by one removal for all: such a look has no permit.
     pub async fn find(&self, deadline: tokio::time::Instant) -> Result<PreparedStatement, StoreError> {

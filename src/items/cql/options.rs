@@ -49,7 +49,7 @@ pub struct CqlOptions {
     /// Whether the port of ScyllaDB that picks the shard by the client's port is left alone.
     pub disallow_shard_aware_port: bool,
     pub compression: Compression,
-    /// Nodes, and where this server reaches them instead of at the addresses that they tell.
+    /// Nodes, and where this server reaches them instead of at their own addresses.
     pub address_translation: Vec<(TranslatedNode, SocketAddr)>,
     /// Write timestamps further than this ahead of our clock are warned of.
     pub clock_skew_warn: Duration,

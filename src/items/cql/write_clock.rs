@@ -110,7 +110,7 @@ impl WriteClock {
 
     /// Timestamps for a row that a tombstone hides, whose time no query returns: ascending, to be tried until one
     /// outranks it. The distance from the present doubles, so that a row gets little further ahead than it must; the
-    /// largest timestamp that was seen is among them, since a deletion has that of the item that it deletes.
+    /// largest timestamp that was seen is among them, since a deletion has the timestamp of its item.
     pub fn outranking(&self) -> Vec<i64> {
         let next = u64::try_from(self.next()).unwrap_or(0);
         let doubled = std::iter::successors(Some(AHEAD_MICROS_MAX), |ahead| ahead.checked_mul(2));

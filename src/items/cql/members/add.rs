@@ -36,7 +36,8 @@ pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewI
     }
     let changed: HashSet<_> = changes.iter().filter_map(Change::put_row).map(str::to_owned).collect();
     write::write(core, op, list, Statement::Add, changes, permit).await?;
-    // The deletion of an item that a faster clock wrote may hide the row of what is added again, and not its entry.
+    // The deletion of an item that a faster clock wrote may hide the row of an item that is added again, but not its
+    // entry.
     if core.write_clock.is_outranked(written) {
         changed.iter().for_each(|member| core.mends.met(mend(op, list, member, None)));
     }

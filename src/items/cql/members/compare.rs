@@ -1,7 +1,7 @@
 //! Finds members whose entry is shown by lookups and counts while no page shows their row.
 //!
 //! A page finds a member by its row alone. So where a tombstone hides a row and not its entry, no page meets the
-//! member, and those who read entries do not read rows. Once a second a session compares some entries with their
+//! member, and readers of entries do not read rows. Once a second a session compares some entries with their
 //! rows, and notes what does not agree.
 
 use std::sync::Arc;
