@@ -35,7 +35,7 @@ pub use choices::{
 };
 pub use layers::{Flag, Layers};
 pub use machine::FILES_BESIDE_CONNECTIONS;
-pub use texts::{AddressTranslation, AheadMax, HostPort, Replicas, Secret};
+pub use texts::{AddressTranslation, AheadMax, HostPort, NodeName, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
 /// masked.

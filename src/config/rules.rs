@@ -5,7 +5,7 @@ use super::reader::{
 };
 use super::{
     AccessMode, AddressTranslation, AheadMax, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect,
-    HttpSettings, IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
+    HttpSettings, IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, NodeName, Replicas, Settings,
 };
 use crate::domain::{AccessLog, Rate};
 
@@ -171,17 +171,23 @@ fn replicas(raw: &Raw) -> Result<Replicas, String> {
     read(raw).map(|(datacenter, replicas)| Replicas { datacenter, replicas })
 }
 
-/// `10.0.0.1:9042=203.0.113.7:19042`: an address that a node tells, and where it is reached.
+/// `10.0.0.1=203.0.113.7:19042`: a node, and where it is reached.
 fn translation(raw: &Raw) -> Result<AddressTranslation, String> {
-    let address = |raw: &Raw| {
+    let node = |raw: &Raw| {
         let text = text(raw)?;
-        text.parse().map_err(|_| format!("must be two addresses with ports, such as {TRANSLATION}, not {text:?}"))
+        NodeName::parse(&text).ok_or_else(|| {
+            format!("must begin with the IP address or host ID of a node, as {TRANSLATION} does, not {text:?}")
+        })
     };
-    let read = pair('=', TRANSLATION, address, address);
-    read(raw).map(|(told, reached)| AddressTranslation { told, reached })
+    let reached = |raw: &Raw| {
+        let text = text(raw)?;
+        text.parse().map_err(|_| format!("must end with an address and a port, as {TRANSLATION} does, not {text:?}"))
+    };
+    let read = pair('=', TRANSLATION, node, reached);
+    read(raw).map(|(node, reached)| AddressTranslation { node, reached })
 }
 
-const TRANSLATION: &str = "10.0.0.1:9042=203.0.113.7:19042";
+const TRANSLATION: &str = "10.0.0.1=203.0.113.7:19042";
 
 fn server_name(raw: &Raw) -> Result<String, String> {
     let name = text(raw)?;
@@ -307,6 +313,15 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     {
         let problem = format!("must name items.cql.datacenter too, which is {datacenter:?}");
         reader.blame("items.cql.replication", problem);
+    }
+    let translations = &cql.address_translation;
+    let twice = translations
+        .iter()
+        .enumerate()
+        .find(|(n, one)| translations[..*n].iter().any(|other| other.node == one.node && other.reached != one.reached));
+    if let Some((_, one)) = twice {
+        let problem = format!("names two places where {} is reached: the port of its address is ignored", one.node);
+        reader.blame("items.cql.address_translation", problem);
     }
     if cql.dialect == Dialect::Scylla && cql.read_consistency == Consistency::EachQuorum {
         reader.blame(

@@ -50,6 +50,8 @@ pub struct Faults {
     pub uncleared: Mutex<Vec<String>>,
     /// Lists that were.
     pub cleared: Mutex<Vec<String>>,
+    /// Lists that cannot be read, as above.
+    pub unreadable: Mutex<Vec<String>>,
     /// How many more sessions may be opened.
     sessions_left: AtomicUsize,
     stalled: watch::Sender<bool>,
@@ -121,6 +123,7 @@ pub async fn faulty_beside(
         read_only: Mutex::default(),
         uncleared: Mutex::default(),
         cleared: Mutex::default(),
+        unreadable: Mutex::default(),
         sessions_left: AtomicUsize::new(usize::MAX),
         stalled: watch::Sender::new(false),
         clears_held: watch::Sender::new(false),
@@ -172,6 +175,10 @@ struct FaultySession {
 impl ItemSession for FaultySession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.faults.meet().await?;
+        let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
+        if self.faults.unreadable.lock().unwrap().contains(&name) {
+            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
+        }
         self.inner.get(op, list, range).await
     }
 
