@@ -14,6 +14,7 @@ use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
 use super::place::PLACES;
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
+use super::trust::create_private;
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
 use crate::domain::StoreId;
 use crate::metadata::MetadataError;
@@ -31,7 +32,7 @@ impl Snapshot for ReadTransaction {
 
 /// Writes all tables into a new file, in one transaction.
 fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(path)?;
+    let database = create_private(path)?;
     let to = database.begin_write()?;
     copy_table(from, &to, META)?;
     copy_table(from, &to, FEATURES)?;
