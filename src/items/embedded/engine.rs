@@ -9,6 +9,7 @@ use super::bell::Bell;
 use super::change::Change;
 use super::disk::{Disk, Space};
 use super::error::WriteError;
+use super::expiry_clock::ExpiryClock;
 use super::file::{PARTITIONS, partition_of};
 use super::heads::Heads;
 use super::health::{Health, Part};
@@ -39,6 +40,8 @@ pub struct Engine {
     /// Where the engine's files lie.
     pub dir: PathBuf,
     pub clock: Arc<dyn Clock>,
+    /// By which expired items are dropped.
+    pub expiry_clock: Arc<ExpiryClock>,
     pub metrics: Metrics,
     pub health: Health,
     pub heads: Heads,

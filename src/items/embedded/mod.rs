@@ -26,6 +26,7 @@ mod disk;
 mod engine;
 mod entities;
 mod error;
+mod expiry_clock;
 mod file;
 mod file_id;
 mod flush;

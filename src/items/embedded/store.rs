@@ -17,6 +17,7 @@ use super::directory::Directory;
 use super::disk::{Disk, LockGuard, RealDisk};
 use super::engine::Engine;
 use super::error::{OpenError, WriteError};
+use super::expiry_clock::ExpiryClock;
 use super::heads::Heads;
 use super::health::Health;
 use super::list_id::BorrowedListId;
@@ -105,7 +106,8 @@ impl EmbeddedStore {
         let active = if nothing_pending { Pending::new(log.position()) } else { active };
         let view = View { active: Arc::new(active), frozen: None, files };
         let old_sets = directory.manifest.has_old_sets.then(OldSets::new);
-        let tables = Tables::new(disk.clone(), dir.clone(), directory.manifest, view);
+        let expiry_clock = Arc::new(ExpiryClock::new(clock.clone(), directory.manifest.time));
+        let tables = Tables::new(disk.clone(), dir.clone(), expiry_clock.clone(), directory.manifest, view);
         if nothing_pending {
             tables.install_log_start(log.position()).map_err(cannot_begin(&dir))?;
             progress.recycle_before(&*disk, log.position().segment);
@@ -119,6 +121,7 @@ impl EmbeddedStore {
             disk,
             dir,
             clock,
+            expiry_clock,
             metrics,
             health: Health::default(),
             tables,
@@ -261,6 +264,8 @@ fn stop(engine: &Engine, running: Running) {
     running.others.into_iter().for_each(join);
     // Whoever comes second has nothing to close.
     if running.lock.is_some() && !engine.health.has_failed() {
+        // An older time only has expired items dropped later.
+        let _older_one_stays = engine.tables.install_time();
         engine.known.tell_last(engine.progress.durable());
     }
     drop(running.lock);
