@@ -361,8 +361,8 @@ pub trait ItemSession: 'static {
     /// operation began, hidden ones too; an item that is added meanwhile may stay. Returns how many
     /// *visible* items were removed. Safe to repeat.
     ///
-    /// Between two moments much may go: a store may then do it in parts, each of them whole. A failure
-    /// in between says that its outcome is unknown.
+    /// A removal by value or between two moments may take much: a store may then do it in parts, each of them whole.
+    /// A failure in between says that its outcome is unknown.
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
     /// Remove All List Items: removes every item that was there when the operation began. That of a set empties
