@@ -18,7 +18,7 @@ use crate::metadata;
 const NAME: &str = "STORE";
 const LOCK: &str = "LOCK";
 const FIRST_LINE: &str = "liststore store 1";
-/// What a new file system has in its root.
+/// A new file system has this directory in its root.
 const LOST_AND_FOUND: &str = "lost+found";
 /// The bits of a mode that let other users in.
 const OTHERS: u32 = 0o077;

@@ -236,6 +236,12 @@ pub trait ItemStore: Send + Sync + 'static {
         Ok(Erased::Later)
     }
 
+    /// Has what removals that were acknowledged before the call have left leave the store's files until a date, which
+    /// it returns. `None` if the store makes no such promise. Blocks on the disk.
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
+    }
+
     /// Waits until nothing is at work for operations that have ended: a store may have sent what it cannot
     /// take back, and whose caller has left. Asked for before sessions are dropped, and for as long as
     /// stopping may take.

@@ -122,7 +122,7 @@ pub fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> Result<
     renamed.and_then(|()| disk.sync_dir(dir)).map_err(WriteError::Unknown)
 }
 
-/// Only the server's user may read what it stores.
+/// Only the server's user may read its files.
 const PRIVATE_DIR: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 

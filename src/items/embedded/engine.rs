@@ -21,6 +21,7 @@ use super::old_sets::OldSets;
 use super::options::EmbeddedOptions;
 use super::pending::Pending;
 use super::pool::Pool;
+use super::promises::Erasures;
 use super::queue::CommitQueue;
 use super::room::Room;
 use super::run::RUNS_MAX;
@@ -42,6 +43,7 @@ pub struct Engine {
     pub clock: Arc<dyn Clock>,
     /// By which expired items are dropped.
     pub expiry_clock: Arc<ExpiryClock>,
+    pub erasures: Erasures,
     pub metrics: Metrics,
     pub health: Health,
     pub heads: Heads,

@@ -134,7 +134,7 @@ impl MemberIndex {
     }
 
     /// Does what a row of the set does: its entries are of different items, so that their order is of no account.
-    /// Returns whether the table is still that of the set. A digest does not say which member a deleted item is of:
+    /// Returns whether the table still has the set's items. A digest does not say which member a deleted item is of:
     /// so it must be one that was replaced.
     fn apply(&mut self, row: Bytes) -> Result<bool, Malformed> {
         let mut cursor = RowCursor::new(row)?;

@@ -18,10 +18,10 @@ use crate::domain::Identity;
 use crate::domain::MaxItems;
 use crate::items::{Operation, Removal};
 
-/// A removal is done in parts of at most about so many bytes: what it holds in memory must not grow with its list,
+/// A removal is done in parts of at most about so many bytes: its memory must not grow with its list,
 /// and other writes wait while a part is written.
 const PART_BYTES_MAX: usize = 1 << 20;
-/// What a reverse entry takes in a row, about.
+/// A reverse entry takes about so many bytes in a row.
 const ENTRY_BYTES: usize = 24;
 
 /// Items that are to go.
@@ -118,7 +118,7 @@ impl RemovalSearch {
         write_bytes: usize,
     ) -> Self {
         let taken = Taken::by(removal, identity);
-        // What is queued for a write besides is less than the other half.
+        // The other half is enough for the names of lists and the queue's own overhead.
         let part_bytes = PART_BYTES_MAX.min(write_bytes / 2);
         // What is shown is counted from the newest item on.
         let start = op.max_items.map_or(Start { ceiling: taken.ceiling, below: None }, |_| Start::NEWEST);

@@ -293,7 +293,14 @@ impl Tables {
         self.store(&mut manifest, next)
     }
 
-    /// The same if the stored time is old.
+    /// Stores by when bytes of removed items have to be gone.
+    pub fn install_erasure(&self, by: Option<u64>) -> Result<(), WriteError> {
+        let mut manifest = self.manifest();
+        let next = Manifest { erase_by: by, ..manifest.clone() };
+        self.store(&mut manifest, next)
+    }
+
+    /// The same as [`Self::install_time`] if the stored time is old.
     pub fn install_time_if_old(&self) -> Result<(), WriteError> {
         let stored = self.with_manifest(|manifest, _| manifest.time);
         if self.expiry_clock.is_far_ahead_of(stored) { self.install_time() } else { Ok(()) }
