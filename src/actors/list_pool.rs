@@ -164,6 +164,11 @@ impl ListPool {
         self.inner.store.erase_removed()
     }
 
+    /// Has the item store give back until a date what removals have left. Blocks on the disk.
+    pub fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.inner.store.erase_in_time()
+    }
+
     /// The state that a list is in, if its store can tell it at once.
     pub fn state(&self, list: &ListKey) -> Option<StateToken> {
         self.inner.store.state(list)

@@ -104,6 +104,7 @@ pub struct EmbeddedSettings {
     pub dir: PathBuf,
     pub fsync: Fsync,
     pub fsync_interval_ms: u64,
+    pub erase_within_secs: u64,
     pub cache_bytes: usize,
 }
 
@@ -234,6 +235,7 @@ impl Default for EmbeddedSettings {
             dir: "liststore-data".into(),
             fsync: Fsync::Group,
             fsync_interval_ms: 1_000,
+            erase_within_secs: 86_400,
             cache_bytes: machine::memory_bytes() / 8,
         }
     }

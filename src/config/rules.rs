@@ -133,6 +133,7 @@ fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     let embedded = &mut items.embedded;
     reader.read("items.embedded.dir", &mut embedded.dir, path);
     reader.read("items.embedded.fsync", &mut embedded.fsync, choice);
+    reader.read("items.embedded.erase_within_secs", &mut embedded.erase_within_secs, number(60..=30 * 86_400));
     reader.read("items.embedded.fsync_interval_ms", &mut embedded.fsync_interval_ms, number(1..=HOUR_MS));
     reader.read("items.embedded.cache_bytes", &mut embedded.cache_bytes, bytes(4 << 20..=1 << 46));
 }

@@ -236,6 +236,12 @@ pub trait ItemStore: Send + Sync + 'static {
         Ok(Erased::Later)
     }
 
+    /// Has what removals that were acknowledged before the call have left leave the store's files until a date, which
+    /// it returns. `None` if the store makes no such promise. Blocks on the disk.
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
+    }
+
     /// Waits until nothing is at work for operations that have ended: a store may have sent what it cannot
     /// take back, and whose caller has left. Asked for before sessions are dropped, and for as long as
     /// stopping may take.
@@ -361,8 +367,8 @@ pub trait ItemSession: 'static {
     /// operation began, hidden ones too; an item that is added meanwhile may stay. Returns how many
     /// *visible* items were removed. Safe to repeat.
     ///
-    /// Between two moments much may go: a store may then do it in parts, each of them whole. A failure
-    /// in between says that its outcome is unknown.
+    /// A removal by value or between two moments may take much: a store may then do it in parts, each of them whole.
+    /// A failure in between says that its outcome is unknown.
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
     /// Remove All List Items: removes every item that was there when the operation began. That of a set empties

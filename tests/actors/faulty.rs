@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -129,6 +130,10 @@ impl Clock for Faults {
         let on_an_actor = self.threads.lock().unwrap().contains(&std::thread::current().id());
         assert!(!(on_an_actor && self.clock_panics.load(SeqCst)), "injected panic of the clock");
         NOW
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use liststore::domain::Timestamp;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
@@ -69,7 +70,7 @@ fn a_revoked_key_takes_the_keys_with_it_that_it_created() {
 
 #[test]
 fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
-    let server = Server::start();
+    let server = Server::start_with(&[("LISTSTORE__ITEMS__EMBEDDED__ERASE_WITHIN_SECS", "5400")]);
     server.feature("purchase", "string");
     server.ok(&["list", "add", "customer", "purchase", "c-1", "book"]);
     let refused = server.run(&["entity", "erase", "customer", "c-1"]).failed(2);
@@ -77,10 +78,14 @@ fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
     assert!(server.ok(&["list", "get", "customer", "purchase", "c-1"]).contains("book"));
     let receipt = server.ok(&["entity", "erase", "customer", "c-1", "--yes"]);
     assert!(receipt.contains("purchase") && receipt.contains("cleared"), "{receipt}");
+    assert!(receipt.contains("have left all data files by"), "{receipt}");
     assert_eq!(server.run(&["list", "get", "customer", "purchase", "c-1"]).out, "");
     let document = server.ok(&["entity", "erase", "customer", "c-1", "--yes", "--output", "json", "--user", "alice"]);
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!((&document["complete"], &document["erased_by"]), (&true.into(), &"alice".into()));
+    let moment = |field: &str| Timestamp::parse(document[field].as_str().unwrap()).unwrap().as_nanos();
+    let minutes = (moment("bytes_erased_by").abs_diff(moment("erased_at")) + 30_000_000_000) / 60_000_000_000;
+    assert_eq!(minutes, 90);
     let trail = server.ok(&["audit"]);
     assert!(trail.contains("erase_entity") && trail.contains("entity:customer/c-1"), "{trail}");
 }

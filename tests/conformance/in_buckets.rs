@@ -128,4 +128,8 @@ impl Clock for AtTheBorder {
     fn now(&self) -> Timestamp {
         Timestamp::from_nanos(SystemClock.now().as_nanos() + self.ahead).unwrap()
     }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
+    }
 }

@@ -21,6 +21,10 @@ impl Clock for OffClock {
         let nanos = SystemClock.now().as_nanos().checked_add_signed(self.millis * 1_000_000);
         Timestamp::from_nanos(nanos.unwrap()).unwrap()
     }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
+    }
 }
 
 const SECOND: i64 = 1_000_000;

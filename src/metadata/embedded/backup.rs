@@ -15,6 +15,7 @@ use super::overlay::Overlay;
 use super::place::PLACES;
 use super::server_changes::{self, SERVER_CHANGES};
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
+use super::trust::create_private;
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
 use crate::domain::StoreId;
 use crate::metadata::MetadataError;
@@ -32,7 +33,7 @@ impl Snapshot for ReadTransaction {
 
 /// Writes all tables into a new file, in one transaction.
 fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(path)?;
+    let database = create_private(path)?;
     let to = database.begin_write()?;
     copy_table(from, &to, META)?;
     copy_table(from, &to, FEATURES)?;
