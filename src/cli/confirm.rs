@@ -3,13 +3,14 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::failure::Failure;
+use crate::client::printable;
 
 /// Asks a person; whoever is none has to say so beforehand.
 pub(super) fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::Usage("nobody can be asked whether this is meant: say --yes".to_owned()));
     }
-    eprint!("{question} [y/N] ");
+    eprint!("{} [y/N] ", printable(question));
     let _unseen = io::stderr().flush();
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

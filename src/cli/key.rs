@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::output::{Format, show, show_all};
 use super::pages::entries;
 use super::parse::{self, Author, Way};
-use crate::client::{Request, Response, read};
+use crate::client::{Request, Response, printable, read};
 use crate::domain::{EntityType, KeyId, KeyName, Role, Scope, Ttl};
 use crate::service::OperationId;
 use crate::wire::parameters::PAGE_SIZE;
@@ -195,7 +195,7 @@ fn show_made(response: &Response, format: Format) -> Result<(), Failure> {
     show(&response.body, format, |output| {
         let made: KeyMade = read(&response.body)?;
         output.line(&made.token)?;
-        let (id, name) = (made.key.id, made.key.name);
+        let (id, name) = (printable(&made.key.id), printable(&made.key.name));
         eprintln!("key {id} ({name}): this is the only time that its token is shown");
         Ok(())
     })
