@@ -17,7 +17,7 @@ use super::messages::{
 };
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, Invalid, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
-use crate::items::{self, BagPage, Done, EntityPage, ItemPage, ItemSession, Operation, SwapPage, Swapped};
+use crate::items::{self, BagPage, Done, EntityPage, ItemPage, ItemSession, Operation, ReadBag, SwapPage, Swapped};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -176,7 +176,7 @@ impl Handler<RemoveAll> for ListActor {
 }
 
 impl Handler<GetBag> for ListActor {
-    type Result = ResponseFuture<Result<Option<Item>, ListError>>;
+    type Result = ResponseFuture<Result<ReadBag, ListError>>;
 
     fn handle(&mut self, GetBag { envelope }: GetBag, _: &mut Self::Context) -> Self::Result {
         self.run(envelope, async move |session, op, list| Ok(session.bag(&op, list).await?))

@@ -9,8 +9,8 @@ use super::list_error::ListError;
 use super::permit::Permit;
 use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Ttl, Value};
 use crate::items::{
-    self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, SwapId, SwapLook,
-    SwapPage, Swapped,
+    self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, ReadBag, Removal, SwapId,
+    SwapLook, SwapPage, Swapped,
 };
 
 /// What every list operation carries.
@@ -79,7 +79,7 @@ pub(super) struct RemoveAll {
 }
 
 #[derive(Debug, Message)]
-#[rtype(result = "Result<Option<Item>, ListError>")]
+#[rtype(result = "Result<ReadBag, ListError>")]
 pub(super) struct GetBag {
     pub envelope: Envelope,
 }

@@ -26,7 +26,8 @@ pub mod memory;
 mod request;
 
 pub use bags::{
-    BagAfter, BagEntries, BagPage, BagSwap, EntryChange, SwapId, SwapLook, SwapPage, Swapped, UnfinishedSwap,
+    BagAfter, BagEntries, BagPage, BagRow, BagSwap, EntryChange, ReadBag, SwapId, SwapLook, SwapPage, Swapped,
+    UnfinishedSwap,
 };
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
@@ -376,7 +377,7 @@ pub trait ItemSession: 'static {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
 
     /// The visible bag of a list of bags, if there is one: all that was acknowledged before is seen.
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError>;
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError>;
 
     /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`].
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
@@ -394,7 +395,7 @@ pub trait ItemSession: 'static {
         let mut bags = Vec::with_capacity(entities.len());
         for entity in entities {
             let bag = self.bag(op, &ListKey::new(feature_key.clone(), entity.clone())).await?;
-            bags.extend(bag.map(|bag| (entity, bag)));
+            bags.extend(bag.bag.map(|bag| (entity, bag)));
         }
         Ok(BagPage { bags, next })
     }

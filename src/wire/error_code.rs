@@ -61,6 +61,7 @@ pub enum ErrorCode {
     TransferCodingUnsupported,
     Overloaded,
     StoreUnavailable,
+    TooManyTombstones,
     MetadataUnavailable,
     IssuerUnavailable,
     Draining,
@@ -78,8 +79,8 @@ pub struct Row {
     pub title: &'static str,
     /// Whether the same request may succeed later, unchanged.
     pub retryable: bool,
-    /// The `Retry-After` of the answer, in seconds: on every 503 (RFC 9110, section 15.6.4). That of
-    /// `rate_limited` is told by the caller's limit.
+    /// The `Retry-After` of the answer, in seconds: on every 503 that is retryable (RFC 9110, section 15.6.4). The
+    /// caller's limit gives that of `rate_limited`.
     pub retry_after_secs: Option<u32>,
 }
 
@@ -184,6 +185,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     row(ErrorCode::TransferCodingUnsupported, "transfer_coding_unsupported", 501, "The transfer coding is not known"),
     later(ErrorCode::Overloaded, "overloaded", "Too many operations in flight", 1),
     later(ErrorCode::StoreUnavailable, "store_unavailable", "The item store is not available", 2),
+    row(ErrorCode::TooManyTombstones, "too_many_tombstones", 503, "Too many removed items are still stored"),
     later(ErrorCode::MetadataUnavailable, "metadata_unavailable", "The metadata store is not available", 2),
     later(ErrorCode::IssuerUnavailable, "issuer_unavailable", "The keys of the token's issuer are not there", 5),
     later(ErrorCode::Draining, "draining", "The server is stopping", 1),
@@ -244,9 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn every_503_says_when_to_come_back() {
+    fn every_503_that_may_pass_says_when_to_come_back() {
         for row in ErrorCode::table() {
-            assert_eq!(row.retry_after_secs.is_some(), row.status == 503, "{}", row.name);
+            assert_eq!(row.retry_after_secs.is_some(), row.status == 503 && row.retryable, "{}", row.name);
         }
     }
 

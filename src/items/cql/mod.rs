@@ -10,7 +10,7 @@
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `layout`, `deletes` | reads of a list, however it is kept; how what is found is deleted |
 //! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
-//! | `bags`, `bag_statements` | bags, and the texts for them |
+//! | `bags`, `states`, `bag_statements` | bags, the states that a row was in, and the texts for them |
 //! | `buckets`, `bucket_statements`, `noted_buckets` | lists that are kept in many partitions |
 //! | `members`, `mends` | sets, and those of their members that are to be mended |
 //! | `wide`, `wide_looks` | lists that should be in buckets |
@@ -24,7 +24,7 @@
 //! | `watch`, `view`, `news` | what all sessions see, and what is said of it |
 //! | `connect`, `reach`, `datacenter`, `translate`, `tls` | the driver's sessions: to which nodes, and how |
 //! | `connection_errors` | why there is none |
-//! | `schema`, `found`, `replicas`, `inspect` | what stands in the cluster, and whether it will do |
+//! | `schema`, `found`, `replicas`, `inspect`, `tombstone_gc` | what stands in the cluster, and whether it will do |
 //! | `migrate`, `migrations`, `rebuild` | making it; making directories of buckets anew |
 //! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
 //! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
@@ -80,8 +80,10 @@ mod set_statements;
 mod shared;
 mod skew;
 mod statements;
+mod states;
 mod store;
 mod tls;
+mod tombstone_gc;
 mod translate;
 mod trims;
 mod ttl;

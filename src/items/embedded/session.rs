@@ -28,7 +28,7 @@ use super::tables::{InMemory, View};
 use crate::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
     BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
+    Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
 };
 
 /// Bytes of a list in memory that are read on the arbiter itself.
@@ -366,9 +366,9 @@ impl ItemSession for EmbeddedSession {
         self.enter(op, bags).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         op.begin()?;
-        self.visible_bag(op, list).await
+        Ok(ReadBag { bag: self.visible_bag(op, list).await?, row: None })
     }
 
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {

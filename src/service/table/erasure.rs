@@ -27,5 +27,9 @@ pub const ROWS: [Descriptor; 1] = [Descriptor {
     headers: &[IF_MATCH, BAG_IF_NONE_MATCH, USER, REQUEST_ID, TIMEOUT],
     request: None,
     replies: &[json(200, "What became of each list.", Type::of::<EntityErased>())],
-    errors: &[ANY, WRITE, &[ErrorCode::Draining, ErrorCode::StoreUnavailable, ErrorCode::EtagMismatch]],
+    errors: &[
+        ANY,
+        WRITE,
+        &[ErrorCode::Draining, ErrorCode::StoreUnavailable, ErrorCode::TooManyTombstones, ErrorCode::EtagMismatch],
+    ],
 }];
