@@ -5,12 +5,13 @@ use actix_web::http::StatusCode;
 use super::call::{Call, HandlerResult};
 use super::features::limit;
 use super::problem::Problem;
+use super::query::moment;
 use super::reply::json;
 use super::response::Response;
-use crate::domain::{KeyId, Timestamp, Ttl};
+use crate::domain::{KeyId, Ttl};
 use crate::metadata::keys::AuditFilter;
 use crate::service::{CreateKey, Operation, RotateKey, queries};
-use crate::wire::parameters::{Parameter, SINCE, UNTIL};
+use crate::wire::parameters::{SINCE, UNTIL};
 use crate::wire::{KeyInput, KeyRotation};
 
 pub(super) async fn get_me(call: Call<'_>) -> HandlerResult {
@@ -76,10 +77,6 @@ pub(super) async fn list_audit(call: Call<'_>) -> HandlerResult {
         until: moment(&UNTIL, until.as_deref())?,
     };
     call.execute(&caller, Operation::ListAudit { filter, page_size, page_token }).await
-}
-
-fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
-    text.map(Timestamp::parse).transpose().map_err(|invalid| Problem::from(invalid).at(parameter.name))
 }
 
 fn key_id(call: &Call<'_>) -> Result<KeyId, Problem> {
