@@ -203,6 +203,23 @@ impl PartialSchema for TimestampInput {
 
 impl ToSchema for TimestampInput {}
 
+/// A moment of one of many requests: one that is no timestamp is a problem of its request alone.
+pub struct AnyTimestamp;
+
+impl PartialSchema for AnyTimestamp {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some("RFC 3339, or nanoseconds since the Unix epoch as digits."));
+        let number = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Number))
+            .description(Some("Nanoseconds since the Unix epoch."));
+        OneOfBuilder::new().item(text).item(number).into()
+    }
+}
+
+impl ToSchema for AnyTimestamp {}
+
 /// Labels of a feature.
 pub struct Labels;
 
