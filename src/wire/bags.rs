@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, SchemaType, T
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::batch_body::{Text, of_any_form};
+use super::many::{Text, of_any_form};
 use super::object::{Object, check_syntax, text_of};
 use super::texts::{self, JOINED_LISTS_MAX};
 use super::{ErrorCode, PageResult, Problem, RequestFailed, Requests};

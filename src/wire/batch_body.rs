@@ -1,20 +1,19 @@
 //! Reads the bodies of operations on many lists: `{"requests":[{…},…]}`.
 //!
 //! A body of plain form is read in one pass. Any other is read with more care, and every refusal names the
-//! request and the member to blame. What is not of the documented form refuses the whole call. A text or number of
-//! the right type that is no name, ID, key or moment is a problem of its request alone.
+//! request and the member to blame. A request without the documented form refuses the whole call. A text or
+//! number of the right type that is no name, ID, key or moment is a problem of its request alone.
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
+use super::many::{Blamed, Text, of_any_form};
 use super::object::{Object, text_of};
 use super::scanner::Scanner;
 use super::{
     AddRequest, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchGetInput, GetRequest, Problem, Requests,
     add_body, plain_add,
 };
-use crate::domain::{EntityId, EntityType, FeatureName, Invalid, Limit, Order, Timestamp, VersionLabel, json};
+use crate::domain::{EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel};
 
 /// Bytes of a request, about: for as many as that, room is made at once.
 const REQUEST_BYTES: usize = 64;
@@ -189,92 +188,6 @@ fn plain_add<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Add
         entity_id: EntityId::new(entity_id?).ok()?,
         items: items?,
     })
-}
-
-/// Why a request is not taken.
-pub(super) enum Blamed {
-    /// It has not the form of a request: the whole call is refused.
-    Call(Problem),
-    /// It has the form, and asks for what cannot exist.
-    Request(Problem),
-}
-
-impl From<Problem> for Blamed {
-    fn from(problem: Problem) -> Self {
-        Self::Call(problem)
-    }
-}
-
-/// The requests of a body of any form.
-pub(super) fn of_any_form<'a, T>(
-    text: &'a str,
-    known: &[&str],
-    request: impl Fn(&Object<'a>) -> Result<T, Blamed>,
-) -> Result<Requests<T>, Problem> {
-    let body = Object::read(text.as_bytes(), &["requests"], &[])?;
-    let raw = body.required_raw("requests")?;
-    let elements: Vec<&'a RawValue> =
-        serde_json::from_str(raw).map_err(|_| Problem::argument("requests", "requests must be an array of objects"))?;
-    if !(1..=BATCH_LISTS_MAX).contains(&elements.len()) {
-        let detail = format!("a call takes 1 to {BATCH_LISTS_MAX} requests: send more in several calls");
-        return Err(Problem::argument("requests", detail));
-    }
-    let read = |(index, element): (usize, &'a RawValue)| {
-        let place = format!("requests[{index}]");
-        if !element.get().starts_with('{') {
-            let detail = format!("{place} must be an object");
-            return Err(Problem::argument(place, detail));
-        }
-        let read = Object::read(element.get().as_bytes(), known, &[]).map_err(Blamed::Call);
-        match read.and_then(|object| request(&object)) {
-            Ok(request) => Ok(Ok(request)),
-            // The answer names the place.
-            Err(Blamed::Request(problem)) => Ok(Err(problem)),
-            Err(Blamed::Call(problem)) => Err(problem.within(&place)),
-        }
-    };
-    elements.into_iter().enumerate().map(read).collect()
-}
-
-/// A text that a request must have, of any content: JSON may hold halves of surrogate pairs, which no text has.
-pub(super) struct Text<'a> {
-    name: &'static str,
-    text: Option<Cow<'a, str>>,
-}
-
-impl<'a> Text<'a> {
-    pub fn required(object: &Object<'a>, name: &'static str) -> Result<Self, Problem> {
-        Self::read(name, object.required_raw(name)?)
-    }
-
-    fn optional(object: &Object<'a>, name: &'static str) -> Result<Self, Problem> {
-        object.raw(name).map_or(Ok(Self { name, text: Some(Cow::Borrowed("")) }), |raw| Self::read(name, raw))
-    }
-
-    fn read(name: &'static str, raw: &'a str) -> Result<Self, Problem> {
-        if !raw.starts_with('"') {
-            return Err(Problem::argument(name, format!("{name} must be a string")));
-        }
-        Ok(Self { name, text: json::string(raw) })
-    }
-
-    /// What it names. An error concerns its request alone.
-    pub fn parse<T>(&self, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<T, Blamed> {
-        let text = self.text.as_deref().ok_or_else(|| self.no_text())?;
-        parse(text).map_err(|invalid| Blamed::Request(Problem::from(invalid).at(self.name)))
-    }
-
-    /// The text, whatever it says.
-    fn any(self) -> Result<Cow<'a, str>, Blamed> {
-        let no_text = self.no_text();
-        self.text.ok_or(no_text)
-    }
-
-    fn no_text(&self) -> Blamed {
-        let name = self.name;
-        let detail = format!("{name} holds half of a surrogate pair, which is no character");
-        Blamed::Request(Problem::argument(name, detail))
-    }
 }
 
 fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Blamed> {
@@ -457,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_exist_is_a_problem_of_its_request_alone() {
+    fn a_name_or_id_that_cannot_exist_is_a_problem_of_its_request_alone() {
         let id = |id: &str| format!(r#""entity_type":"a","feature":"b","entity_id":{id}"#);
         let long = format!("\"{}\"", "x".repeat(513));
         let ids = [r#""""#, r#"".""#, r#""..""#, r#""a\u0000b""#, r#""\ud800""#, &long];

@@ -20,6 +20,7 @@ mod keys;
 mod lists;
 mod log;
 mod lookup;
+mod many;
 mod object;
 pub mod parameters;
 mod plain_add;

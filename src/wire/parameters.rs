@@ -153,8 +153,8 @@ pub const UNTIL: Parameter = Parameter { name: "until", ..SINCE };
 
 pub const REQUEST_ID: Parameter = Parameter::new(
     "X-Request-Id",
-    "1 to 128 visible ASCII characters; else a new one is made. Returned with the answer, and on every line that the \
-     log has of the request.",
+    "1 to 128 visible ASCII characters, and no key or token; else a new one is made. Returned with the answer, and on \
+     every line that the log has of the request.",
     any_text,
 );
 pub const TIMEOUT: Parameter = Parameter::new(
