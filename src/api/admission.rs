@@ -58,8 +58,8 @@ pub(super) fn admit(
     if let Some(limiter) = principal.limiter() {
         limiter.take_request().map_err(|limited| because_of(limited.into()))?;
     }
-    let is_open_here = matches!(principal, Principal::Anonymous) && !state.options.is_insecure;
-    if client.peer != Peer::Local && (is_open_here || !state.options.allowed_hosts.is_empty()) {
+    let is_open = matches!(principal, Principal::Anonymous);
+    if client.peer != Peer::Local && (is_open || !state.options.allowed_hosts.is_empty()) {
         host::check(headers, &state.options.allowed_hosts)?;
     }
     let decided = decide(principal, operation.permission, operation.resource([&segments[0], &segments[1]]));

@@ -109,14 +109,14 @@ fn origin(raw: &Raw) -> Result<String, String> {
     }
 }
 
-/// `lists.example.org`, without a port: a name is the server's on all of them.
+/// `lists.example.org`, without a port: a name is the server's on all of them. `*` is any name.
 fn host_name(raw: &Raw) -> Result<String, String> {
     let text = text(raw)?.to_ascii_lowercase();
-    let well_formed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+    let well_formed = text == "*" || text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
     if well_formed {
         Ok(text)
     } else {
-        Err(format!("must be names such as lists.example.org, without a port, not {text:?}"))
+        Err(format!("must be names such as lists.example.org, without a port, or * for any name, not {text:?}"))
     }
 }
 
@@ -342,6 +342,12 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         Some(_) if postgres.url_file.is_some() => {
             reader.blame("metadata.postgres.url_file", "is given beside metadata.postgres.url: leave one out");
         }
+        Some(_) if settings.metadata.store != MetadataStoreKind::Postgres => {
+            reader.blame("metadata.postgres.url", unused_postgres(settings.metadata.store));
+        }
+        None if settings.metadata.store != MetadataStoreKind::Postgres && postgres.url_file.is_some() => {
+            reader.blame("metadata.postgres.url_file", unused_postgres(settings.metadata.store));
+        }
         Some(url) => {
             if let Err(problem) = crate::metadata::postgres_url::check_url(url.expose()) {
                 reader.blame("metadata.postgres.url", problem);
@@ -354,6 +360,11 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         ),
         _ => {}
     }
+}
+
+/// A server that was meant to share its definitions would keep some of its own.
+fn unused_postgres(store: MetadataStoreKind) -> String {
+    format!("is given, but metadata.store is {store}: set metadata.store to postgres, or leave this out")
 }
 
 /// See [`Settings::warnings`].

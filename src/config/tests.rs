@@ -78,7 +78,7 @@ fn flags_go_above_the_environment_and_that_above_the_file() {
 fn a_typing_error_in_the_postgres_url_is_refused_without_its_value() {
     for (parameter, nearest) in [("sslmod=verify-full", "sslmode"), ("sslpassword=hunter2", "password")] {
         let url = format!("postgres://me:hunter2@db/x?{parameter}");
-        let told = problems("", &[("LISTSTORE__METADATA__POSTGRES__URL", &url)]);
+        let told = problems("metadata.store = \"postgres\"", &[("LISTSTORE__METADATA__POSTGRES__URL", &url)]);
         let name = parameter.split_once('=').unwrap().0;
         assert_eq!(
             told,
@@ -194,7 +194,9 @@ fn other_kinds_of_values_are_refused() {
         ("items.cql.tls.ca_file = \"c\"\nitems.cql.tls.server_name = \"a b\"", "a host name or an IP address"),
         ("items.cql.tls.server_name = \"db.example.com\"", "beside items.cql.tls.server_name"),
         ("items.cql.tls.key_file = \"k\"", "beside items.cql.tls.key_file"),
-        ("metadata.postgres.url = \"mysql://x\"", "postgres://"),
+        ("metadata.store = \"postgres\"\nmetadata.postgres.url = \"mysql://x\"", "postgres://"),
+        ("metadata.postgres.url = \"postgres://h/d\"", "metadata.store is embedded: set metadata.store to postgres"),
+        ("metadata.store = \"memory\"\nmetadata.postgres.url_file = \"/u\"", "metadata.store is memory"),
         ("log.filter = \"liststore=loud\"", "info"),
         ("metadata.store = \"postgres\"", "is needed"),
     ] {
@@ -227,6 +229,7 @@ fn what_is_printed_loads_back_to_the_same() {
 #[test]
 fn printed_settings_and_mistakes_hold_no_secret() {
     let file = "items.cql.username = \"u\"\nitems.cql.password = \"hunter2\"\n\
+                metadata.store = \"postgres\"\n\
                 metadata.postgres.url = \"postgres://me:hunter2@db/features\"";
     let settings = load(file, &[], &[]).unwrap().settings;
     let shown = format!("{} {settings:?}", settings.to_toml().unwrap());

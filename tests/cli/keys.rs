@@ -1,5 +1,6 @@
 //! API keys by the command line: the first one, a server that asks for them, and what the log says of them.
 
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -144,6 +145,25 @@ fn no_key_is_ever_in_the_log() {
     let rotated = String::from_utf8(rotated.stdout).unwrap().trim().to_owned();
     assert!(asked(&token, &["key", "revoke", &feed[3..15]]).status.success());
     assert!(!asked(&rotated, &["feature", "list"]).status.success());
+    // Where no client is meant to send it.
+    let encoded = token.replace("ls_", "%6C%73_");
+    for (path, more) in [
+        (format!("/v1/features/user/{token}"), String::new()),
+        (format!("/v1/features/{token}/seen"), String::new()),
+        (format!("/v1/keys/{token}"), String::new()),
+        (format!("/v1/keys/{encoded}"), format!("Authorization: Bearer {token}\r\n")),
+        (format!("/{token}"), String::new()),
+        (format!("/v1/lists/user/seen/{token}/items"), format!("Authorization: Bearer {feed}\r\n")),
+        (format!("/v1/features?q={token}&{token}=1"), String::new()),
+        ("/v1/features".to_owned(), format!("X-Request-Id: {token}\r\n")),
+        ("/v1/features".to_owned(), format!("X-Request-Id: id-{feed}-1\r\nListstore-User: {token}\r\n")),
+    ] {
+        let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n{more}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
     let (_, log, _) = server.end(Signal::SIGTERM);
     for token in [&token, &feed, &rotated] {
         assert_eq!(token.len(), 65);
