@@ -89,14 +89,14 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> Response {
     };
     if compression::applies_to(&response, state.options.compression_bytes_min) {
         // On the heap, so that it takes no room in what every request allocates.
-        response = Box::pin(compression::compress(sent, method, response)).await;
+        response = Box::pin(compression::compress(&state.encoders, sent, method, response)).await;
     }
     if let Some(limiter) = asks.limiter() {
         headers::tell_limits(&mut response, limiter);
     }
     let took = started.elapsed();
     state.metrics.answered(operation, response.status, code, took);
-    state.request_log.answered(&request_id, method, path, label(operation), response.status, took);
+    state.request_log.answered(&request_id, method, operation, response.status, took);
     state.request_log.accessed(&response, |response| Accessed {
         request_id: &request_id,
         method: Some(method),

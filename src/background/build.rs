@@ -164,7 +164,7 @@ pub(super) async fn build(
                 Finished::Gone => give_up(held).await,
             };
         };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }
@@ -272,6 +272,7 @@ pub(super) async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Opti
 
 /// The definitions as they are now; none if the index is gone, or another one has its name.
 async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<Option<Built>, Lost> {
+    let since = Instant::now();
     loop {
         if let Some(built) = shown(held, jobs, ttl_max) {
             return Ok(Some(built));
@@ -282,14 +283,15 @@ async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<O
         if target.and_then(|target| index_of(bags.as_ref()?, target)).is_none() {
             return Ok(None);
         }
-        wait_for_catalog(held, jobs).await?;
+        wait_for_catalog(held, jobs, since).await?;
     }
 }
 
-/// Waits a little for the catalog to follow the metadata store.
-pub(super) async fn wait_for_catalog(held: &mut Held<'_>, jobs: &Jobs) -> Result<(), Lost> {
+/// Waits a little for the catalog to follow the metadata store. It has not done so since a moment.
+pub(super) async fn wait_for_catalog(held: &mut Held<'_>, jobs: &Jobs, since: Instant) -> Result<(), Lost> {
     jobs.metadata.read_news();
     held.problem(Some("this server does not know the index yet".to_owned())).await?;
+    held.make_way(since).await?;
     sleep(LOOK_INTERVAL).await;
     Ok(())
 }

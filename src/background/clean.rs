@@ -57,7 +57,7 @@ pub(super) async fn clean(
             index => entries(held, jobs, lists, tempo, index - 1).await?,
         }
         held.job.progress.targets += 1;
-        held.job.progress.place = None;
+        held.reached(None);
         held.save_if_due().await?;
     }
     held.job.progress.targets = indexes;
@@ -101,13 +101,14 @@ async fn bags(
 ) -> Result<(), Lost> {
     let pace = held.job.task.lists_per_second;
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return Ok(()) };
+    let mut waits_since = None;
     loop {
         let Some((bags, indexes)) = definitions(held, jobs) else { return Ok(()) };
         let is_known = |target: &Target| indexes.iter().any(|index| index.feature_key == held.job.task.key(target));
         if let Some(unknown) = awaited.iter().find(|target| !is_known(target)) {
             let stored = stored_bags(held, jobs).await?;
             if stored.is_some_and(|bags| index_of(&bags, unknown).is_some()) {
-                wait_for_catalog(held, jobs).await?;
+                wait_for_catalog(held, jobs, *waits_since.get_or_insert_with(Instant::now)).await?;
                 continue;
             }
         }
@@ -134,7 +135,7 @@ async fn bags(
             tempo.rest(some.len(), pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }
@@ -195,7 +196,7 @@ async fn entries(
             entries_of(held, jobs, lists, tempo, &list, index).await?;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }

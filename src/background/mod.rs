@@ -15,6 +15,7 @@ mod finish;
 mod hold;
 mod insist;
 mod jobs;
+mod lane;
 mod purge;
 mod tempo;
 mod unbuilt;

@@ -21,7 +21,7 @@ use super::operation::Reply;
 use super::receipt::{ErasedList, Receipt};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::actors::{ListError, ListPool};
-use crate::domain::{EntityId, FeatureKey, Generation, ListKey, Ttl};
+use crate::domain::{EntityId, FeatureKey, Generation, ListKey, Timestamp, Ttl};
 use crate::metadata::LastGeneration;
 use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
 
@@ -82,9 +82,10 @@ impl<R: PageRenderer> Service<R> {
                 let error = ListError::from(error.with_outcome_unknown());
                 lists.iter_mut().for_each(|list| list.outcome = Err(error.clone().into()));
             }
+            let bytes_erased_by = erase_in_time(&pool).await;
             let noted = metadata.note_erasure(note(ended(&lists)), by).await.map_err(Broken::Begun)?;
             let ErasureEntry { at, by, .. } = noted;
-            Ok(Receipt { entity_type, entity_id, at, by, lists })
+            Ok(Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by })
         };
         Ok(Reply::Erased(to_its_end(erasing).await?))
     }
@@ -101,6 +102,19 @@ impl<R: PageRenderer> Service<R> {
                 let (id, version) = (id.clone(), version.clone());
                 ErasedList { id, version, generation, is_present, outcome: Ok(()) }
             })
+    }
+}
+
+/// From when on no file holds the cleared items. `None` also if the store cannot promise that at present.
+async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
+    let pool = lists.clone();
+    match tokio::task::spawn_blocking(move || pool.erase_in_time()).await {
+        Ok(Ok(by)) => by,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "cannot promise when erased bytes leave the files");
+            None
+        }
+        Err(_) => None,
     }
 }
 

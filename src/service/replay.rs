@@ -73,7 +73,7 @@ impl<R: PageRenderer> Service<R> {
     async fn revoke_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
         let id = entry.after.as_ref().and_then(|after| after["id"].as_str());
         let id = KeyId::new(id.unwrap_or_default()).map_err(ServiceError::invalid("after.id"))?;
-        match self.execute(caller, Operation::RevokeKey(id)).await {
+        match self.execute(caller, Operation::RevokeKey { id, created_keys: false }).await {
             Ok(_) => Ok(Repeated::Done),
             // It was created after the backup.
             Err(ServiceError::Metadata(MetadataError::KeyNotFound(_))) => Ok(Repeated::Nothing),

@@ -12,6 +12,7 @@ use super::change::{self, Transition};
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::{Erasure, ErasureEntry};
+use super::keys::server_changes::ServerChangeEntry;
 use super::keys::{AuditFilter, AuditPage};
 use super::{
     Applied, Change, ChangeContext, Definitions, FeatureFilter, Frozen, HeldUp, HistoryEntry, LastGeneration,
@@ -34,6 +35,9 @@ pub trait Journal: Send + 'static {
 
     /// Stores an entry of the audit trail, and the state of its job, as [`Self::append`].
     fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError>;
+
+    /// Keeps an entry of the audit trail, as [`Self::append`].
+    fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError>;
 
     /// All jobs, in the order of their ids.
     fn jobs(&self) -> Result<Vec<Job>, MetadataError>;

@@ -144,6 +144,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
                 Poll::Pending => {
                     // Whoever lets even small answers lie when there is no memory for them is given up.
                     self.share.hold(self.held_with(0)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                    let shared = self.shared;
+                    let _lying = shared.unread.count(self.stream.queued());
                     timeout(ANSWER_TIMEOUT, poll_fn(|context| self.poll_send(context))).await??;
                 }
             }
