@@ -53,7 +53,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use tokio::time::{Instant, timeout};
 
-use crate::access::{Principal, Refusals, decide};
+use crate::access::{Budget, Principal, Refusals, Reservation, SMALL_BYTES, decide};
 use crate::actors::{ListPool, MetadataHandle, Resize};
 use crate::background::{Cleaner, Jobs};
 use crate::backup::{Backup, Backups};
@@ -100,6 +100,8 @@ pub struct Caller {
     pub author: Option<Author>,
     /// How long the caller waits, if that is shorter than the operation's own deadline.
     pub timeout: Option<Duration>,
+    /// Memory for the answer.
+    pub reservation: Reservation,
 }
 
 impl Caller {
@@ -169,6 +171,7 @@ pub struct ServiceHandles {
     pub refusals: Arc<Refusals>,
     pub log: Arc<Log>,
     pub clock: Arc<dyn Clock>,
+    pub budget: Arc<Budget>,
 }
 
 /// Carries out operations. Shared by all ways in.
@@ -181,6 +184,7 @@ pub struct Service<R> {
     refusals: Arc<Refusals>,
     log: Arc<Log>,
     clock: Arc<dyn Clock>,
+    budget: Arc<Budget>,
     renderer: R,
     pages: PageCache,
     options: ServiceOptions,
@@ -194,9 +198,9 @@ impl<R: PageRenderer> Service<R> {
         options: ServiceOptions,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock } = handles;
+        let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
-        Ok(Self { lists, metadata, backups, jobs, cleaner, refusals, log, clock, renderer, pages, options })
+        Ok(Self { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget, renderer, pages, options })
     }
 
     /// Carries an operation out, if the caller may: that is decided here, for every operation, before
@@ -336,6 +340,17 @@ impl<R: PageRenderer> Service<R> {
             Some(limiter) => Cow::Owned(self.lists.limited(limiter)),
             None => Cow::Borrowed(&self.lists),
         }
+    }
+
+    /// Reserves memory for an answer, this many bytes at least, before it is made.
+    fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
+        let reserved = caller.reservation.reserve(&self.budget, &caller.principal, bytes);
+        reserved.map_err(|_exhausted| ServiceError::NoMemoryForAnswer)
+    }
+
+    /// The same where the answer is in memory already, or is made at once: a short one needs no room.
+    fn reserve_if_long(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
+        if bytes > SMALL_BYTES { self.reserve(caller, bytes) } else { Ok(()) }
     }
 
     /// When the caller of a list operation stops waiting.
