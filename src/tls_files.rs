@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 /// How often the files are looked at, at most, and only when somebody asks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,6 +42,8 @@ struct State<T> {
     texts: Vec<Vec<u8>>,
     made: T,
     looked_at: Instant,
+    /// The last look that found nothing wrong.
+    good_at: Instant,
     /// What was wrong at the last look.
     problem: Option<FileProblem>,
 }
@@ -53,13 +55,26 @@ impl<T: Clone> TlsFiles<T> {
         make: impl Fn(&[Vec<u8>]) -> Result<T, FileProblem> + Send + Sync + 'static,
     ) -> Result<Self, FileProblem> {
         let texts = read(&paths)?;
-        let state = Mutex::new(State { made: make(&texts)?, texts, looked_at: Instant::now(), problem: None });
+        let (made, now) = (make(&texts)?, Instant::now());
+        let state = Mutex::new(State { made, texts, looked_at: now, good_at: now, problem: None });
         Ok(Self { paths, make: Box::new(make), state })
     }
 
     /// What the files hold now, or held when they could last be used; and what is wrong with them.
     pub fn current(&self) -> (T, Option<FileProblem>) {
         self.look(Instant::now())
+    }
+
+    /// As [`Self::current`], and nothing once the files have been unusable for longer than `age_max`.
+    pub fn current_within(&self, age_max: Duration) -> (Option<T>, Option<FileProblem>) {
+        self.look_within(Instant::now(), age_max)
+    }
+
+    fn look_within(&self, now: Instant, age_max: Duration) -> (Option<T>, Option<FileProblem>) {
+        let (made, problem) = self.look(now);
+        let good_at = self.state.lock().unwrap_or_else(PoisonError::into_inner).good_at;
+        let is_too_old = problem.is_some() && now.saturating_duration_since(good_at) > age_max;
+        ((!is_too_old).then_some(made), problem)
     }
 
     fn look(&self, now: Instant) -> (T, Option<FileProblem>) {
@@ -77,6 +92,7 @@ impl<T: Clone> TlsFiles<T> {
                         (state.texts, state.made) = (texts, made);
                     }
                     state.problem = None;
+                    state.good_at = now;
                 }
                 Err(problem) => {
                     if state.problem.as_ref() != Some(&problem) {
@@ -135,6 +151,33 @@ pub fn authorities(path: &Path, text: &[u8]) -> Result<RootCertStore, FileProble
     Ok(roots)
 }
 
+/// The authorities that a file names now, none if it has no certificate any more. A malformed certificate is left out:
+/// the others hold, and a withdrawn authority does not stay because of it.
+pub fn believed_authorities(path: &Path, text: &[u8]) -> Result<RootCertStore, FileProblem> {
+    let malformed = || FileProblem::of(path, "it must be a readable PEM file with certificates");
+    let found = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
+    if found.is_empty() && !text.trim_ascii().is_empty() && !text.windows(BEGIN.len()).any(|part| part == BEGIN) {
+        return Err(malformed());
+    }
+    let mut roots = RootCertStore::empty();
+    let (_, left_out) = roots.add_parsable_certificates(found);
+    if left_out > 0 {
+        tracing::warn!(file = %path.display(), left_out, "malformed certificates of authorities are left out");
+    }
+    Ok(roots)
+}
+
+/// How each part of a PEM file begins.
+const BEGIN: &[u8] = b"-----BEGIN ";
+
+/// The certificate revocation lists in a file: at least one.
+pub fn revocations(path: &Path, text: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, FileProblem> {
+    let malformed = || FileProblem::of(path, "it must be a readable PEM file with certificate revocation lists");
+    let lists = CertificateRevocationListDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
+    let found = lists.map_err(|_| malformed())?;
+    if found.is_empty() { Err(malformed()) } else { Ok(found) }
+}
+
 /// The private key in a file.
 pub fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, FileProblem> {
     PrivateKeyDer::from_pem_slice(text)
@@ -177,5 +220,32 @@ mod tests {
         fs::write(&one, "good 2").unwrap();
         now += LOOK_INTERVAL;
         assert_eq!(files.look(now), (vec![b"good 2".to_vec(), b"x".to_vec()], None));
+    }
+
+    #[test]
+    fn unusable_files_leave_the_last_good_ones_in_use_for_a_bounded_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = dir.path().join("one");
+        fs::write(&one, "good 1").unwrap();
+        let files = files(&[&one]).unwrap();
+        let (start, age_max) = (Instant::now(), Duration::from_secs(100));
+        fs::write(&one, "bad").unwrap();
+        let held = |secs| files.look_within(start + Duration::from_secs(secs), age_max).0.is_some();
+        assert!(held(50) && held(99));
+        assert!(!held(102));
+        fs::write(&one, "good 2").unwrap();
+        assert!(held(104));
+        fs::write(&one, "bad").unwrap();
+        assert!(held(203) && !held(206));
+    }
+
+    #[test]
+    fn a_file_of_authorities_is_believed_unless_it_is_no_pem() {
+        let read = |text: &str| believed_authorities(Path::new("ca.pem"), text.as_bytes()).map(|roots| roots.len());
+        assert_eq!((read(""), read(" \n")), (Ok(0), Ok(0)));
+        assert_eq!(read("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), Ok(0));
+        assert_eq!(read("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), Ok(0));
+        assert!(read("<html>").is_err() && read("-----BEGIN CERTIFICATE-----\n").is_err());
+        assert!(revocations(Path::new("crl.pem"), b"").is_err());
     }
 }

@@ -1,6 +1,6 @@
--- A page of the audit trail of definitions, API keys and erasures, newest first, before the revision $1 and from $8
--- on: of changes by or on behalf of $2, of what $3 names (entity_type.name, an entity type, key: and a name, or what
--- was erased), of the action $4, from $5 to $6, each of these or null; at most $7 entries.
+-- A page of the audit trail of definitions, API keys, erasures and servers, newest first, before the revision $1 and from
+-- $8 on: of changes by or on behalf of $2, of what $3 names (entity_type.name, an entity type, key: and a name, what was
+-- erased, or a part of a server), of the action $4, from $5 to $6, each of these or null; at most $7 entries.
 SELECT
     revision AS "revision!",
     changed_at_ns AS "changed_at_ns!",
@@ -29,6 +29,11 @@ FROM (
         revision, changed_at_ns, changed_by, on_behalf_of, action, NULL, target, NULL,
         NULL, NULL, NULL, record
     FROM erasure_history
+    UNION ALL
+    SELECT
+        revision, changed_at_ns, changed_by, on_behalf_of, action, NULL, target, NULL,
+        NULL, before, after, NULL
+    FROM server_history
 ) AS entry
 WHERE revision < $1
     AND revision >= $8
@@ -36,8 +41,8 @@ WHERE revision < $1
     AND (
         $3::text IS NULL
         OR $3 = CASE
-            WHEN erasure IS NOT NULL THEN name
             WHEN key_id IS NOT NULL THEN 'key:' || name
+            WHEN entity_type IS NULL THEN name
             WHEN name = '' THEN entity_type
             ELSE entity_type || '.' || name
         END

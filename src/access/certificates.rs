@@ -31,31 +31,41 @@ pub struct Names<'c> {
 }
 
 impl Names<'_> {
-    /// What its owner is called by: a URI before all, since a mesh names services so.
+    /// The name of a caller without a role: a URI before all, since a mesh names services so.
     pub fn first(&self) -> Option<&str> {
         self.uris.first().map(String::as_str).or(self.common_name).or(self.dns_names.first().map(String::as_str))
     }
 }
 
 impl CertificateRule {
-    fn fits(&self, names: &Names<'_>) -> bool {
+    /// The name in a certificate that the rule is about, in one spelling.
+    fn fitting(&self, names: &Names<'_>) -> Option<String> {
         match &self.name {
-            CertifiedName::Uri(wanted) => match wanted.strip_suffix('*') {
-                Some(start) => names.uris.iter().any(|uri| uri.starts_with(start)),
-                None => names.uris.contains(wanted),
-            },
+            CertifiedName::Uri(wanted) => {
+                let fits = |uri: &&String| match wanted.strip_suffix('*') {
+                    Some(start) => uri.starts_with(start),
+                    None => *uri == wanted,
+                };
+                names.uris.iter().find(fits).cloned()
+            }
             // Names of hosts know no case (RFC 4343).
-            CertifiedName::DnsName(wanted) => names.dns_names.iter().any(|name| name.eq_ignore_ascii_case(wanted)),
-            CertifiedName::CommonName(wanted) => names.common_name == Some(wanted),
+            CertifiedName::DnsName(wanted) => {
+                let fitting = names.dns_names.iter().find(|name| name.eq_ignore_ascii_case(wanted));
+                fitting.map(|name| name.to_ascii_lowercase())
+            }
+            CertifiedName::CommonName(wanted) => names.common_name.filter(|name| name == wanted).map(str::to_owned),
         }
     }
 }
 
-/// A service may say for whom it acts, as one with a key may.
+/// The identity is the name that the first fitting rule is about: the log, limits and the audit trail use the name that
+/// gives the role, and no other name that a certificate may have. A service may say for whom it acts, as one with a key
+/// may.
 pub(super) fn identity(rules: &[CertificateRule], names: &Names<'_>) -> Option<Identity> {
-    let grants: Vec<Grant> = rules.iter().filter(|rule| rule.fits(names)).map(|rule| rule.grant.clone()).collect();
-    let name = names.first().filter(|_| !grants.is_empty())?;
-    Some(Identity::new("cert:", name, grants, ActsFor::Others))
+    let fitting = || rules.iter().filter_map(|rule| Some((rule.fitting(names)?, rule.grant.clone())));
+    let (name, _) = fitting().next()?;
+    let grants: Vec<Grant> = fitting().map(|(_, grant)| grant).collect();
+    Some(Identity::new("cert:", &name, grants, ActsFor::Others))
 }
 
 #[cfg(test)]
@@ -73,13 +83,13 @@ mod tests {
         let (uris, dns_names) = (["spiffe://example.org/ns/feeds/sa/a".to_owned()], ["feeds.example.org".to_owned()]);
         let names = Names { common_name: Some("feeds"), dns_names: &dns_names, uris: &uris };
         let text = str::to_owned;
-        for good in [
-            CertifiedName::Uri(uris[0].clone()),
-            CertifiedName::Uri(text("spiffe://example.org/ns/feeds/*")),
-            CertifiedName::DnsName(text("FEEDS.example.org")),
-            CertifiedName::CommonName(text("feeds")),
+        for (good, name) in [
+            (CertifiedName::Uri(uris[0].clone()), "cert:spiffe://example.org/ns/feeds/sa/a"),
+            (CertifiedName::Uri(text("spiffe://example.org/ns/feeds/*")), "cert:spiffe://example.org/ns/feeds/sa/a"),
+            (CertifiedName::DnsName(text("FEEDS.example.org")), "cert:feeds.example.org"),
+            (CertifiedName::CommonName(text("feeds")), "cert:feeds"),
         ] {
-            assert_eq!(known(good, &names).as_deref(), Some("cert:spiffe://example.org/ns/feeds/sa/a"));
+            assert_eq!(known(good, &names).as_deref(), Some(name));
         }
         for bad in [
             CertifiedName::Uri(text("spiffe://example.org/ns/feeds")),
@@ -111,5 +121,27 @@ mod tests {
         }
         let plain = Names { common_name: Some("feeds"), dns_names: &[], uris: &[] };
         assert_eq!(known(CertifiedName::CommonName(text("feeds")), &plain).as_deref(), Some("cert:feeds"));
+    }
+
+    /// Else a client with many certificates of one common name would have as many limits and names in the trail.
+    #[test]
+    fn a_certificate_goes_by_the_name_that_gives_the_role() {
+        let rule =
+            |name, role| CertificateRule { name, grant: Grant { roles: vec![role], scopes: vec![Scope::all()] } };
+        let rules = [
+            rule(CertifiedName::DnsName("ops.example.org".to_owned()), Role::Operator),
+            rule(CertifiedName::CommonName("ops".to_owned()), Role::Admin),
+        ];
+        for (common_name, dns_name, expected) in [
+            ("ops", "chosen.example.org", Some("cert:ops")),
+            ("ops", "OPS.example.org", Some("cert:ops.example.org")),
+            ("chosen", "ops.example.org", Some("cert:ops.example.org")),
+            ("chosen", "chosen.example.org", None),
+        ] {
+            let (uris, dns_names) = (["spiffe://example.org/chosen".to_owned()], [dns_name.to_owned()]);
+            let names = Names { common_name: Some(common_name), dns_names: &dns_names, uris: &uris };
+            let found = identity(&rules, &names);
+            assert_eq!(found.as_ref().map(|identity| identity.name().as_str()), expected);
+        }
     }
 }

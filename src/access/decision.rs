@@ -76,6 +76,14 @@ impl Principal {
         }
     }
 
+    /// Whether the caller shows a key, token or certificate that expires.
+    pub fn expires(&self) -> bool {
+        match self {
+            Self::Anonymous | Self::Local => false,
+            Self::Known(identity) => identity.expires(),
+        }
+    }
+
     /// What the audit trail calls it; `claimed` is the name that the caller goes by, which nobody has
     /// checked: where somebody is known it is only on whose behalf they say they act.
     pub fn author(&self, claimed: Option<&Author>) -> Author {

@@ -58,6 +58,8 @@ pub struct Identity {
     /// What any of them allows is allowed. Of each the roles hold within its own scopes alone.
     grants: Vec<Grant>,
     acts_for: ActsFor,
+    /// Whether the key, token or certificate expires.
+    expires: bool,
     /// None where nothing is limited.
     limiter: Option<Arc<Limiter>>,
 }
@@ -66,13 +68,14 @@ impl Identity {
     /// A service that has a key. It may say for whom it acts: that is what services do.
     pub fn of_key(key: &ApiKey) -> Self {
         let grant = Grant { roles: key.roles.clone(), scopes: key.scopes.clone() };
-        Self::new("key:", key.name.as_str(), vec![grant], ActsFor::Others)
+        Self { expires: key.expires_at.is_some(), ..Self::new("key:", key.name.as_str(), vec![grant], ActsFor::Others) }
     }
 
-    /// Somebody of this name, as the audit trail can hold it. `kind` tells apart who vouches for it.
+    /// An identity of this name, as the audit trail can hold it. `kind` tells apart who vouches for it: tokens and
+    /// certificates, which always expire.
     pub fn new(kind: &str, name: &str, grants: Vec<Grant>, acts_for: ActsFor) -> Self {
         let name = Author::new(noted(&format!("{kind}{name}"))).unwrap_or_else(|_| Author::anonymous());
-        Self { name, grants, acts_for, limiter: None }
+        Self { name, grants, acts_for, expires: true, limiter: None }
     }
 
     /// The same, with limits.
@@ -88,6 +91,11 @@ impl Identity {
     /// As logs and the audit trail call them: `key:feed`.
     pub fn name(&self) -> &Author {
         &self.name
+    }
+
+    /// Whether the key, token or certificate expires.
+    pub fn expires(&self) -> bool {
+        self.expires
     }
 
     /// Whether it counts for whom they say that they act.

@@ -65,6 +65,8 @@ pub enum Unidentified {
     KeysWanted(usize),
     /// It cannot be told yet: the keys of the issuer of this number were never read.
     IssuerAway(usize),
+    /// It cannot be told any more: the keys of the issuer of this number could not be read for too long.
+    KeysTooOld(usize),
     /// It cannot be told yet: keys have not been read.
     Unknowable,
 }
@@ -134,6 +136,7 @@ impl Access {
             Verdict::Refused(why) => Err(Unidentified::TokenRefused(why)),
             Verdict::KeysWanted(issuer) => Err(Unidentified::KeysWanted(issuer)),
             Verdict::NoKeys(issuer) => Err(Unidentified::IssuerAway(issuer)),
+            Verdict::KeysTooOld(issuer) => Err(Unidentified::KeysTooOld(issuer)),
         }
     }
 

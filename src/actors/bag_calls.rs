@@ -10,7 +10,7 @@ use super::list_pool::{Effect, ListPool, token_of_walk};
 use super::messages::{BagEntities, Bags, EnterBags, FinishSwap, GetBag, SwapBag, UnfinishedSwaps};
 use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
 use crate::items::{
-    BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, Operation, SwapId, SwapLook, SwapPage, Swapped,
+    BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, Operation, ReadBag, SwapId, SwapLook, SwapPage, Swapped,
 };
 
 impl ListPool {
@@ -36,6 +36,18 @@ impl ListPool {
         if let Some(found) = self.bag_from_memory(list.borrowed(), ttl, deadline) {
             return Ok(found);
         }
+        Ok(self.bag_through_actor(list, ttl, deadline).await?.bag)
+    }
+
+    /// The same for a swap of that bag, with the row that the swap names.
+    pub async fn bag_to_swap(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<ReadBag, ListError> {
+        if let Some(bag) = self.bag_from_memory(list.borrowed(), ttl, deadline) {
+            return Ok(ReadBag { bag, row: None });
+        }
+        self.bag_through_actor(list, ttl, deadline).await
+    }
+
+    async fn bag_through_actor(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<ReadBag, ListError> {
         self.send(list, ttl.into(), deadline, Effect::Read, |envelope| GetBag { envelope }).await
     }
 

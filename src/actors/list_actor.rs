@@ -16,8 +16,8 @@ use super::messages::{
     Lookup, Remove, RemoveAll, SwapBag, UnfinishedSwaps,
 };
 use super::turns::TurnTaking;
-use crate::domain::{Admission, Clock, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
-use crate::items::{self, BagPage, Done, EntityPage, ItemPage, ItemSession, Operation, SwapPage, Swapped};
+use crate::domain::{Admission, Clock, Invalid, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
+use crate::items::{self, BagPage, Done, EntityPage, ItemPage, ItemSession, Operation, ReadBag, SwapPage, Swapped};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -69,11 +69,11 @@ impl Handler<Get> for ListActor {
 impl Handler<Add> for ListActor {
     type Result = ();
 
-    fn handle(&mut self, Add { envelope, items, reply }: Add, _: &mut Self::Context) {
+    fn handle(&mut self, Add { envelope, items, timestamp_ahead_max, reply }: Add, _: &mut Self::Context) {
         let Envelope { list, retention, deadline, permit } = envelope;
         let op = Operation::new(self.clock.now(), retention, deadline);
         let sent = items.len();
-        let admitted = in_time(deadline).and_then(|()| admit(&op, items));
+        let admitted = in_time(deadline).and_then(|()| admit(&op, items, timestamp_ahead_max));
         let (added, mistaken_unit) =
             admitted.as_ref().map_or((0, None), |admitted| (admitted.live.len(), admitted.mistaken_unit));
         let finish = move |result: Result<(), ListError>| {
@@ -107,19 +107,31 @@ struct Admitted {
     mistaken_unit: Option<TimestampUnit>,
 }
 
-/// Sorts out what has expired already. An item that no store may take refuses them all.
-fn admit(op: &Operation, items: Vec<(Timestamp, Value)>) -> Result<Admitted, ListError> {
+/// Leaves out expired items. One item whose timestamp is too far ahead of our clock refuses the whole add.
+fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: Option<Ttl>) -> Result<Admitted, ListError> {
     let (mut live, mut mistaken_unit) = (Vec::with_capacity(items.len()), None);
+    let latest = ahead_max.map_or(u64::MAX, |ahead_max| ahead_max.expiry_of(op.now));
     for (index, (timestamp, value)) in items.into_iter().enumerate() {
+        if timestamp.as_nanos() > latest {
+            return Err(ListError::ItemRefused { index, invalid: too_far_ahead(ahead_max) });
+        }
         match op.ttl.admit(timestamp, op.now) {
-            Ok(Admission::Live { expires_at }) => {
+            Admission::Live { expires_at } => {
                 live.push(NewItem { timestamp, value: value.into_bytes(), expires_at });
             }
-            Ok(Admission::AlreadyExpired) => mistaken_unit = mistaken_unit.or(timestamp.mistaken_unit()),
-            Err(invalid) => return Err(ListError::ItemRefused { index, invalid }),
+            Admission::AlreadyExpired => mistaken_unit = mistaken_unit.or(timestamp.mistaken_unit()),
         }
     }
     Ok(Admitted { live, mistaken_unit })
+}
+
+#[cold]
+fn too_far_ahead(ahead_max: Option<Ttl>) -> Invalid {
+    let ahead_max = ahead_max.map_or("none".to_owned(), |ahead_max| ahead_max.to_string());
+    Invalid::timestamp_too_far_ahead(format!(
+        "the timestamp must be at most {ahead_max} ahead of the server's clock (items.timestamp_ahead_max): check the unit \
+         of the timestamp and the clock of the sender"
+    ))
 }
 
 impl Handler<Contains> for ListActor {
@@ -164,7 +176,7 @@ impl Handler<RemoveAll> for ListActor {
 }
 
 impl Handler<GetBag> for ListActor {
-    type Result = ResponseFuture<Result<Option<Item>, ListError>>;
+    type Result = ResponseFuture<Result<ReadBag, ListError>>;
 
     fn handle(&mut self, GetBag { envelope }: GetBag, _: &mut Self::Context) -> Self::Result {
         self.run(envelope, async move |session, op, list| Ok(session.bag(&op, list).await?))

@@ -28,7 +28,7 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Value};
+use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
 use crate::items::{
     self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
     Removal, StateToken, StoreError, Validity,
@@ -42,6 +42,8 @@ pub struct PoolOptions {
     pub permits_per_actor: usize,
     /// How long an operation waits for a permit before it is refused.
     pub permit_wait: Duration,
+    /// How far the timestamp of an added item may be ahead of the server's clock; without a bound, any time.
+    pub timestamp_ahead_max: Option<Ttl>,
 }
 
 /// Whether an operation that was cut off may have changed something.
@@ -79,6 +81,7 @@ impl ListPool {
             store,
             clock,
             permit_wait: options.permit_wait,
+            timestamp_ahead_max: options.timestamp_ahead_max,
             metrics,
             waiting: AtomicUsize::new(0),
             held: Arc::default(),
@@ -161,6 +164,11 @@ impl ListPool {
         self.inner.store.erase_removed()
     }
 
+    /// Has the item store give back until a date what removals have left. Blocks on the disk.
+    pub fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.inner.store.erase_in_time()
+    }
+
     /// The state that a list is in, if its store can tell it at once.
     pub fn state(&self, list: &ListKey) -> Option<StateToken> {
         self.inner.store.state(list)
@@ -215,6 +223,7 @@ impl ListPool {
         address.do_send(Add {
             envelope: Envelope { list, retention: retention.into(), deadline, permit },
             items,
+            timestamp_ahead_max: self.inner.timestamp_ahead_max,
             reply,
         });
         match timeout_at(deadline, replied).await {

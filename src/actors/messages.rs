@@ -9,8 +9,8 @@ use super::list_error::ListError;
 use super::permit::Permit;
 use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Ttl, Value};
 use crate::items::{
-    self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, Removal, SwapId, SwapLook,
-    SwapPage, Swapped,
+    self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, ReadBag, Removal, SwapId,
+    SwapLook, SwapPage, Swapped,
 };
 
 /// What every list operation carries.
@@ -37,6 +37,8 @@ pub(super) struct Get {
 pub(super) struct Add {
     pub envelope: Envelope,
     pub items: Vec<(Timestamp, Value)>,
+    /// How far a timestamp may be ahead of the server's clock; without a bound, any time.
+    pub timestamp_ahead_max: Option<Ttl>,
     pub reply: oneshot::Sender<Result<AddOutcome, ListError>>,
 }
 
@@ -77,7 +79,7 @@ pub(super) struct RemoveAll {
 }
 
 #[derive(Debug, Message)]
-#[rtype(result = "Result<Option<Item>, ListError>")]
+#[rtype(result = "Result<ReadBag, ListError>")]
 pub(super) struct GetBag {
     pub envelope: Envelope,
 }

@@ -22,6 +22,7 @@ use crate::domain::{Author, Clock, EntityType, Feature, FeatureId, JobId, Limit,
 use crate::metadata::catalog::{CatalogVersion, Missing};
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
+use crate::metadata::keys::server_changes::ServerChange;
 use crate::metadata::{
     Applied, Catalog, Change, ChangeContext, FeatureFilter, HistoryEntry, LastGeneration, MetadataError, MetadataStore,
     Page,
@@ -255,6 +256,15 @@ impl MetadataHandle {
         // The count of revisions has gone on, which the catalog follows by reading.
         self.refresher.read_news();
         Ok(entry)
+    }
+
+    /// Notes a change of a server in the audit trail.
+    pub async fn note_server_change(&self, change: ServerChange, by: Author) -> Result<(), MetadataError> {
+        let context = ChangeContext { by, at: self.clock.now() };
+        self.work(Effect::Change, async move |store| store.note_server_change(change, context).await).await?;
+        // The revision has advanced, and the catalog follows by reading.
+        self.refresher.read_news();
+        Ok(())
     }
 
     /// Has the catalog follow what was changed by others, of which this server may not have heard.

@@ -31,7 +31,7 @@ use super::waiting_adds::WaitingAdds;
 use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use crate::items::{
     BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, Removal, RemovalTurns, SetAdd, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+    Range, ReadBag, Removal, RemovalTurns, SetAdd, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// A session whose removals take turns.
@@ -299,7 +299,7 @@ impl ItemSession for TurnTaking {
         self.session.remove_all(op, list).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.session.bag(op, list).await
     }
 

@@ -65,9 +65,15 @@ async fn identify(
     if is_for_anybody(state, operation) {
         return Ok(Principal::Anonymous);
     }
+    if client.certificate.as_ref().is_some_and(|shown| !shown.holds()) {
+        let detail = "the client certificate of this connection does not hold any more: connect again with another one";
+        return Err(
+            Problem::new(ErrorCode::Unauthenticated, detail).because("a certificate that does not hold any more")
+        );
+    }
     let credentials = credentials(headers, client);
     let identified = match state.access.identify(credentials) {
-        Err(Unidentified::KeysWanted(issuer) | Unidentified::IssuerAway(issuer)) => {
+        Err(Unidentified::KeysWanted(issuer) | Unidentified::IssuerAway(issuer) | Unidentified::KeysTooOld(issuer)) => {
             // On the heap, so that it takes no room in the tasks of all requests.
             Box::pin(state.access.look_up(issuer)).await;
             state.access.identify(credentials)
@@ -97,8 +103,8 @@ fn admit(
             limiter.check_items().map_err(|limited| because_of(limited.into()))?;
         }
     }
-    let is_open_here = matches!(principal, Principal::Anonymous) && !state.options.is_insecure;
-    if client.peer != Peer::Local && (is_open_here || !state.options.allowed_hosts.is_empty()) {
+    let is_open = matches!(principal, Principal::Anonymous);
+    if client.peer != Peer::Local && (is_open || !state.options.allowed_hosts.is_empty()) {
         host::check(headers, &state.options.allowed_hosts)?;
     }
     let decided = decide(principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
@@ -166,6 +172,11 @@ fn refusal(unidentified: Unidentified) -> Problem {
         Unidentified::KeysWanted(_) => refused_because(NoToken::UnknownKey.to_string()),
         Unidentified::IssuerAway(_) => {
             Problem::new(ErrorCode::IssuerUnavailable, "the keys of the token's issuer cannot be read at present")
+        }
+        Unidentified::KeysTooOld(_) => {
+            let detail =
+                "the keys of the token's issuer could not be read for longer than access.jwt.keys_age_max_secs";
+            Problem::new(ErrorCode::IssuerUnavailable, detail)
         }
         Unidentified::Unknowable => {
             Problem::new(ErrorCode::MetadataUnavailable, "the API keys have not been loaded yet")

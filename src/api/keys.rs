@@ -5,12 +5,13 @@ use actix_web::http::StatusCode;
 use super::call::{Call, HandlerResult};
 use super::features::limit;
 use super::problem::Problem;
+use super::query::moment;
 use super::reply::json;
 use super::response::Response;
-use crate::domain::{KeyId, Timestamp, Ttl};
+use crate::domain::{KeyId, Ttl};
 use crate::metadata::keys::AuditFilter;
 use crate::service::{CreateKey, Operation, RotateKey, queries};
-use crate::wire::parameters::{Parameter, SINCE, UNTIL};
+use crate::wire::parameters::{CREATED_KEYS, Parameter, SINCE, UNTIL};
 use crate::wire::{KeyInput, KeyRotation};
 
 pub(super) async fn get_me(call: Call<'_>) -> HandlerResult {
@@ -59,9 +60,10 @@ pub(super) async fn rotate_key(mut call: Call<'_>) -> HandlerResult {
 }
 
 pub(super) async fn revoke_key(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+    let [created_keys] = call.query(&queries::REVOKE_KEY)?;
     let caller = call.caller()?;
-    call.execute(&caller, Operation::RevokeKey(key_id(&call)?)).await
+    let created_keys = flag(&CREATED_KEYS, created_keys.as_deref())?;
+    call.execute(&caller, Operation::RevokeKey { id: key_id(&call)?, created_keys }).await
 }
 
 pub(super) async fn list_audit(call: Call<'_>) -> HandlerResult {
@@ -78,8 +80,13 @@ pub(super) async fn list_audit(call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::ListAudit { filter, page_size, page_token }).await
 }
 
-fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
-    text.map(Timestamp::parse).transpose().map_err(|invalid| Problem::from(invalid).at(parameter.name))
+/// `false` if it is left out.
+fn flag(parameter: &Parameter, text: Option<&str>) -> Result<bool, Problem> {
+    match text {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Problem::argument(parameter.name, format!("{} must be true or false", parameter.name))),
+    }
 }
 
 fn key_id(call: &Call<'_>) -> Result<KeyId, Problem> {

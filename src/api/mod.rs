@@ -40,6 +40,7 @@ mod call;
 mod certificate;
 mod compression;
 mod console;
+mod document;
 mod entity_types;
 mod erasure;
 mod features;
@@ -70,12 +71,14 @@ mod response;
 mod routes;
 mod server;
 mod tls;
+mod tls_clients;
 mod versions;
 
 pub use crate::wire::{IdentityProvider, SignIn};
 pub use health::is_ready;
 pub use listen::{ListenOptions, Listening, listen, listen_for_administration};
-pub use tls::{ClientTls, Tls, TlsError, TlsOptions};
+pub use tls::{Tls, TlsError, TlsOptions};
+pub use tls_clients::ClientTls;
 
 #[derive(Debug, Clone)]
 pub struct ApiOptions {
@@ -92,7 +95,7 @@ pub struct ApiOptions {
     /// Of which sites a browser's pages may ask for changes, beside the server's own: such as
     /// `https://lists.example.org`.
     pub allowed_origins: Vec<String>,
-    /// Names that the server goes by, in lower case. None: any, but where it is open on this machine.
+    /// Names that the server goes by, in lower case; `*` for any. None: any, but where it is open.
     pub allowed_hosts: Vec<String>,
     /// Whether anybody may read the metrics.
     pub metrics_are_open: bool,
@@ -131,6 +134,8 @@ pub struct ApiState {
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
     budget: Arc<Budget>,
+    unread: Arc<http1::Unread>,
+    encoders: compression::Encoders,
     /// What pages of the console may load.
     content_policy: String,
     options: ApiOptions,
@@ -189,6 +194,8 @@ impl ApiState {
             clock,
             draining,
             budget,
+            unread: Arc::default(),
+            encoders: compression::Encoders::register(&registry)?,
             content_policy: console::content_policy(&options.sign_in_origins),
             metrics: metrics::ApiMetrics::register(&registry)?,
             registry,

@@ -7,7 +7,7 @@ use actix_web::http::Method;
 use actix_web::http::header::HeaderMap;
 
 use super::body::RequestBody;
-use super::certificate::ClientCertificate;
+use super::tls_clients::ShownCertificate;
 use crate::access::Identity;
 
 /// Who is at the other end of a connection.
@@ -25,8 +25,8 @@ pub(super) enum Peer {
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     pub peer: Peer,
-    /// What it showed in the TLS handshake, checked.
-    pub certificate: Option<Arc<ClientCertificate>>,
+    /// The certificate that it showed in the TLS handshake, checked then.
+    pub certificate: Option<Arc<ShownCertificate>>,
     /// Who that makes them, if anybody who is known.
     pub identity: Option<Arc<Identity>>,
 }

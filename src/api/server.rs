@@ -145,14 +145,14 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
     };
     if compression::applies_to(&response, state.options.compression_bytes_min) {
         // On the heap, so that it takes no room in what every request allocates.
-        response = Box::pin(compression::compress(head.headers, head.method, response)).await;
+        response = Box::pin(compression::compress(&state.encoders, head.headers, head.method, response)).await;
     }
     if let Some(limiter) = principal.limiter() {
         headers::tell_limits(&mut response, limiter);
     }
     let took = started.elapsed();
     state.metrics.answered(operation, response.status, code, took);
-    state.request_log.answered(&request_id, head.method, head.path, label(operation), response.status, took);
+    state.request_log.answered(&request_id, head.method, operation, response.status, took);
     state.request_log.accessed(&response, |response| Accessed {
         request_id: &request_id,
         method: Some(head.method),

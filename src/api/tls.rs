@@ -1,25 +1,28 @@
 //! TLS on the server: a certificate and its key from PEM files, which are read again when they have
-//! changed, and what clients' certificates must be.
+//! changed. [`tls_clients`](super::tls_clients) checks clients' certificates.
 //!
-//! TLS 1.2 and 1.3, with the ciphers that rustls holds to be safe. Files that cannot be used leave what
-//! they held before in use; that is logged, and shown as a metric.
+//! TLS 1.2 and 1.3, with the ciphers that rustls holds to be safe. An unusable certificate or key leaves the one before
+//! in use; the log and a metric show that. The files for clients' certificates are apart from these: neither keeps a
+//! change of the other out.
 
 use std::future::poll_fn;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use prometheus::{IntCounter, IntGauge, Registry};
 use rustls::ServerConfig;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::server::NoServerSessionStorage;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::certificate::ClientCertificate;
+use super::tls_clients::{ClientTls, Clients, ShownCertificate, Verifier};
 use crate::tls_files::{self, FileProblem, TlsFiles};
 
 /// How long a handshake may take: as long as the head of a first request.
@@ -33,39 +36,54 @@ pub struct TlsOptions {
     pub clients: Option<ClientTls>,
 }
 
-/// Clients' certificates.
-#[derive(Debug, Clone)]
-pub struct ClientTls {
-    /// Who may have signed them.
-    pub ca_file: PathBuf,
-    /// Whether a client must have one.
-    pub required: bool,
-}
-
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{0}; see http.tls")]
     File(#[from] FileProblem),
+    #[error("TLS is unavailable: {0}; see http.tls")]
+    Library(#[from] rustls::Error),
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
 }
 
 /// The server's side of TLS. Shared by all workers.
 pub struct Tls {
-    files: TlsFiles<Arc<ServerConfig>>,
+    files: TlsFiles<Arc<CertifiedKey>>,
+    clients: Option<Arc<Clients>>,
+    provider: Arc<CryptoProvider>,
+    /// The configuration that was made last.
+    made: Mutex<Made>,
+    metrics: TlsMetrics,
+}
+
+/// A configuration, and what it was made of.
+struct Made {
+    key: Arc<CertifiedKey>,
+    verifier: Option<Verifier>,
+    config: Arc<ServerConfig>,
+}
+
+struct TlsMetrics {
     unusable: IntGauge,
+    clients_refused: IntGauge,
     failed: IntCounter,
 }
 
 impl Tls {
     /// Reads the files. Registers its metrics with `registry`.
     pub fn open(options: TlsOptions, registry: &Registry) -> Result<Self, TlsError> {
-        let clients = options.clients.iter().map(|clients| clients.ca_file.clone());
-        let paths = [options.certificate_file.clone(), options.key_file.clone()].into_iter().chain(clients).collect();
-        let files = TlsFiles::open(paths, move |texts| config(&options, texts))?;
-        let (unusable, failed) = metrics(registry)?;
-        Ok(Self { files, unusable, failed })
+        // Named here, since more than one may be linked in.
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let TlsOptions { certificate_file, key_file, clients } = options;
+        let clients = clients.map(|clients| Clients::open(&clients, &provider)).transpose()?.map(Arc::new);
+        let paths = vec![certificate_file.clone(), key_file.clone()];
+        let by = Arc::clone(&provider);
+        let files = TlsFiles::open(paths, move |texts| certified(&certificate_file, &key_file, texts, &by))?;
+        let (key, verifier) = (files.current().0, clients.as_ref().map(|clients| clients.current().verifier));
+        let config = config(&key, verifier.as_ref(), &provider)?;
+        let (made, metrics) = (Mutex::new(Made { key, verifier, config }), TlsMetrics::new(registry)?);
+        Ok(Self { files, clients, provider, made, metrics })
     }
 
     /// Brings TLS about, unless that takes too long or the connection is told to leave; `None` is
@@ -85,65 +103,87 @@ impl Tls {
             Err(_) => None,
         };
         if accepted.is_none() {
-            self.failed.inc();
+            self.metrics.failed.inc();
         }
         accepted
     }
 
-    /// What the files hold now, or held when they could last be used.
+    /// The configuration of the files as they are, or as they were when they could last be used.
     fn current(&self) -> Arc<ServerConfig> {
-        let (config, problem) = self.files.current();
-        self.unusable.set(problem.is_some().into());
-        config
+        let (key, problem) = self.files.current();
+        let clients = self.clients.as_ref().map(|clients| clients.current());
+        let is = |yes: bool| i64::from(yes);
+        let clients_are_unusable = clients.as_ref().is_some_and(|clients| clients.are_unusable);
+        self.metrics.unusable.set(is(problem.is_some() || clients_are_unusable));
+        self.metrics.clients_refused.set(is(clients.as_ref().is_some_and(|clients| clients.are_too_old)));
+        let verifier = clients.map(|clients| clients.verifier);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same_verifier = match (&made.verifier, &verifier) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        if !Arc::ptr_eq(&made.key, &key) || !is_same_verifier {
+            match config(&key, verifier.as_ref(), &self.provider) {
+                Ok(config) => *made = Made { key, verifier, config },
+                Err(error) => tracing::error!(%error, "the TLS files have changed and cannot be used"),
+            }
+        }
+        Arc::clone(&made.config)
+    }
+
+    /// The certificate that the client has shown, if it did.
+    pub(super) fn shown(&self, stream: &TlsStream<TcpStream>) -> Option<Arc<ShownCertificate>> {
+        let chain = stream.get_ref().1.peer_certificates()?;
+        ShownCertificate::of(chain, self.clients.as_ref()?).map(Arc::new)
     }
 }
 
-fn metrics(registry: &Registry) -> prometheus::Result<(IntGauge, IntCounter)> {
-    let unusable = IntGauge::new(
-        "liststore_http_tls_files_unusable",
-        "1 while the TLS files cannot be used, and what they held before stays in use.",
-    )?;
-    let failed =
-        IntCounter::new("liststore_http_tls_handshakes_failed_total", "Connections on which no TLS came about.")?;
-    registry.register(Box::new(unusable.clone()))?;
-    registry.register(Box::new(failed.clone()))?;
-    Ok((unusable, failed))
+impl TlsMetrics {
+    fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let unusable = IntGauge::new(
+            "liststore_http_tls_files_unusable",
+            "1 while the TLS files cannot be used, and what they held before stays in use.",
+        )?;
+        let clients_refused = IntGauge::new(
+            "liststore_http_tls_clients_refused",
+            "1 while no client certificate is accepted, since the files for them have been unusable for too long.",
+        )?;
+        let failed =
+            IntCounter::new("liststore_http_tls_handshakes_failed_total", "Connections on which no TLS came about.")?;
+        registry.register(Box::new(unusable.clone()))?;
+        registry.register(Box::new(clients_refused.clone()))?;
+        registry.register(Box::new(failed.clone()))?;
+        Ok(Self { unusable, clients_refused, failed })
+    }
 }
 
-/// What the client has shown of itself, if it did.
-pub(super) fn client_certificate(stream: &TlsStream<TcpStream>) -> Option<Arc<ClientCertificate>> {
-    let shown = stream.get_ref().1.peer_certificates()?.first()?;
-    ClientCertificate::of(shown).map(Arc::new)
+fn certified(
+    certificate_file: &Path,
+    key_file: &Path,
+    texts: &[Vec<u8>],
+    provider: &CryptoProvider,
+) -> Result<Arc<CertifiedKey>, FileProblem> {
+    let [chain, key] = texts else { return Err(FileProblem::of(key_file, "it was not read")) };
+    let key = tls_files::private_key(key_file, key)?;
+    let chain = tls_files::certificates(certificate_file, chain)?;
+    let certified = CertifiedKey::from_der(chain, key, provider)
+        .map_err(|_| FileProblem::of(certificate_file, "the certificate and the key do not belong together"))?;
+    Ok(Arc::new(certified))
 }
 
-fn config(options: &TlsOptions, texts: &[Vec<u8>]) -> Result<Arc<ServerConfig>, FileProblem> {
-    let [chain, key, authorities @ ..] = texts else {
-        return Err(FileProblem::of(&options.key_file, "it was not read"));
+fn config(
+    key: &Arc<CertifiedKey>,
+    verifier: Option<&Verifier>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider)).with_safe_default_protocol_versions()?;
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+        None => builder.with_no_client_auth(),
     };
-    // Named here, since more than one may be linked in.
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|_| FileProblem::of(&options.certificate_file, "no version of TLS is available"))?;
-    let builder = match (&options.clients, authorities.first()) {
-        (Some(clients), Some(authorities)) => {
-            let roots = tls_files::authorities(&clients.ca_file, authorities)?;
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let verifier = if clients.required { verifier } else { verifier.allow_unauthenticated() };
-            let verifier = verifier
-                .build()
-                .map_err(|_| FileProblem::of(&clients.ca_file, "its certificates cannot be used to check others"))?;
-            builder.with_client_cert_verifier(verifier)
-        }
-        _ => builder.with_no_client_auth(),
-    };
-    let key = tls_files::private_key(&options.key_file, key)?;
-    let chain = tls_files::certificates(&options.certificate_file, chain)?;
-    let mut config = builder.with_single_cert(chain, key).map_err(|_| {
-        FileProblem::of(&options.certificate_file, "the certificate and the key do not belong together")
-    })?;
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(key))));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    if options.clients.is_some() {
+    if verifier.is_some() {
         // A session that is taken up again is not checked again: a certificate would hold beyond its expiry.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;

@@ -1,17 +1,17 @@
 //! Keeps the keys of identity providers up to date: one task for each, in the background.
 //!
-//! What was read last stays in use while an issuer is away, is slow, or tells what is no set of keys. Nothing
-//! that a caller names is ever fetched.
+//! A set of keys is believed as it is, also if it has no usable key. The last one stays in use for a bounded time while
+//! an issuer is away, is slow, or returns something else. Nothing that a caller names is ever fetched.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::{IntGaugeVec, Opts, Registry};
+use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
 use reqwest::header::{ACCEPT, AUTHORIZATION};
 use reqwest::redirect::Policy;
 use tokio::io::AsyncReadExt;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::access::jwt::{Issuers, KeySet};
 use crate::tls_files::authorities;
@@ -32,25 +32,41 @@ pub enum KeySource {
     Url { url: String, ca_file: Option<PathBuf>, token_file: Option<PathBuf> },
 }
 
+/// How long keys are used.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyTimes {
+    /// Between two readings.
+    pub refresh: Duration,
+    /// From a reading to the end of its keys, unless there is another one in between.
+    pub age_max: Duration,
+}
+
 /// Starts to read the keys of all issuers, each of which has its source at its number. The tasks end with the
 /// system that they are spawned on.
 pub fn start_reading(
     issuers: &Arc<Issuers>,
     sources: Vec<(String, KeySource)>,
-    refresh: Duration,
+    times: KeyTimes,
     registry: &Registry,
 ) -> prometheus::Result<()> {
-    let unavailable = IntGaugeVec::new(
-        Opts::new(
-            "liststore_access_issuer_keys_unavailable",
-            "1 while the keys of an issuer cannot be read: those that were read before are used.",
-        ),
-        &["issuer"],
+    let gauges = |name, help| {
+        let gauges = IntGaugeVec::new(Opts::new(name, help), &["issuer"])?;
+        registry.register(Box::new(gauges.clone())).map(|()| gauges)
+    };
+    let unavailable = gauges(
+        "liststore_access_issuer_keys_unavailable",
+        "1 while the keys of an issuer cannot be read: those that were read before are used.",
     )?;
-    registry.register(Box::new(unavailable.clone()))?;
+    let too_old = gauges(
+        "liststore_access_issuer_keys_too_old",
+        "1 while tokens of an issuer are refused, since its keys could not be read for too long.",
+    )?;
+    let usable = gauges("liststore_access_issuer_keys_usable", "Keys of an issuer that tokens are checked by.")?;
     for (number, (name, source)) in sources.into_iter().enumerate() {
-        let gauge = unavailable.with_label_values(&[&name]);
-        let reader = KeyReader { issuers: Arc::clone(issuers), number, name, source, refresh, gauge };
+        let [unavailable, too_old, usable] =
+            [&unavailable, &too_old, &usable].map(|gauges| gauges.with_label_values(&[&name]));
+        let gauges = KeyGauges { unavailable, too_old, usable };
+        let reader = KeyReader { issuers: Arc::clone(issuers), number, name, source, times, gauges };
         actix::spawn(reader.run());
     }
     Ok(())
@@ -61,47 +77,87 @@ struct KeyReader {
     number: usize,
     name: String,
     source: KeySource,
-    refresh: Duration,
-    gauge: prometheus::IntGauge,
+    times: KeyTimes,
+    gauges: KeyGauges,
+}
+
+struct KeyGauges {
+    unavailable: IntGauge,
+    too_old: IntGauge,
+    usable: IntGauge,
 }
 
 impl KeyReader {
     async fn run(self) {
         let (mut retry_delay, mut problem) = (RETRY_DELAYS.0, None);
+        // Until when the keys of the last reading hold.
+        let mut holds_until = None;
         loop {
+            let began = Instant::now();
             let read = match timeout(READ_TIME_MAX, self.source.read()).await {
                 Ok(read) => read,
                 Err(_) => Err(format!("it was not there after {} s", READ_TIME_MAX.as_secs())),
             };
             let outcome = read.and_then(|text| KeySet::read(&text).map_err(|error| error.to_string()));
-            let issuer = &self.name;
-            let delay = match outcome {
+            let is_file = matches!(self.source, KeySource::File(_));
+            let mut delay = match outcome {
                 Ok(keys) => {
-                    if self.issuers.publish(self.number, keys) {
-                        tracing::info!(issuer, "the keys of an issuer of tokens are read");
-                    }
+                    self.publish(keys);
                     (retry_delay, problem) = (RETRY_DELAYS.0, None);
-                    self.gauge.set(0);
-                    if matches!(self.source, KeySource::File(_)) { FILE_LOOK_INTERVAL } else { self.refresh }
+                    holds_until = Some(began + self.times.age_max);
+                    if is_file { FILE_LOOK_INTERVAL } else { self.times.refresh }
                 }
                 Err(reason) => {
                     if problem.as_ref() != Some(&reason) {
-                        tracing::warn!(issuer, reason, "the keys of an issuer of tokens cannot be read");
+                        tracing::warn!(issuer = self.name, reason, "the keys of an issuer of tokens cannot be read");
                         problem = Some(reason);
                     }
-                    self.gauge.set(1);
+                    self.gauges.unavailable.set(1);
                     let delay = retry_delay;
-                    let is_file = matches!(self.source, KeySource::File(_));
                     retry_delay = (retry_delay * 2).min(if is_file { FILE_LOOK_INTERVAL } else { RETRY_DELAYS.1 });
                     delay
                 }
             };
+            if let Some(until) = holds_until {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    self.expire();
+                    holds_until = None;
+                } else {
+                    delay = delay.min(left);
+                }
+            }
             self.issuers.note_read(self.number);
             tokio::select! {
                 () = sleep(delay) => {}
                 () = self.issuers.asked_for(self.number) => {}
             }
         }
+    }
+
+    fn publish(&self, keys: KeySet) {
+        let (issuer, usable, passed_over) = (&self.name, keys.usable(), keys.passed_over());
+        if self.issuers.publish(self.number, keys) {
+            tracing::info!(issuer, usable, passed_over, "the keys of an issuer of tokens are read");
+            if usable == 0 {
+                tracing::warn!(issuer, passed_over, "an issuer of tokens has no usable key: its tokens are refused");
+            }
+        }
+        self.gauges.usable.set(i64::try_from(usable).unwrap_or(i64::MAX));
+        self.gauges.unavailable.set(0);
+        self.gauges.too_old.set(0);
+    }
+
+    fn expire(&self) {
+        let age_max_secs = self.times.age_max.as_secs();
+        tracing::error!(
+            issuer = self.name,
+            age_max_secs,
+            "the keys of an issuer of tokens could not be read for too long: its tokens are refused"
+        );
+        self.issuers.expire(self.number);
+        self.gauges.usable.set(0);
+        self.gauges.too_old.set(1);
     }
 }
 

@@ -43,7 +43,6 @@ use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
 #[cfg(target_os = "linux")]
 use crate::scheduling;
-use crate::service::ServiceOptions;
 use crate::telemetry::Log;
 pub use error::StartError;
 pub use maintain::{Finding, check, migrate, verify};
@@ -165,6 +164,7 @@ impl Application {
                 ItemStoreKind::Embedded | ItemStoreKind::Memory => settings.items.permits_per_actor,
             },
             permit_wait: Duration::from_millis(settings.items.permit_wait_ms),
+            timestamp_ahead_max: settings.items.timestamp_ahead_max.0,
         };
         let backups =
             Backups::new(stores::backup_scope(settings, data_dir.as_ref()), Arc::clone(&items), Arc::clone(&metadata));
@@ -179,8 +179,8 @@ impl Application {
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;
         let limits = options::limits(&settings.access.rate_limits);
         let issuers = Arc::new(Issuers::new(options::issuers(&settings.access.jwt), limits));
-        let (sources, refresh) = options::issuer_keys(&settings.access.jwt);
-        issuer_keys::start_reading(&issuers, sources, refresh, &registry).map_err(StartError::Metrics)?;
+        let (sources, times) = options::issuer_keys(&settings.access.jwt);
+        issuer_keys::start_reading(&issuers, sources, times, &registry).map_err(StartError::Metrics)?;
         let certificates = options::certificates(&settings.access.certificates);
         let ring = metadata.key_ring().clone();
         let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
@@ -201,12 +201,7 @@ impl Application {
                 },
                 registry,
                 Arc::clone(&draining),
-                ServiceOptions {
-                    operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
-                    page_bytes_max: settings.http.response_bytes_max,
-                    page_cache_bytes: options::page_cache_bytes(&settings.items),
-                    poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
-                },
+                options::service(settings),
                 options::api(settings, entrance.is_insecure),
             )
             .map_err(StartError::Metrics)?,

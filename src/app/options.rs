@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::issuer_keys::KeySource;
+use super::issuer_keys::{KeySource, KeyTimes};
 use super::{StartError, postgres};
 use crate::access::jwt::{IssuerOptions, Rule};
 use crate::access::{CertificateRule, CertifiedName, Grant, LimitOptions};
@@ -13,9 +13,10 @@ use crate::config::{
     ItemStoreKind, ItemsSettings, JwtSettings, MetadataSettings, MetadataStoreKind, MetricsAccess, RateLimitSettings,
     RuleSettings, Settings,
 };
-use crate::domain::{Rate, RateLimits};
+use crate::domain::{Rate, RateLimits, Ttl};
 use crate::items::embedded::{self, EmbeddedOptions};
 use crate::metadata::snapshot_file::SnapshotFile;
+use crate::service::ServiceOptions;
 
 /// What a reading of the definitions may take before a server doubts that it knows all.
 const READING_TIME: Duration = Duration::from_secs(1);
@@ -23,7 +24,12 @@ const READING_TIME: Duration = Duration::from_secs(1);
 /// `None` without TLS.
 pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     let required = settings.client_auth == ClientAuth::Required;
-    let clients = settings.client_ca_file.clone().map(|ca_file| ClientTls { ca_file, required });
+    let clients = settings.client_ca_file.clone().map(|ca_file| ClientTls {
+        ca_file,
+        crl_file: settings.client_crl_file.clone(),
+        required,
+        files_age_max: Duration::from_secs(settings.client_files_age_max_secs),
+    });
     let files = settings.certificate_file.clone().zip(settings.key_file.clone());
     files.map(|(certificate_file, key_file)| TlsOptions { certificate_file, key_file, clients })
 }
@@ -76,8 +82,8 @@ fn sign_in(settings: &JwtSettings) -> (SignIn, Vec<String>) {
     (SignIn { providers }, settings.issuers.iter().filter_map(IssuerSettings::sign_in_origin).collect())
 }
 
-/// Where the keys of each issuer are, in the same order, and how often they are read.
-pub fn issuer_keys(settings: &JwtSettings) -> (Vec<(String, KeySource)>, Duration) {
+/// Where the keys of each issuer are, in the same order, and how long they are used.
+pub fn issuer_keys(settings: &JwtSettings) -> (Vec<(String, KeySource)>, KeyTimes) {
     let source = |issuer: &IssuerSettings| match (&issuer.jwks_file, &issuer.jwks_url) {
         (Some(path), _) => KeySource::File(path.clone()),
         (None, url) => KeySource::Url {
@@ -87,7 +93,8 @@ pub fn issuer_keys(settings: &JwtSettings) -> (Vec<(String, KeySource)>, Duratio
         },
     };
     let sources = settings.issuers.iter().map(|issuer| (issuer.issuer.clone(), source(issuer)));
-    (sources.collect(), Duration::from_secs(settings.refresh_secs))
+    let refresh = Duration::from_secs(settings.refresh_secs);
+    (sources.collect(), KeyTimes { refresh, age_max: Duration::from_secs(settings.keys_age_max_secs) })
 }
 
 pub fn certificates(settings: &[CertificateSettings]) -> Vec<CertificateRule> {
@@ -98,6 +105,26 @@ pub fn certificates(settings: &[CertificateSettings]) -> Vec<CertificateRule> {
         Some(CertificateRule { name, grant: Grant { roles: rule.roles.clone(), scopes: rule.scopes.clone() } })
     };
     settings.iter().filter_map(rule).collect()
+}
+
+/// What the service needs to know of the settings.
+pub fn service(settings: &Settings) -> ServiceOptions {
+    ServiceOptions {
+        operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
+        page_bytes_max: settings.http.response_bytes_max,
+        page_cache_bytes: page_cache_bytes(&settings.items),
+        poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
+        // Its bounds are those of every lifetime.
+        key_lifetime_max: Ttl::from_secs(settings.access.keys.lifetime_max_secs).unwrap_or(Ttl::MAX),
+        server_name: server_name(),
+    }
+}
+
+/// The machine's or the pod's name.
+fn server_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
 /// The part of the embedded store's cache setting that is for rendered pages.
@@ -118,7 +145,8 @@ pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
         Fsync::Group => embedded::Fsync::Group,
         Fsync::Interval => embedded::Fsync::Interval(Duration::from_millis(settings.fsync_interval_ms)),
     };
-    EmbeddedOptions { fsync, cache_bytes, ..EmbeddedOptions::new(&settings.dir) }
+    let erase_within = Duration::from_secs(settings.erase_within_secs);
+    EmbeddedOptions { fsync, cache_bytes, erase_within, ..EmbeddedOptions::new(&settings.dir) }
 }
 
 /// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval;

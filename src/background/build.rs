@@ -160,7 +160,7 @@ pub(super) async fn build(
             tempo.rest(count, pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return finish(held, jobs).await };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }
@@ -282,6 +282,7 @@ async fn feature(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Feature>, Lo
 
 /// The definitions as they are now; none if the index is gone, or another one has its name.
 async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<Option<Built>, Lost> {
+    let since = Instant::now();
     loop {
         if let Some(built) = shown(held, jobs, ttl_max) {
             return Ok(Some(built));
@@ -292,6 +293,7 @@ async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<O
         }
         jobs.metadata.read_news();
         held.problem(Some("this server does not know the index yet".to_owned())).await?;
+        held.make_way(since).await?;
         sleep(LOOK_INTERVAL).await;
     }
 }

@@ -38,7 +38,7 @@ pub(super) async fn clean(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, te
             index => entries(held, jobs, lists, tempo, index - 1).await?,
         }
         held.job.progress.targets += 1;
-        held.job.progress.place = None;
+        held.reached(None);
         held.save_if_due().await?;
     }
     held.job.progress.targets = indexes;
@@ -89,7 +89,7 @@ async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, tempo: &mut Te
             tempo.rest(some.len(), pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }
@@ -150,7 +150,7 @@ async fn entries(
             entries_of(held, jobs, lists, tempo, &list, index).await?;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Jobs;
+use super::lane::Lane;
+use crate::domain::EntityId;
 use crate::metadata::jobs::{Job, JobState};
 
 /// A state is kept at least this often while there is something to tell, or nothing but that the work goes on.
@@ -20,14 +22,17 @@ const OPERATION_TIME_MAX: Duration = Duration::from_secs(6);
 /// Whoever could not keep a state for this time works no more: what begins before has time left.
 const WORK_TIME_MAX: Duration = Duration::from_secs(3);
 
+/// A job that has failed for so long makes way for others.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
 const _: () = assert!(
     SAVE_INTERVAL.as_secs() < WORK_TIME_MAX.as_secs()
         && WORK_TIME_MAX.as_secs() < OPERATION_TIME_MAX.as_secs()
         && OPERATION_TIME_MAX.as_secs() < LEASE.as_secs()
 );
 
-/// The job is not this server's any more: somebody paused or cancelled it, another server has it, or the
-/// metadata store was away too long.
+/// This server no longer works on the job: an operator paused or cancelled it, another server has it, it made way for
+/// other jobs, or the metadata store was away too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lost;
 
@@ -35,13 +40,28 @@ pub(super) struct Held<'j> {
     jobs: &'j Jobs,
     pub job: Job,
     saved_at: Instant,
+    /// The counts at the place where the walk goes on.
+    counted: Counted,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Counted {
+    lists: u64,
+    entries: Vec<u64>,
+}
+
+impl Counted {
+    fn of(job: &Job) -> Self {
+        Self { lists: job.progress.lists, entries: job.progress.entries.clone() }
+    }
 }
 
 impl<'j> Held<'j> {
     /// Takes a job, unless another server does.
     pub async fn take(jobs: &'j Jobs, job: Job, holder: u128) -> Result<Self, Lost> {
         let job = Job { state: JobState::Running, holder: Some(holder), ..job };
-        let mut held = Self { jobs, job, saved_at: Instant::now() };
+        let counted = Counted::of(&job);
+        let mut held = Self { jobs, job, saved_at: Instant::now(), counted };
         held.save().await?;
         Ok(held)
     }
@@ -71,6 +91,35 @@ impl<'j> Held<'j> {
             Err(_) if self.saved_at.elapsed() < WORK_TIME_MAX => Ok(()),
             Err(_) => Err(Lost),
         }
+    }
+
+    /// From now on the walk goes on here, on any server.
+    pub fn reached(&mut self, place: Option<(u64, Option<EntityId>)>) {
+        self.job.progress.place = place;
+        self.counted = Counted::of(&self.job);
+    }
+
+    /// Gives the job up for now if it has failed for long, and its lane has another one that this server may take. It
+    /// comes last then, and still says why it did not go on. A job that fails alone goes on trying.
+    pub async fn make_way(&mut self, failing_since: Instant) -> Result<(), Lost> {
+        let lane = Lane::of(self.job.task.kind);
+        // The server that works on another one may have died.
+        let waits = |job: &Job| {
+            let is_open = matches!(job.state, JobState::Waiting | JobState::Running);
+            job.id != self.job.id && is_open && Lane::of(job.task.kind) == lane
+        };
+        if failing_since.elapsed() < STUCK_AFTER || !self.jobs.all().await.is_ok_and(|all| all.iter().any(waits)) {
+            return Ok(());
+        }
+        (self.job.state, self.job.holder) = (JobState::Waiting, None);
+        // A walk through bags goes through the bags since that place again, and counts them again.
+        if lane == Lane::Entering {
+            let Counted { lists, mut entries } = self.counted.clone();
+            entries.resize(self.job.progress.entries.len(), 0);
+            (self.job.progress.lists, self.job.progress.entries) = (lists, entries);
+        }
+        self.save().await?;
+        Err(Lost)
     }
 
     /// Says that it does not go on at present, and why.

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::hold::{Held, Lost, SAVE_INTERVAL};
 use crate::actors::ListError;
+use crate::items::StoreError;
 
 /// What failed is tried again after this, and then after twice as long each time.
 pub(super) const RETRY_MIN: Duration = Duration::from_millis(500);
@@ -17,7 +18,7 @@ pub(super) async fn insist<T>(
     held: &mut Held<'_>,
     work: impl AsyncFn(Instant) -> Result<T, ListError>,
 ) -> Result<T, Lost> {
-    let mut delay = RETRY_MIN;
+    let (mut delay, mut failing_since) = (RETRY_MIN, None);
     loop {
         held.save_if_due().await?;
         let mut working = pin!(work(held.deadline()));
@@ -34,12 +35,26 @@ pub(super) async fn insist<T>(
             }
             Err(error) => {
                 tracing::warn!(job = %held.job.id, %error, "a job cannot go on for now");
-                held.problem(Some("the item store cannot do this at present: it is tried again".to_owned())).await?;
+                held.problem(Some(problem_of(&error))).await?;
+                held.make_way(*failing_since.get_or_insert_with(Instant::now)).await?;
                 sleep(delay).await;
                 delay = (2 * delay).min(RETRY_MAX);
             }
         }
     }
+}
+
+/// Why a job does not go on, for every caller that may see it. The store's own words are for the log.
+fn problem_of(error: &ListError) -> String {
+    let why = match error {
+        ListError::Store(StoreError::Unavailable { .. }) | ListError::NoSession { .. } => "it is unavailable for that",
+        ListError::Store(StoreError::Timeout { .. }) | ListError::DeadlineExceeded { .. } => "it takes too long",
+        ListError::Store(StoreError::Overloaded { .. }) | ListError::Overloaded | ListError::Limited(_) => {
+            "it asks for less load"
+        }
+        _ => "it fails",
+    };
+    format!("the item store cannot do the next part ({why}; the log says more): it is tried again, other jobs go first")
 }
 
 /// Waits until so many, begun at a moment, have had their share of a second.

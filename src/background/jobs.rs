@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -10,6 +11,7 @@ use crate::actors::MetadataHandle;
 use crate::domain::{Author, Clock, JobId};
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, Progress, Task};
+use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 
 /// Jobs that are not over.
 const OPEN_MAX: usize = 100;
@@ -26,6 +28,27 @@ pub enum Command {
     Cancel,
     /// It goes on at this rate, in lists, or bags and entries, a second; at any without one.
     Rate(Option<NonZeroU32>),
+}
+
+impl Command {
+    fn action(self) -> ServerAction {
+        match self {
+            Self::Pause => ServerAction::PauseJob,
+            Self::Resume => ServerAction::ResumeJob,
+            Self::Cancel => ServerAction::CancelJob,
+            Self::Rate(_) => ServerAction::UpdateJob,
+        }
+    }
+}
+
+/// A job as the audit trail shows it.
+fn shown(job: &Job, state: JobState, lists_per_second: Option<NonZeroU32>) -> Json {
+    json!({
+        "kind": job.task.kind.as_str(),
+        "feature": job.task.feature.to_string(),
+        "state": state.as_str(),
+        "lists_per_second": lists_per_second,
+    })
 }
 
 /// How many jobs there may be beside these.
@@ -106,8 +129,10 @@ impl Jobs {
         self.news.notify_one();
     }
 
-    /// Does what is said to a job. Saying it twice is as good as saying it once.
-    pub async fn command(&self, id: JobId, command: Command) -> Result<Job, MetadataError> {
+    /// Changes a job as commanded. A repeated command changes nothing. The audit trail has the change before it is
+    /// made, and a change that the trail cannot take is not made.
+    pub async fn command(&self, id: JobId, command: Command, by: Author) -> Result<Job, MetadataError> {
+        let mut noted = None;
         for _ in 0..ATTEMPTS_MAX {
             let job = self.get(id).await?;
             let wanted = match (command, job.state) {
@@ -126,6 +151,16 @@ impl Jobs {
             let mut task = job.task.clone();
             if let Command::Rate(rate) = command {
                 task.lists_per_second = rate;
+            }
+            let states =
+                (shown(&job, job.state, job.task.lists_per_second), shown(&job, wanted, task.lists_per_second));
+            // A running job moves on by itself: an attempt may come too late, and the next one makes the same change.
+            if noted.as_ref() != Some(&states) {
+                let (before, after) = states.clone();
+                let (action, target) = (command.action(), format!("job:{id}"));
+                let change = ServerChange { action, target, before: Some(before), after: Some(after) };
+                self.metadata.note_server_change(change, by.clone()).await?;
+                noted = Some(states);
             }
             let updated_at = self.clock.now();
             let number = job.number + 1;

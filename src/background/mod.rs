@@ -14,6 +14,7 @@ mod entries;
 mod hold;
 mod insist;
 mod jobs;
+mod lane;
 mod purge;
 mod tempo;
 mod unbuilt;

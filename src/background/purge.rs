@@ -11,7 +11,7 @@ use super::insist::{RETRY_MAX, RETRY_MIN, insist, pause};
 use super::jobs::Jobs;
 use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, FeatureId, FeatureKey, ListKey, Ttl};
-use crate::items::{BagAfter, BagSwap, EntityPage, EntityPlace, Erased, Swapped};
+use crate::items::{BagAfter, BagSwap, EntityPage, EntityPlace, Erased, ReadBag, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
 
@@ -97,10 +97,11 @@ async fn remove(
 ) -> Result<(), ListError> {
     while !indexes.is_empty() {
         // Whatever the TTL of bags is or was.
-        let Some(bag) = lists.bag(list.clone(), Ttl::ENDLESS, deadline).await? else { break };
+        let ReadBag { bag, row } = lists.bag_to_swap(list.clone(), Ttl::ENDLESS, deadline).await?;
+        let Some(bag) = bag else { break };
         // None comes, so that none can be too many.
         let entries = entry_changes(indexes.iter(), &list.entity_id, Some(&bag), None).unwrap_or_default();
-        let swap = BagSwap { before: Some(bag.timestamp), after: BagAfter::Gone, entries, entered_in: None };
+        let swap = BagSwap { before: Some(bag.timestamp), row, after: BagAfter::Gone, entries, entered_in: None };
         if lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await? == Swapped::Done {
             return Ok(());
         }
@@ -110,7 +111,7 @@ async fn remove(
 
 /// Has the item store give back what was removed.
 async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
-    let mut delay = RETRY_MIN;
+    let (mut delay, mut failing_since) = (RETRY_MIN, None);
     loop {
         let pool = lists.clone();
         let mut erasing = tokio::task::spawn_blocking(move || pool.erase_removed());
@@ -126,6 +127,7 @@ async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
             Err(_) => tracing::warn!(job = %held.job.id, "erasing removed items broke off"),
         }
         held.problem(Some("the item store cannot erase at present: it is tried again".to_owned())).await?;
+        held.make_way(*failing_since.get_or_insert_with(Instant::now)).await?;
         sleep(delay).await;
         delay = (2 * delay).min(RETRY_MAX);
     }

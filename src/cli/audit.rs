@@ -1,4 +1,4 @@
-//! `liststore audit`: who changed which definitions and keys, through a server's HTTP API.
+//! `liststore audit`: changes of definitions, keys and servers, with who made them, through a server's HTTP API.
 
 use clap::Args;
 
@@ -18,20 +18,21 @@ Examples:
   liststore audit
   liststore audit --by key:feed --since 2024-08-29T00:00:00Z
   liststore audit --target user.story_presented --limit 10 --output ndjson
+  liststore audit --action change_log
 
 Newest first. It needs a key of the role admin, or an open server.";
 
-/// Show who changed which definitions and keys
+/// Show who changed which definitions, keys and servers
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Only changes by, or on behalf of, whoever goes by this name, such as key:feed
     #[arg(long)]
     by: Option<String>,
-    /// Only changes of this: user.story_presented, or key:feed
+    /// Only changes of this: user.story_presented, key:feed, pool, log, backup or job:ID
     #[arg(long)]
     target: Option<String>,
-    /// Only changes of this kind, such as create_key
+    /// Only changes of this kind, such as create_key or resize_pool
     #[arg(long)]
     action: Option<String>,
     /// Only changes from this moment on

@@ -8,6 +8,7 @@ use clap::Args;
 use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, show};
+use super::parse::Author;
 use crate::client::{Client, Request, Retries, read};
 use crate::service::OperationId;
 use crate::wire::{Backup, BackupInput};
@@ -35,6 +36,8 @@ pub(super) struct Arguments {
     /// The data directory of the running server
     #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
     data_dir: PathBuf,
+    #[command(flatten)]
+    author: Author,
     /// How to print data
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -48,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let request = Request::new(OperationId::CreateBackup, &[]).body(&BackupInput { dir })?.within(TIMEOUT);
     let response = block_on(async {
-        let client = Client::local(&arguments.data_dir, Retries::PATIENT)?;
+        let client = Client::local(&arguments.data_dir, Retries::PATIENT)?.with_author(arguments.author.user.clone());
         Ok(client.send(&request).await?)
     })?;
     show(&response.body, arguments.output, |output| {

@@ -3,18 +3,26 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::failure::Failure;
+use crate::client::printable;
+
+/// Whether a person can be asked.
+pub(super) fn is_terminal() -> bool {
+    io::stdin().is_terminal()
+}
 
 /// Asks a person; whoever is none has to say so beforehand.
 pub(super) fn confirm(question: &str) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
+    if !is_terminal() {
         return Err(Failure::Usage("nobody can be asked whether this is meant: say --yes".to_owned()));
     }
-    eprint!("{question} [y/N] ");
+    if asked(question)? { Ok(()) } else { Err(Failure::failed("nothing was done".to_owned())) }
+}
+
+/// What a person answers on the terminal.
+pub(super) fn asked(question: &str) -> Result<bool, Failure> {
+    eprint!("{} [y/N] ", printable(question));
     let _unseen = io::stderr().flush();
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::failed("nothing was done".to_owned())),
-    }
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, show, show_all};
-use super::parse::ServerOptions;
+use super::parse::{Author, ServerOptions};
 use crate::client::{Client, RawPage, Request, printable, read};
 use crate::domain::JobId;
 use crate::service::OperationId;
@@ -95,6 +95,8 @@ Examples:
 struct Rate {
     #[command(flatten)]
     named: Named,
+    #[command(flatten)]
+    author: Author,
     /// Lists that are cleared, or bags and entries that are looked at, in a second
     #[arg(long, value_name = "LISTS", required_unless_present = "no_limit")]
     lists_per_second: Option<NonZeroU32>,
@@ -111,6 +113,8 @@ Example:
 struct Pause {
     #[command(flatten)]
     named: Named,
+    #[command(flatten)]
+    author: Author,
 }
 
 /// Let a job go on that was paused
@@ -121,6 +125,8 @@ Example:
 struct Resume {
     #[command(flatten)]
     named: Named,
+    #[command(flatten)]
+    author: Author,
 }
 
 /// End a job before it is done; what it did stays so
@@ -131,32 +137,28 @@ Example:
 struct Cancel {
     #[command(flatten)]
     named: Named,
+    #[command(flatten)]
+    author: Author,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let (operation, named) = match arguments.command {
+    let request = |operation, named: &Named| Request::new(operation, &[&named.id.to_string()]);
+    let (request, named, author) = match arguments.command {
         Command::List(List { options }) => return block_on(list(options)),
         Command::Get(Get { named, wait }) if wait.wait => {
             return block_on(async {
                 follow(&named.options.server.client(None)?, &named.id.to_string(), named.options.output).await
             });
         }
-        Command::Get(Get { named, .. }) => (OperationId::GetJob, named),
-        Command::Rate(Rate { named, lists_per_second, .. }) => {
-            return block_on(async {
-                let patch = JobPatch { lists_per_second };
-                let request = Request::new(OperationId::UpdateJob, &[&named.id.to_string()]).body(&patch)?;
-                show_job(&named.options.server.client(None)?.send(&request).await?.body, named.options.output)
-            });
+        Command::Get(Get { named, .. }) => (request(OperationId::GetJob, &named), named, None),
+        Command::Rate(Rate { named, author, lists_per_second, .. }) => {
+            (request(OperationId::UpdateJob, &named).body(&JobPatch { lists_per_second })?, named, author.user)
         }
-        Command::Pause(Pause { named }) => (OperationId::PauseJob, named),
-        Command::Resume(Resume { named }) => (OperationId::ResumeJob, named),
-        Command::Cancel(Cancel { named }) => (OperationId::CancelJob, named),
+        Command::Pause(Pause { named, author }) => (request(OperationId::PauseJob, &named), named, author.user),
+        Command::Resume(Resume { named, author }) => (request(OperationId::ResumeJob, &named), named, author.user),
+        Command::Cancel(Cancel { named, author }) => (request(OperationId::CancelJob, &named), named, author.user),
     };
-    block_on(async {
-        let request = Request::new(operation, &[&named.id.to_string()]);
-        show_job(&named.options.server.client(None)?.send(&request).await?.body, named.options.output)
-    })
+    block_on(async { show_job(&named.options.server.client(author)?.send(&request).await?.body, named.options.output) })
 }
 
 async fn list(options: ServerOptions) -> Result<(), Failure> {

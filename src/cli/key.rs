@@ -3,15 +3,16 @@
 use clap::{Args, Subcommand};
 
 use super::block_on;
+use super::confirm::{asked, is_terminal};
 use super::failure::Failure;
 use super::output::{Format, show, show_all};
 use super::pages::entries;
 use super::parse::{self, Author, Way};
-use crate::client::{Request, Response, read};
+use crate::client::{Request, Response, printable, read};
 use crate::domain::{EntityType, KeyId, KeyName, Role, Scope, Ttl};
 use crate::service::OperationId;
-use crate::wire::parameters::PAGE_SIZE;
-use crate::wire::{Key, KeyInput, KeyMade, KeyRotation};
+use crate::wire::parameters::{CREATED_KEYS, PAGE_SIZE};
+use crate::wire::{CreatedKey, Key, KeyInput, KeyMade, KeyRotation};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -124,12 +125,19 @@ struct Rotate {
 /// Revoke a key, for ever
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  liststore key revoke 4k7p2m9x0qzr")]
+Examples:
+  liststore key revoke 4k7p2m9x0qzr
+  liststore key revoke 4k7p2m9x0qzr --created-keys
+
+If the key created other keys that are not revoked, the command asks on a
+terminal whether to revoke them too, and elsewhere names them.")]
 struct Revoke {
     /// The id that `key list` shows
     #[arg(value_parser = key_id)]
     id: KeyId,
+    /// Revoke the keys that it created too, and the keys that those created
+    #[arg(long)]
+    created_keys: bool,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
@@ -182,12 +190,36 @@ async fn rotate(Rotate { id, overlap, expires, author, way }: Rotate) -> Result<
     show_made(&way.client(author.user)?.send(&request).await?, way.options.output)
 }
 
-async fn revoke(Revoke { id, author, way }: Revoke) -> Result<(), Failure> {
-    let response = way.client(author.user)?.send(&Request::new(OperationId::RevokeKey, &[id.as_str()])).await?;
+async fn revoke(Revoke { id, created_keys, author, way }: Revoke) -> Result<(), Failure> {
+    let client = way.client(author.user)?;
+    let created_keys = created_keys || {
+        let key: Key = client.ask(&Request::new(OperationId::GetKey, &[id.as_str()])).await?;
+        !key.created_keys.is_empty() && is_terminal() && {
+            let (count, names) = (key.created_keys.len(), named(&key.created_keys));
+            asked(&format!("the key {} created {count} keys: {names}\nrevoke them too?", printable(&key.name)))?
+        }
+    };
+    let request = Request::new(OperationId::RevokeKey, &[id.as_str()]);
+    let request = request.query(&CREATED_KEYS, created_keys.then_some("true"));
+    let response = client.send(&request).await?;
     show(&response.body, way.options.output, |output| {
         let key: Key = read(&response.body)?;
-        output.line(&format!("revoked key {} ({})", key.id, key.name))
+        output.line(&format!("revoked key {} ({})", key.id, key.name))?;
+        if created_keys {
+            output.line("revoked the keys that it created")?;
+        }
+        if !key.created_keys.is_empty() {
+            let (count, names) = (key.created_keys.len(), named(&key.created_keys));
+            eprintln!("{count} keys that it created are not revoked: {names}");
+            eprintln!("liststore key revoke {} --created-keys revokes them", key.id);
+        }
+        Ok(())
     })
+}
+
+fn named(keys: &[CreatedKey]) -> String {
+    let names: Vec<_> = keys.iter().map(|key| format!("{} ({})", printable(&key.id), printable(&key.name))).collect();
+    names.join(", ")
 }
 
 /// The token alone goes to standard output, so that it can go into a file.
@@ -195,8 +227,11 @@ fn show_made(response: &Response, format: Format) -> Result<(), Failure> {
     show(&response.body, format, |output| {
         let made: KeyMade = read(&response.body)?;
         output.line(&made.token)?;
-        let (id, name) = (made.key.id, made.key.name);
+        let (id, name) = (printable(&made.key.id), printable(&made.key.name));
         eprintln!("key {id} ({name}): this is the only time that its token is shown");
+        if let Some(at) = made.key.expires_at {
+            eprintln!("it expires at {at}");
+        }
         Ok(())
     })
 }

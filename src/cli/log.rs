@@ -5,9 +5,9 @@ use clap::{Args, Subcommand};
 use super::block_on;
 use super::failure::Failure;
 use super::output::show;
-use super::parse::Way;
+use super::parse::{Author, Way};
 use crate::client::{Request, read};
-use crate::domain::AccessLog;
+use crate::domain::{self, AccessLog};
 use crate::service::OperationId;
 use crate::wire::{LogInput, LogState};
 
@@ -49,7 +49,8 @@ Examples:
   liststore log set --access errors
   liststore log set --filter debug --local --data-dir /var/lib/liststore
 
-It needs a key of the role operator or admin, an open server, or --local.")]
+It needs a key of the role operator or admin, an open server, or --local. The
+audit trail has the change: without an entry, the log stays as it is.")]
 struct Set {
     /// Directives, such as debug or info,liststore::items=debug
     #[arg(long, required_unless_present = "access")]
@@ -58,21 +59,23 @@ struct Set {
     #[arg(long, value_parser = AccessLog::parse, value_name = "REQUESTS")]
     access: Option<AccessLog>,
     #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
     way: Way,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { way }) => tell(&way, &Request::new(OperationId::GetLog, &[])),
-        Command::Set(Set { filter, access, way }) => {
-            tell(&way, &Request::new(OperationId::ChangeLog, &[]).body(&LogInput { filter, access })?)
+        Command::Get(Get { way }) => tell(&way, None, &Request::new(OperationId::GetLog, &[])),
+        Command::Set(Set { filter, access, author, way }) => {
+            tell(&way, author.user, &Request::new(OperationId::ChangeLog, &[]).body(&LogInput { filter, access })?)
         }
     }
 }
 
 /// Prints what a server says of its log.
-fn tell(way: &Way, request: &Request) -> Result<(), Failure> {
-    let response = block_on(async { Ok(way.client(None)?.send(request).await?) })?;
+fn tell(way: &Way, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
+    let response = block_on(async { Ok(way.client(author)?.send(request).await?) })?;
     show(&response.body, way.options.output, |output| {
         let LogState { filter, access } = read(&response.body)?;
         output.line(&format!("filter    {filter}"))?;

@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use super::block_on;
 use super::failure::Failure;
 use super::output::show;
-use super::parse::ServerOptions;
+use super::parse::{Author, ServerOptions};
 use crate::client::{Request, read};
+use crate::domain;
 use crate::service::OperationId;
 use crate::wire::{Pool, PoolInput};
 
@@ -61,23 +62,25 @@ struct Resize {
     #[arg(long)]
     permits: Option<NonZeroUsize>,
     #[command(flatten)]
+    author: Author,
+    #[command(flatten)]
     options: ServerOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { options }) => tell(&options, &Request::new(OperationId::GetPool, &[])),
-        Command::Resize(Resize { actors, permits, options }) => {
+        Command::Get(Get { options }) => tell(&options, None, &Request::new(OperationId::GetPool, &[])),
+        Command::Resize(Resize { actors, permits, author, options }) => {
             let size =
                 PoolInput { actors: actors.map(NonZeroUsize::get), permits_per_actor: permits.map(NonZeroUsize::get) };
-            tell(&options, &Request::new(OperationId::ResizePool, &[]).body(&size)?)
+            tell(&options, author.user, &Request::new(OperationId::ResizePool, &[]).body(&size)?)
         }
     }
 }
 
 /// Prints what a server says of its pool.
-fn tell(options: &ServerOptions, request: &Request) -> Result<(), Failure> {
-    let response = block_on(async { Ok(options.server.client(None)?.send(request).await?) })?;
+fn tell(options: &ServerOptions, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
+    let response = block_on(async { Ok(options.server.client(author)?.send(request).await?) })?;
     show(&response.body, options.output, |output| {
         let Pool { actors, permits_per_actor, permits, states, resizing_to } = read(&response.body)?;
         output.line(&format!("actors             {actors}"))?;

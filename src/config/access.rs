@@ -18,6 +18,7 @@ pub struct AccessSettings {
     /// Whether a server that anybody may use is to listen beyond loopback.
     pub insecure: bool,
     pub rate_limits: RateLimitSettings,
+    pub keys: KeySettings,
     pub jwt: JwtSettings,
     /// Who is let in by a client's certificate.
     pub certificates: Vec<CertificateSettings>,
@@ -35,9 +36,17 @@ pub struct RateLimitSettings {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KeySettings {
+    /// The longest lifetime of keys from callers whose own key, token or certificate expires.
+    pub lifetime_max_secs: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JwtSettings {
     /// How often keys are read anew.
     pub refresh_secs: u64,
+    /// How long keys are used that cannot be read again.
+    pub keys_age_max_secs: u64,
     pub issuers: Vec<IssuerSettings>,
 }
 
@@ -115,7 +124,8 @@ impl Default for AccessSettings {
             metrics: MetricsAccess::Key,
             insecure: false,
             rate_limits: RateLimitSettings::default(),
-            jwt: JwtSettings { refresh_secs: 300, issuers: Vec::new() },
+            keys: KeySettings { lifetime_max_secs: 90 * 86_400 },
+            jwt: JwtSettings { refresh_secs: 300, keys_age_max_secs: 86_400, issuers: Vec::new() },
             certificates: Vec::new(),
         }
     }

@@ -22,11 +22,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use crate::domain::AccessLog;
+use crate::domain::{AccessLog, Ttl};
 use reader::{Reader, choice};
 
 pub use access::{
-    AccessSettings, CertificateSettings, ConsoleToken, IssuerSettings, JwtSettings, RateLimitSettings, RuleSettings,
+    AccessSettings, CertificateSettings, ConsoleToken, IssuerSettings, JwtSettings, KeySettings, RateLimitSettings,
+    RuleSettings,
 };
 pub use choices::{
     AccessMode, ClientAuth, Compression, Consistency, Dialect, Fsync, ItemStoreKind, LogFormat, MetadataStoreKind,
@@ -34,7 +35,7 @@ pub use choices::{
 };
 pub use layers::{Flag, Layers};
 pub use machine::FILES_BESIDE_CONNECTIONS;
-pub use texts::{AddressTranslation, HostPort, Replicas, Secret};
+pub use texts::{AddressTranslation, AheadMax, HostPort, NodeName, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
 /// masked.
@@ -81,6 +82,8 @@ pub struct HttpTlsSettings {
     pub certificate_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
     pub client_ca_file: Option<PathBuf>,
+    pub client_crl_file: Option<PathBuf>,
+    pub client_files_age_max_secs: u64,
     pub client_auth: ClientAuth,
 }
 
@@ -91,6 +94,7 @@ pub struct ItemsSettings {
     pub permits_per_actor: usize,
     pub permit_wait_ms: u64,
     pub operation_timeout_ms: u64,
+    pub timestamp_ahead_max: AheadMax,
     pub embedded: EmbeddedSettings,
     pub cql: CqlSettings,
 }
@@ -100,6 +104,7 @@ pub struct EmbeddedSettings {
     pub dir: PathBuf,
     pub fsync: Fsync,
     pub fsync_interval_ms: u64,
+    pub erase_within_secs: u64,
     pub cache_bytes: usize,
 }
 
@@ -195,6 +200,8 @@ impl Default for HttpSettings {
                 certificate_file: None,
                 key_file: None,
                 client_ca_file: None,
+                client_crl_file: None,
+                client_files_age_max_secs: 86_400,
                 client_auth: ClientAuth::None,
             },
         }
@@ -209,6 +216,7 @@ impl Default for ItemsSettings {
             permits_per_actor: 512,
             permit_wait_ms: 50,
             operation_timeout_ms: 2_000,
+            timestamp_ahead_max: AheadMax(Some(Ttl::DAY)),
             embedded: EmbeddedSettings::default(),
             cql: CqlSettings::default(),
         }
@@ -227,6 +235,7 @@ impl Default for EmbeddedSettings {
             dir: "liststore-data".into(),
             fsync: Fsync::Group,
             fsync_interval_ms: 1_000,
+            erase_within_secs: 86_400,
             cache_bytes: machine::memory_bytes() / 8,
         }
     }

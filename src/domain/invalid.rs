@@ -9,6 +9,7 @@ pub enum Code {
     ValueTypeMismatch,
     IdentityMismatch,
     TtlTooLong,
+    TimestampTooFarAhead,
 }
 
 /// A refused value: the documented code and a sentence that says what would be accepted.
@@ -38,6 +39,10 @@ impl Invalid {
 
     pub fn identity(detail: impl Into<String>) -> Self {
         Self { code: Code::IdentityMismatch, detail: detail.into() }
+    }
+
+    pub fn timestamp_too_far_ahead(detail: impl Into<String>) -> Self {
+        Self { code: Code::TimestampTooFarAhead, detail: detail.into() }
     }
 
     pub fn ttl_too_long(detail: impl Into<String>) -> Self {

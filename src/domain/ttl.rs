@@ -96,17 +96,14 @@ impl Ttl {
         Timestamp::saturating_from_nanos(u128::from((now.as_nanos() + 1).saturating_sub(self.as_nanos())))
     }
 
-    /// Decides about an item that is to be added at `now`. One that would live longer than
-    /// [`Ttl::MAX`] from now is refused: no store could keep that promise.
-    pub fn admit(self, timestamp: Timestamp, now: Timestamp) -> Result<Admission, Invalid> {
+    /// Decides about an item that a caller adds at `now`. Its stored expiry is at most [`Ttl::MAX`] from now, the
+    /// longest that a store takes. So an item whose timestamp is ahead of the server's clock ends that much sooner.
+    pub fn admit(self, timestamp: Timestamp, now: Timestamp) -> Admission {
         let expires_at = self.expiry_of(timestamp);
-        match expires_at.checked_sub(now.as_nanos()) {
-            None | Some(0) => Ok(Admission::AlreadyExpired),
-            Some(left) if left > Self::MAX.as_nanos() => Err(Invalid::ttl_too_long(
-                "the item would live longer than 20 years from now: its timestamp lies too far in the future",
-            )),
-            Some(_) => Ok(Admission::Live { expires_at }),
+        if expires_at <= now.as_nanos() {
+            return Admission::AlreadyExpired;
         }
+        Admission::Live { expires_at: expires_at.min(Self::MAX.expiry_of(now)) }
     }
 }
 
@@ -175,15 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn admission_refuses_the_dead_and_the_immortal() {
+    fn admission_leaves_out_expired_items_and_caps_the_stored_expiry() {
         let (ttl, now) = (Ttl::from_secs(10).unwrap(), at(100_000_000_000));
-        assert_eq!(ttl.admit(at(90_000_000_000), now), Ok(Admission::AlreadyExpired));
-        assert_eq!(ttl.admit(at(0), now), Ok(Admission::AlreadyExpired));
-        assert_eq!(ttl.admit(at(90_000_000_001), now), Ok(Admission::Live { expires_at: 100_000_000_001 }));
+        assert_eq!(ttl.admit(at(90_000_000_000), now), Admission::AlreadyExpired);
+        assert_eq!(ttl.admit(at(0), now), Admission::AlreadyExpired);
+        assert_eq!(ttl.admit(at(90_000_000_001), now), Admission::Live { expires_at: 100_000_000_001 });
         let limit = 100_000_000_000 + 630_720_000 * NANOS_PER_SEC;
-        assert_eq!(ttl.admit(at(limit - 10 * NANOS_PER_SEC), now), Ok(Admission::Live { expires_at: limit }));
-        let too_far = ttl.admit(at(limit - 10 * NANOS_PER_SEC + 1), now);
-        assert_eq!(too_far.map_err(|e| e.code), Err(Code::TtlTooLong));
+        for ahead in [0, 1, NANOS_PER_SEC] {
+            let admitted = ttl.admit(at(limit - 10 * NANOS_PER_SEC + ahead), now);
+            assert_eq!(admitted, Admission::Live { expires_at: limit }, "{ahead}");
+        }
+        // A client's clock is 50 ms ahead, and the feature has the longest TTL.
+        assert_eq!(Ttl::MAX.admit(at(100_050_000_000), now), Admission::Live { expires_at: limit });
     }
 
     proptest! {
@@ -205,7 +205,7 @@ mod tests {
             let (t, now) = (at(t % Timestamp::MAX.as_nanos()), at(now % Timestamp::MAX.as_nanos()));
             let ttl = Ttl::from_secs(secs).unwrap();
             let visible = t >= ttl.visible_from(now);
-            prop_assert_eq!(visible, ttl.admit(t, now) != Ok(Admission::AlreadyExpired));
+            prop_assert_eq!(visible, ttl.admit(t, now) != Admission::AlreadyExpired);
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::groups::{Group, GroupItem};
 use super::progress::{INTERVAL, Progress};
-use super::shape::Shape;
+use super::shape::{SentItem, Shape};
 use super::source::Source;
 use super::tally::Tally;
 use crate::client::Failure;
@@ -112,7 +112,7 @@ impl Target {
             let details = &problem.details;
             let too_large = details.code == ErrorCode::PayloadTooLarge.name();
             match (bad_item(details, &group), too_large) {
-                (Some(bad), _) => parts.push(self.without_bad_items(&group, bad, &details.detail)?),
+                (Some(bad), _) => parts.push(self.without_bad_items(&group, bad, details)?),
                 (None, true) if group.len() > 1 => {
                     let half = group.len() / 2;
                     parts.extend(<[Group; 2]>::from(group.partition(|index| index < half)));
@@ -128,12 +128,21 @@ impl Target {
         Request::of_list(OperationId::AddItems, &self.feature, &group.entity_id, &self.version).json(group.body())
     }
 
-    /// The server names the first bad item only: the others are found by its rules at once, rather
-    /// than by a request each.
-    fn without_bad_items(&self, group: &Group, bad: usize, detail: &str) -> Result<Group, Failure> {
+    /// The server names the first bad item only. The server's own rules find the others at once, rather than by a
+    /// request each.
+    fn without_bad_items(&self, group: &Group, bad: usize, problem: &ProblemBody) -> Result<Group, Failure> {
         let mut reasons: Vec<Option<String>> =
             group.items().map(|item| self.shape.check_strictly(item.json).err()).collect();
-        reasons[bad] = Some(detail.to_owned());
+        reasons[bad] = Some(problem.detail.clone());
+        if problem.code == ErrorCode::TimestampTooFarAhead.name() {
+            // The server's clock decides, so a later item is too far ahead as well.
+            let timestamps: Vec<Option<u64>> = group.items().map(|item| timestamp_of(item.json)).collect();
+            for (reason, timestamp) in reasons.iter_mut().zip(&timestamps) {
+                if *timestamp >= timestamps[bad] {
+                    reason.get_or_insert_with(|| problem.detail.clone());
+                }
+            }
+        }
         for (item, reason) in group.items().zip(&reasons) {
             if let Some(reason) = reason {
                 self.reject(item, reason)?;
@@ -150,6 +159,10 @@ impl Target {
         let source = self.sources.get(item.origin.source as usize).map_or("", |source| &source.name);
         self.tally.reject(source, item.origin.line, reason, item.raw)
     }
+}
+
+fn timestamp_of(item: &[u8]) -> Option<u64> {
+    serde_json::from_slice(item).ok().map(|item: SentItem<'_>| item.timestamp)
 }
 
 /// The item that a problem blames: 3 for `items[3].timestamp`.

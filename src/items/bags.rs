@@ -23,6 +23,7 @@
 //! [`Ttl::ENDLESS`]: crate::domain::Ttl::ENDLESS
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use super::EntityPlace;
 use crate::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
@@ -33,10 +34,31 @@ pub const BAG_BYTES_MAX: usize = crate::domain::document::DOCUMENT_BYTES_MAX;
 /// The most entries that one swap changes, those that go and those that come, in all lists.
 pub const ENTRIES_MAX: usize = 2_000;
 
+/// A bag as it was read: the visible bag, if there is one, and the row that a swap names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadBag {
+    pub bag: Option<Item>,
+    /// For [`BagSwap::row`]. `None` if the store looks at the bag again at no cost.
+    pub row: Option<BagRow>,
+}
+
+/// The row of a bag as a store read it, with or without a visible bag. Opaque to all but the store that gave it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BagRow {
+    /// For stores: the state of the row, `None` without a row.
+    pub state: Option<Uuid>,
+    /// For stores: the states that led to it.
+    pub states: Option<Bytes>,
+    /// For stores: the write timestamp of the entries that came and went with the state.
+    pub written: i64,
+    /// For stores: the stamp and the expiry of the bag, visible or not.
+    pub bag: Option<(Timestamp, u64)>,
+}
+
 /// One bag in the place of another, with the entries of both.
 ///
-/// It is made if the visible bag is the one that was read, and else [`Swapped::Lost`], with nothing done. When it was
-/// made, the bag that was there is gone for ever, whatever the TTL is later; so is one that was there and is not
+/// It is made if the visible bag is the one that was read, and else [`Swapped::Lost`], with nothing done. A store that
+/// cannot find out which of both it was answers an error whose outcome is unknown. When it was made, the bag that was there is gone for ever, whatever the TTL is later; so is one that was there and is not
 /// visible.
 ///
 /// A store whose writes of several lists are one makes the swap and all changes of entries so: they are seen at one
@@ -52,6 +74,8 @@ pub const ENTRIES_MAX: usize = 2_000;
 pub struct BagSwap {
     /// The stamp of the bag that was read; `None` if there was none to be seen.
     pub before: Option<Timestamp>,
+    /// The row that the bag was read from, if the store gave it with the bag. Without it the store reads the row first.
+    pub row: Option<BagRow>,
     pub after: BagAfter,
     /// Each list once, [`ENTRIES_MAX`] entries in all at most.
     pub entries: Vec<EntryChange>,
@@ -96,7 +120,7 @@ pub struct SwapId {
     /// timestamp.
     pub minute: i64,
     pub shard: i32,
-    pub id: uuid::Uuid,
+    pub id: Uuid,
     pub written: i64,
 }
 
@@ -119,7 +143,7 @@ pub struct SwapLook {
     /// How many looks were begun: each of them takes others of the swaps that were not made lately.
     pub number: u64,
     /// For stores: the minutes and shards that are left of it, in which it goes on after an ID.
-    pub left: Vec<(i64, i32, uuid::Uuid)>,
+    pub left: Vec<(i64, i32, Uuid)>,
 }
 
 impl SwapLook {
@@ -158,7 +182,7 @@ pub struct BagEntries {
 impl BagEntries {
     pub fn into_swap(self) -> (ListKey, BagSwap) {
         let Self { bag, stamp, entries } = self;
-        (bag, BagSwap { before: Some(stamp), after: BagAfter::Same, entries, entered_in: None })
+        (bag, BagSwap { before: Some(stamp), row: None, after: BagAfter::Same, entries, entered_in: None })
     }
 }
 

@@ -12,6 +12,13 @@ pub enum StoreError {
     /// The store asks for less load. Nothing was done.
     #[error("item store overloaded: {reason}")]
     Overloaded { reason: String },
+    /// The store must read past too many tombstones, and gives up. Another attempt fares no better before it has
+    /// compacted them away.
+    #[error(
+        "too many removed items of this list are still stored, and the database does not read past them: see tombstones in \
+         docs/cql.md"
+    )]
+    TooManyTombstones { outcome_unknown: bool },
     /// The deadline passed, or the store itself gave up waiting.
     #[error("item store timed out")]
     Timeout { outcome_unknown: bool },
@@ -33,7 +40,7 @@ impl StoreError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::Overloaded { .. } | Self::Timeout { .. } => true,
-            Self::Refused(_) | Self::Internal { .. } => false,
+            Self::Refused(_) | Self::Internal { .. } | Self::TooManyTombstones { .. } => false,
         }
     }
 
@@ -41,6 +48,7 @@ impl StoreError {
     pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::Unavailable { outcome_unknown, .. }
+            | Self::TooManyTombstones { outcome_unknown }
             | Self::Timeout { outcome_unknown }
             | Self::Internal { outcome_unknown, .. } => *outcome_unknown,
             Self::Overloaded { .. } | Self::Refused(_) => false,
@@ -51,6 +59,7 @@ impl StoreError {
     pub fn with_nothing_done(mut self) -> Self {
         match &mut self {
             Self::Unavailable { outcome_unknown, .. }
+            | Self::TooManyTombstones { outcome_unknown }
             | Self::Timeout { outcome_unknown }
             | Self::Internal { outcome_unknown, .. } => *outcome_unknown = false,
             Self::Overloaded { .. } | Self::Refused(_) => {}
@@ -64,6 +73,7 @@ impl StoreError {
             Self::Unavailable { reason, .. } | Self::Overloaded { reason } => {
                 Self::Unavailable { reason, outcome_unknown: true }
             }
+            Self::TooManyTombstones { .. } => Self::TooManyTombstones { outcome_unknown: true },
             Self::Timeout { .. } => Self::Timeout { outcome_unknown: true },
             Self::Internal { reason, .. } => Self::Internal { reason, outcome_unknown: true },
             Self::Refused(invalid) => Self::Internal { reason: invalid.detail, outcome_unknown: true },

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{
     BagAfter, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession,
-    ItemStore, Operation, Range, Removal, StoreError, Swapped, ToAwait,
+    ItemStore, Operation, Range, ReadBag, Removal, StoreError, Swapped, ToAwait,
 };
 use crate::domain::{
     FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
@@ -187,16 +187,17 @@ impl ItemSession for MemoryStore {
         Ok(())
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         op.begin()?;
         let lists = self.lists();
         let newest = lists.get(list).and_then(|rows| visible(op, rows).next());
-        Ok(newest.map(|(key, row)| Item { timestamp: key.timestamp, value: row.value.clone() }))
+        let bag = newest.map(|(key, row)| Item { timestamp: key.timestamp, value: row.value.clone() });
+        Ok(ReadBag { bag, row: None })
     }
 
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         op.begin()?;
-        let BagSwap { before, after, entries, entered_in: _ } = swap;
+        let BagSwap { before, after, entries, row: _, entered_in: _ } = swap;
         let mut lists = self.lists();
         let present = lists.get(list).and_then(|rows| visible(op, rows).next()).map(|(key, _)| key.timestamp);
         if present != before {

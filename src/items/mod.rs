@@ -26,7 +26,8 @@ pub mod memory;
 mod request;
 
 pub use bags::{
-    BagAfter, BagEntries, BagPage, BagSwap, EntryChange, SwapId, SwapLook, SwapPage, Swapped, UnfinishedSwap,
+    BagAfter, BagEntries, BagPage, BagRow, BagSwap, EntryChange, ReadBag, SwapId, SwapLook, SwapPage, Swapped,
+    UnfinishedSwap,
 };
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
@@ -236,6 +237,12 @@ pub trait ItemStore: Send + Sync + 'static {
         Ok(Erased::Later)
     }
 
+    /// Has what removals that were acknowledged before the call have left leave the store's files until a date, which
+    /// it returns. `None` if the store makes no such promise. Blocks on the disk.
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
+    }
+
     /// Waits until nothing is at work for operations that have ended: a store may have sent what it cannot
     /// take back, and whose caller has left. Asked for before sessions are dropped, and for as long as
     /// stopping may take.
@@ -361,8 +368,8 @@ pub trait ItemSession: 'static {
     /// operation began, hidden ones too; an item that is added meanwhile may stay. Returns how many
     /// *visible* items were removed. Safe to repeat.
     ///
-    /// Between two moments much may go: a store may then do it in parts, each of them whole. A failure
-    /// in between says that its outcome is unknown.
+    /// A removal by value or between two moments may take much: a store may then do it in parts, each of them whole.
+    /// A failure in between says that its outcome is unknown.
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
     /// Remove All List Items: removes every item that was there when the operation began. That of a set empties
@@ -370,7 +377,7 @@ pub trait ItemSession: 'static {
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
 
     /// The visible bag of a list of bags, if there is one: all that was acknowledged before is seen.
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError>;
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError>;
 
     /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`].
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
@@ -388,7 +395,7 @@ pub trait ItemSession: 'static {
         let mut bags = Vec::with_capacity(entities.len());
         for entity in entities {
             let bag = self.bag(op, &ListKey::new(feature_key.clone(), entity.clone())).await?;
-            bags.extend(bag.map(|bag| (entity, bag)));
+            bags.extend(bag.bag.map(|bag| (entity, bag)));
         }
         Ok(BagPage { bags, next })
     }

@@ -6,6 +6,7 @@ use super::change::Transition;
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
+use super::keys::server_changes::ServerChangeEntry;
 use super::keys::{AUDIT_LOOKED_AT_MAX, AuditEntry, AuditFilter, AuditPage};
 use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
@@ -38,6 +39,11 @@ impl Journal for MemoryJournal {
 
     fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
         self.audit.push(AuditEntry::Erasure(entry.clone()));
+        Ok(())
+    }
+
+    fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError> {
+        self.audit.push(AuditEntry::Server(entry.clone()));
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use super::operation::Reply;
 use super::receipt::{ErasedList, Receipt};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
 use crate::actors::{ListError, ListPool};
-use crate::domain::{EntityId, EntityType, FeatureKey, Generation, ListKey, Ttl};
+use crate::domain::{EntityId, EntityType, FeatureKey, Generation, ListKey, Timestamp, Ttl};
 use crate::metadata::LastGeneration;
 use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
 
@@ -59,8 +59,9 @@ impl<R: PageRenderer> Service<R> {
                 clear(&pool, list, &entity_id, deadline)
             });
             let lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
+            let bytes_erased_by = erase_in_time(&pool).await;
             let noted = metadata.note_erasure(erasure(&entity_type, &entity_id, &lists), by).await;
-            noted.map(|ErasureEntry { at, by, .. }| Receipt { entity_type, entity_id, at, by, lists })
+            noted.map(|ErasureEntry { at, by, .. }| Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by })
         };
         Ok(Reply::Erased(to_its_end(erasing).await?))
     }
@@ -77,6 +78,19 @@ impl<R: PageRenderer> Service<R> {
                 let (id, version) = (id.clone(), version.clone());
                 ErasedList { id, version, generation, is_present, outcome: Ok(()) }
             })
+    }
+}
+
+/// From when on no file holds the cleared items. `None` also if the store cannot promise that at present.
+async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
+    let pool = lists.clone();
+    match tokio::task::spawn_blocking(move || pool.erase_in_time()).await {
+        Ok(Ok(by)) => by,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "cannot promise when erased bytes leave the files");
+            None
+        }
+        Err(_) => None,
     }
 }
 

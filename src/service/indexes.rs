@@ -9,6 +9,7 @@ use crate::background::job_of;
 use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, IndexSpec, Timestamp, VersionLabel};
 use crate::metadata::jobs::{Job, JobState, Target, Task, TaskKind};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction};
+use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::metadata::{Change, MetadataError, NewVersion, Precondition, VersionChanged};
 use crate::wire::IndexState;
 
@@ -96,9 +97,17 @@ impl<R: PageRenderer> Service<R> {
         if let Some(name) = name.filter(|_| targets.is_empty()) {
             return Err(MetadataError::IndexNotFound(id.entity_type, name).into());
         }
+        let target = id.to_string();
+        let indexes: Vec<_> = targets.iter().map(|target| target.version.to_string()).collect();
         let task = Task { kind: TaskKind::Clean, feature: id, targets, lists_per_second };
-        let (jobs, by) = (self.jobs.clone(), caller.author());
-        let asking = async move { jobs.create(task, by).await };
+        let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
+        let asking = async move {
+            let job = jobs.create(task, by.clone()).await?;
+            let after = json!({"job": job.id.to_string(), "indexes": indexes, "lists_per_second": lists_per_second});
+            let action = ServerAction::CleanIndexes;
+            metadata.note_server_change(ServerChange { action, target, before: None, after: Some(after) }, by).await?;
+            Ok(job)
+        };
         let job = within(caller, Changes::Definitions, to_its_end(asking)).await?;
         Ok(Reply::Job(Box::new(job)))
     }

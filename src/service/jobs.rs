@@ -82,7 +82,9 @@ impl<R: PageRenderer> Service<R> {
         let job = self.job_in_sight(caller, id).await?;
         may(caller, Permission::ListsWrite, &job)?;
         tracing::info!(by = %caller.principal, job = %id, ?command, "a job is told what to do");
-        let job = within(caller, Changes::Definitions, self.jobs.command(id, command)).await?;
+        let (jobs, by) = (self.jobs.clone(), caller.author());
+        let commanding = async move { jobs.command(id, command, by).await };
+        let job = within(caller, Changes::Definitions, to_its_end(commanding)).await?;
         Ok(Reply::Job(Box::new(job)))
     }
 }

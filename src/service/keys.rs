@@ -1,17 +1,22 @@
 //! API keys.
 
 use super::operation::{Reply, RotateKey};
-use super::{Caller, Changes, CreateKey, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, CreateKey, PageRenderer, Service, ServiceError, to_its_end, within};
 use crate::access::token::Secret;
 use crate::domain::page::KeyWalk;
-use crate::domain::{KeyId, Limit, Timestamp, Ttl};
+use crate::domain::{Invalid, KeyId, Limit, Timestamp, Ttl};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::KeyChange;
+use crate::metadata::keys::lineage::created_by;
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn create_key(&self, caller: &Caller, new: CreateKey) -> Result<Reply, ServiceError> {
         let secret = Secret::generate()?;
         let CreateKey { name, roles, scopes, limits, lifetime } = new;
+        let lifetime = match self.lifetime_max(caller, lifetime)? {
+            Some(longest) => Some(lifetime.unwrap_or(longest)),
+            None => lifetime,
+        };
         let expires_at = lifetime.map(|lifetime| self.after(lifetime));
         let change = KeyChange::Create { id: secret.id, hash: secret.hash(), name, roles, scopes, limits, expires_at };
         let changed = self.metadata.change_key(change, caller.author());
@@ -40,23 +45,61 @@ impl<R: PageRenderer> Service<R> {
 
     pub(super) async fn get_key(&self, caller: &Caller, id: KeyId) -> Result<Reply, ServiceError> {
         let keys = within(caller, Changes::Nothing, self.metadata.keys()).await?;
+        let created = created_by(id, &keys);
         let key = keys.into_iter().find(|key| key.id == id).ok_or(MetadataError::KeyNotFound(id))?;
-        Ok(Reply::Key(Box::new(key)))
+        Ok(Reply::Key { key: Box::new(key), created })
     }
 
     pub(super) async fn rotate_key(&self, caller: &Caller, rotation: RotateKey) -> Result<Reply, ServiceError> {
         let RotateKey { id, overlap, lifetime } = rotation;
         let secret = Secret::generate_for(id)?;
+        let expires_by = self.lifetime_max(caller, lifetime)?.map(|longest| self.after(longest));
         let expires_at = lifetime.map(|lifetime| self.after(lifetime));
-        let change = KeyChange::Rotate { id, hash: secret.hash(), previous_until: self.after(overlap), expires_at };
+        let (hash, previous_until) = (secret.hash(), self.after(overlap));
+        let change = KeyChange::Rotate { id, hash, previous_until, expires_at, expires_by };
         let changed = self.metadata.change_key(change, caller.author());
         let key = Box::new(within(caller, Changes::Definitions, changed).await?);
         Ok(Reply::KeyMade { key, secret })
     }
 
-    pub(super) async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<Reply, ServiceError> {
-        let changed = self.metadata.change_key(KeyChange::Revoke { id }, caller.author());
-        within(caller, Changes::Definitions, changed).await.map(Box::new).map(Reply::Key)
+    /// The key itself first, so that it creates no more.
+    pub(super) async fn revoke_key(
+        &self,
+        caller: &Caller,
+        id: KeyId,
+        created_keys: bool,
+    ) -> Result<Reply, ServiceError> {
+        let (metadata, by) = (self.metadata.clone(), caller.author());
+        let revoking = async move {
+            let key = metadata.change_key(KeyChange::Revoke { id }, by.clone()).await?;
+            let mut created = created_by(id, &metadata.keys().await?);
+            // A created key may create another one until it is revoked itself. Each round revokes at least one.
+            while created_keys && !created.is_empty() {
+                for key in &created {
+                    metadata.change_key(KeyChange::Revoke { id: key.id }, by.clone()).await?;
+                }
+                created = created_by(id, &metadata.keys().await?);
+            }
+            Ok((key, created))
+        };
+        let (key, created) = within(caller, Changes::Definitions, to_its_end(revoking)).await?;
+        Ok(Reply::Key { key: Box::new(key), created })
+    }
+
+    /// The longest lifetime that a caller may give to a key, if it is bounded. Refuses a longer one.
+    fn lifetime_max(&self, caller: &Caller, asked: Option<Ttl>) -> Result<Option<Ttl>, ServiceError> {
+        if !caller.principal.expires() {
+            return Ok(None);
+        }
+        let longest = self.options.key_lifetime_max;
+        if asked.is_some_and(|asked| asked > longest) {
+            let detail = format!(
+                "expires must be {longest} at most (access.keys.lifetime_max_secs): the key, token or certificate of the \
+                 caller expires too"
+            );
+            return Err(ServiceError::invalid("expires")(Invalid::argument(detail)));
+        }
+        Ok(Some(longest))
     }
 
     fn after(&self, time: Ttl) -> Timestamp {

@@ -27,6 +27,7 @@ mod bag;
 mod bag_conditions;
 mod bags;
 mod batch;
+mod changes;
 mod descriptor;
 mod entities;
 mod erase;
@@ -46,20 +47,20 @@ mod receipt;
 mod table;
 
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::access::{Budget, Principal, Refusals, Reservation, SMALL_BYTES, decide};
-use crate::actors::{ListPool, MetadataHandle, Resize};
+use crate::actors::{ListPool, MetadataHandle};
 use crate::background::{Cleaner, Jobs};
-use crate::backup::{Backup, Backups};
-use crate::domain::{AccessLog, Author, Clock, FeatureId, Invalid};
+use crate::backup::Backups;
+use crate::domain::{Author, Clock, FeatureId, Ttl};
 use crate::metadata::{Change, MetadataError};
-use crate::telemetry::{Log, LogState};
+use crate::telemetry::Log;
 
 use page_cache::PageCache;
 
@@ -79,7 +80,7 @@ pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
 pub use table::{OPERATIONS, queries};
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ServiceOptions {
     /// The deadline of a list operation, from when it is asked for.
     pub operation_timeout: Duration,
@@ -89,6 +90,10 @@ pub struct ServiceOptions {
     pub page_cache_bytes: u64,
     /// How stale a catalog can be: what other servers need to learn of a deletion.
     pub poll_interval: Duration,
+    /// The longest lifetime of keys from a caller whose own key, token or certificate expires.
+    pub key_lifetime_max: Ttl,
+    /// The server's name in the audit trail, among servers that share a metadata store.
+    pub server_name: String,
 }
 
 /// Who asks for an operation.
@@ -127,9 +132,6 @@ impl Caller {
         self.timeout.map_or(longest, |asked| asked.min(longest))
     }
 }
-
-/// How long the caller of a change of the pool waits at most: sessions with a cluster take their time to open.
-const RESIZE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// What a caller who left too early may believe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,6 +185,8 @@ pub struct Service<R> {
     cleaner: Cleaner,
     refusals: Arc<Refusals>,
     log: Arc<Log>,
+    /// Held while the log changes.
+    log_turn: Arc<Mutex<()>>,
     clock: Arc<dyn Clock>,
     budget: Arc<Budget>,
     renderer: R,
@@ -200,7 +204,21 @@ impl<R: PageRenderer> Service<R> {
     ) -> prometheus::Result<Self> {
         let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
-        Ok(Self { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget, renderer, pages, options })
+        Ok(Self {
+            lists,
+            metadata,
+            backups,
+            jobs,
+            cleaner,
+            refusals,
+            log,
+            log_turn: Arc::default(),
+            clock,
+            budget,
+            renderer,
+            pages,
+            options,
+        })
     }
 
     /// Carries an operation out, if the caller may: that is decided here, for every operation, before
@@ -291,47 +309,16 @@ impl<R: PageRenderer> Service<R> {
             }
             Operation::GetKey(id) => Box::pin(self.get_key(caller, id)).await,
             Operation::RotateKey(rotation) => Box::pin(self.rotate_key(caller, rotation)).await,
-            Operation::RevokeKey(id) => Box::pin(self.revoke_key(caller, id)).await,
+            Operation::RevokeKey { id, created_keys } => Box::pin(self.revoke_key(caller, id, created_keys)).await,
             Operation::ListAudit { filter, page_size, page_token } => {
                 Box::pin(self.list_audit(caller, filter, page_size, page_token)).await
             }
             Operation::GetPool => Ok(Reply::Pool(self.lists.view())),
             Operation::ResizePool(resize) => Box::pin(self.resize_pool(caller, resize)).await,
             Operation::GetLog => Ok(Reply::Log(self.log.state())),
-            Operation::ChangeLog { filter, access } => self.change_log(caller, filter, access),
-            Operation::CreateBackup { dir } => Box::pin(self.create_backup(dir)).await.map(Reply::Backup),
+            Operation::ChangeLog { filter, access } => Box::pin(self.change_log(caller, filter, access)).await,
+            Operation::CreateBackup { dir } => Box::pin(self.create_backup(caller, dir)).await,
         }
-    }
-
-    /// A caller's deadline ends no backup: it goes on to its end.
-    async fn create_backup(&self, dir: PathBuf) -> Result<Backup, ServiceError> {
-        Ok(self.backups.make(dir).await?)
-    }
-
-    async fn resize_pool(&self, caller: &Caller, resize: Resize) -> Result<Reply, ServiceError> {
-        let deadline = Instant::now() + caller.patience(RESIZE_TIMEOUT);
-        tracing::info!(by = %caller.principal, ?resize, "another size of the list pool is asked for");
-        self.lists.resize(resize, deadline).await?;
-        Ok(Reply::Pool(self.lists.view()))
-    }
-
-    fn change_log(
-        &self,
-        caller: &Caller,
-        filter: Option<String>,
-        access: Option<AccessLog>,
-    ) -> Result<Reply, ServiceError> {
-        let tell = |state: &LogState| {
-            tracing::info!(by = %caller.principal, filter = state.filter, access = %state.access, "the log changes");
-        };
-        // Before and after: one of the filters may keep it out of the log.
-        tell(&self.log.state());
-        let state = self.log.change(filter, access).map_err(|error| ServiceError::Invalid {
-            field: "filter",
-            invalid: Invalid::argument(error.to_string()),
-        })?;
-        tell(&state);
-        Ok(Reply::Log(state))
     }
 
     /// The lists, of which the caller may have a share only at work at once.

@@ -153,9 +153,9 @@ pub enum Operation<'r> {
         list: ListName<'r>,
     },
     /// Reads of lists of any features.
-    BatchGet(Vec<GetItems<'r>>),
-    /// Adds to lists of any features, each of which is all or nothing by itself.
-    BatchAdd(Vec<AddItems<'r>>),
+    BatchGet(Vec<Result<GetItems<'r>, ServiceError>>),
+    /// Adds to lists of any features, each of which is all or nothing.
+    BatchAdd(Vec<Result<AddItems<'r>, ServiceError>>),
     /// Removes all lists of an entity, and its bag, if that meets the conditions.
     EraseEntity {
         entity: EntityName,
@@ -257,7 +257,11 @@ pub enum Operation<'r> {
     },
     GetKey(KeyId),
     RotateKey(RotateKey),
-    RevokeKey(KeyId),
+    RevokeKey {
+        id: KeyId,
+        /// Whether the keys that it created go too.
+        created_keys: bool,
+    },
     ListAudit {
         filter: AuditFilter,
         page_size: Limit,
@@ -327,7 +331,7 @@ impl Operation<'_> {
             Self::ListKeys { .. } => OperationId::ListKeys,
             Self::GetKey(_) => OperationId::GetKey,
             Self::RotateKey(_) => OperationId::RotateKey,
-            Self::RevokeKey(_) => OperationId::RevokeKey,
+            Self::RevokeKey { .. } => OperationId::RevokeKey,
             Self::ListAudit { .. } => OperationId::ListAudit,
             Self::GetPool => OperationId::GetPool,
             Self::ResizePool(_) => OperationId::ResizePool,
@@ -389,7 +393,7 @@ impl Operation<'_> {
             | Self::ListKeys { .. }
             | Self::GetKey(_)
             | Self::RotateKey(_)
-            | Self::RevokeKey(_)
+            | Self::RevokeKey { .. }
             | Self::ListAudit { .. }
             | Self::GetPool
             | Self::ResizePool(_)
@@ -482,7 +486,11 @@ pub enum Reply {
         key: Box<ApiKey>,
         secret: Secret,
     },
-    Key(Box<ApiKey>),
+    Key {
+        key: Box<ApiKey>,
+        /// The keys that it created, directly or through another key, without revoked ones.
+        created: Vec<ApiKey>,
+    },
     Keys {
         keys: Vec<ApiKey>,
         next_page_token: Option<PageToken>,

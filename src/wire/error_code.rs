@@ -53,6 +53,7 @@ pub enum ErrorCode {
     ExpectationFailed,
     UnknownHost,
     TtlTooLong,
+    TimestampTooFarAhead,
     TooManyEntries,
     RateLimited,
     HeadTooLarge,
@@ -62,6 +63,7 @@ pub enum ErrorCode {
     TransferCodingUnsupported,
     Overloaded,
     StoreUnavailable,
+    TooManyTombstones,
     MetadataUnavailable,
     IssuerUnavailable,
     Draining,
@@ -79,8 +81,8 @@ pub struct Row {
     pub title: &'static str,
     /// Whether the same request may succeed later, unchanged.
     pub retryable: bool,
-    /// The `Retry-After` of the answer, in seconds: on every 503 (RFC 9110, section 15.6.4). That of
-    /// `rate_limited` is told by the caller's limit.
+    /// The `Retry-After` of the answer, in seconds: on every 503 that is retryable (RFC 9110, section 15.6.4). The
+    /// caller's limit gives that of `rate_limited`.
     pub retry_after_secs: Option<u32>,
 }
 
@@ -165,6 +167,12 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     row(ErrorCode::ExpectationFailed, "expectation_failed", 417, "The server does not meet the expectation"),
     row(ErrorCode::UnknownHost, "unknown_host", 421, "The server does not go by this name"),
     row(ErrorCode::TtlTooLong, "ttl_too_long", 422, "Nothing may live beyond 20 years"),
+    row(
+        ErrorCode::TimestampTooFarAhead,
+        "timestamp_too_far_ahead",
+        422,
+        "The timestamp is too far ahead of the server's clock",
+    ),
     row(ErrorCode::TooManyEntries, "too_many_entries", 422, "The bag has more values than may be indexed"),
     Row {
         code: ErrorCode::RateLimited,
@@ -181,6 +189,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     row(ErrorCode::TransferCodingUnsupported, "transfer_coding_unsupported", 501, "The transfer coding is not known"),
     later(ErrorCode::Overloaded, "overloaded", "Too many operations in flight", 1),
     later(ErrorCode::StoreUnavailable, "store_unavailable", "The item store is not available", 2),
+    row(ErrorCode::TooManyTombstones, "too_many_tombstones", 503, "Too many removed items are still stored"),
     later(ErrorCode::MetadataUnavailable, "metadata_unavailable", "The metadata store is not available", 2),
     later(ErrorCode::IssuerUnavailable, "issuer_unavailable", "The keys of the token's issuer are not there", 5),
     later(ErrorCode::Draining, "draining", "The server is stopping", 1),
@@ -241,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn every_503_says_when_to_come_back() {
+    fn every_503_that_may_pass_says_when_to_come_back() {
         for row in ErrorCode::table() {
-            assert_eq!(row.retry_after_secs.is_some(), row.status == 503, "{}", row.name);
+            assert_eq!(row.retry_after_secs.is_some(), row.status == 503 && row.retryable, "{}", row.name);
         }
     }
 

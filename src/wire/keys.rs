@@ -17,13 +17,12 @@ pub struct KeyInput {
     #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::KeyName, inline)]
     pub name: KeyName,
-    /// reader, writer, editor, operator or admin.
     #[serde(serialize_with = "text::serialize_all")]
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 100)]
+    #[schema(value_type = Vec<texts::Role>, min_items = 1, max_items = 100)]
     pub roles: Vec<Role>,
     /// Left out, it is for all features, and for what concerns all of them.
     #[serde(serialize_with = "text::serialize_all", skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 100, required = false)]
+    #[schema(value_type = Vec<texts::Scope>, min_items = 1, max_items = 100, required = false)]
     pub scopes: Vec<Scope>,
     // How long the key holds; for ever if it is left out.
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
@@ -126,7 +125,9 @@ pub struct Key {
     pub id: String,
     #[schema(value_type = texts::KeyName, inline)]
     pub name: String,
+    #[schema(value_type = Vec<texts::Role>)]
     pub roles: Vec<String>,
+    #[schema(value_type = Vec<texts::Scope>)]
     pub scopes: Vec<String>,
     /// active, expired or revoked.
     pub state: String,
@@ -158,13 +159,32 @@ pub struct Key {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     pub items_burst: Option<u32>,
+    /// Of a single key: the keys that it created, directly or through another key, and that are not revoked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<CreatedKey>, required = false)]
+    pub created_keys: Vec<CreatedKey>,
     // To the hour, and some minutes late.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Timestamp, inline, required = false)]
     pub last_used_at: Option<String>,
 }
 
+/// A key that another key created.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreatedKey {
+    #[schema(value_type = texts::KeyIdText, inline)]
+    pub id: String,
+    #[schema(value_type = texts::KeyName, inline)]
+    pub name: String,
+}
+
 impl Key {
+    /// A single key, with the keys that it created.
+    pub fn with_created(key: &domain::ApiKey, created: &[domain::ApiKey], now: Timestamp) -> Self {
+        let named = |key: &domain::ApiKey| CreatedKey { id: key.id.to_string(), name: key.name.to_string() };
+        Self { created_keys: created.iter().map(named).collect(), ..Self::new(key, now) }
+    }
+
     pub fn new(key: &domain::ApiKey, now: Timestamp) -> Self {
         let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
         let numbers = |rate: Option<Rate>| rate.map(|rate| (rate.per_second().get(), rate.burst().get())).unzip();
@@ -186,6 +206,7 @@ impl Key {
             requests_burst,
             items_per_second,
             items_burst,
+            created_keys: Vec::new(),
             last_used_at: moment(key.last_used_at),
         }
     }
@@ -254,7 +275,7 @@ pub struct KeyPage {
     pub next_page_token: Option<String>,
 }
 
-/// A change of a definition or a key, an erasure, or what somebody was refused.
+/// A change of a definition, a key or a server, an erasure, or a refusal.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Audited {
     #[schema(value_type = texts::Timestamp, inline)]
@@ -267,8 +288,8 @@ pub struct Audited {
     #[schema(value_type = String, required = false)]
     pub on_behalf_of: Option<String>,
     pub action: String,
-    /// `user.story_presented`, `key:feed`, or `entity:user/u-123`; of what was refused (`refuse`) the name of the
-    /// operation.
+    /// `user.story_presented`, `key:feed`, `entity:user/u-123`, or a part of a server such as `pool`; of what was
+    /// refused (`refuse`) the name of the operation.
     pub target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Label, inline, required = false)]

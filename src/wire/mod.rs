@@ -20,6 +20,7 @@ mod keys;
 mod lists;
 mod log;
 mod lookup;
+mod many;
 mod object;
 pub mod parameters;
 mod plain_add;
@@ -42,7 +43,7 @@ pub use bags::{
 };
 pub use batch::{
     AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
-    BatchGetResults, GetRequest, PageResult, RequestFailed,
+    BatchGetResults, BatchItem, GetRequest, PageResult, RequestFailed, Requests,
 };
 pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};
 pub use erasure::{EntityErased, ErasedBag, ErasedList};
@@ -51,7 +52,8 @@ pub use indexes::{CleanInput, FoundBags, Index, IndexInput, IndexList, IndexStat
 pub use item_input::{ItemInput, member_key};
 pub use jobs::{Job, JobList, JobPatch, PurgeInput};
 pub use keys::{
-    AuditPage, Audited, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind, SignIn,
+    AuditPage, Audited, CreatedKey, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind,
+    SignIn,
 };
 pub use lists::{
     ContainsInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput,

@@ -14,10 +14,6 @@ pub struct Parameter {
     pub description: &'static str,
     pub schema: fn() -> RefOr<Schema>,
     pub example: Option<&'static str>,
-    /// Whether `+` stands for a space in a query, as HTML forms and many clients write it. Elsewhere
-    /// it stands for itself: no other parameter may hold a space, and offsets of timestamps hold a
-    /// plus.
-    pub plus_is_space: bool,
     pub may_be_empty: bool,
     /// Whether it may be given several times.
     pub repeats: bool,
@@ -25,7 +21,7 @@ pub struct Parameter {
 
 impl Parameter {
     const fn new(name: &'static str, description: &'static str, schema: fn() -> RefOr<Schema>) -> Self {
-        Self { name, description, schema, example: None, plus_is_space: false, may_be_empty: false, repeats: false }
+        Self { name, description, schema, example: None, may_be_empty: false, repeats: false }
     }
 
     const fn with_example(self, example: &'static str) -> Self {
@@ -96,15 +92,12 @@ pub const PAGE_SIZE: Parameter =
         .with_example("50");
 pub const ENTITY_TYPE: Parameter =
     Parameter::new("entity_type", "Only features of this entity type.", Name::schema).with_example("user");
-pub const TEXT: Parameter = Parameter {
-    plus_is_space: true,
-    ..Parameter::new(
-        "q",
-        "Only features with this text in their name, description or owner; ASCII case is ignored.",
-        not_empty,
-    )
-    .with_example("story")
-};
+pub const TEXT: Parameter = Parameter::new(
+    "q",
+    "Only features with this text in their name, description or owner; ASCII case is ignored.",
+    not_empty,
+)
+.with_example("story");
 /// The same of entity types.
 pub const TYPE_TEXT: Parameter = Parameter {
     description: "Only entity types with this text in their name, description or owner; ASCII case is ignored.",
@@ -144,12 +137,20 @@ pub const AUDIT_BY: Parameter =
         .with_example("key:feed");
 pub const AUDIT_TARGET: Parameter = Parameter::new(
     "target",
-    "Only changes of this: a feature, as `user.story_presented`, an entity type, as `user`, or a key, as `key:feed`.",
+    "Only changes of this: a feature, as `user.story_presented`, an entity type, as `user`, a key, as `key:feed`, or a part \
+     of a server: `pool`, `log`, `backup`, or a job, as `job:01a204fa8a3770468e3f40d93b3ec28c`.",
     not_empty,
 )
 .with_example("user.story_presented");
 pub const AUDIT_ACTION: Parameter =
     Parameter::new("action", "Only changes of this kind.", not_empty).with_example("create_key");
+/// Whether the revocation of a key extends to the keys that it created.
+pub const CREATED_KEYS: Parameter = Parameter::new(
+    "created_keys",
+    "Whether to revoke the keys that this key created too, and the keys that those created; `false` if left out.",
+    boolean,
+)
+.with_example("true");
 pub const SINCE: Parameter = Parameter::new(
     "since",
     "Inclusive: RFC 3339, or nanoseconds since the Unix epoch; by the clock of the server that made a change.",
@@ -160,8 +161,8 @@ pub const UNTIL: Parameter = Parameter { name: "until", ..SINCE };
 
 pub const REQUEST_ID: Parameter = Parameter::new(
     "X-Request-Id",
-    "1 to 128 visible ASCII characters; else a new one is made. Returned with the answer, and on every line that the \
-     log has of the request.",
+    "1 to 128 visible ASCII characters, and no key or token; else a new one is made. Returned with the answer, and on \
+     every line that the log has of the request.",
     any_text,
 );
 pub const TIMEOUT: Parameter = Parameter::new(
@@ -200,6 +201,10 @@ fn text(chars: Option<(usize, usize)>) -> RefOr<Schema> {
         .min_length(chars.map(|(min, _)| min))
         .max_length(chars.map(|(_, max)| max))
         .into()
+}
+
+fn boolean() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::Boolean)).into()
 }
 
 fn any_text() -> RefOr<Schema> {

@@ -123,6 +123,7 @@ impl From<Invalid> for Problem {
             Code::ValueTypeMismatch => ErrorCode::ValueTypeMismatch,
             Code::IdentityMismatch => ErrorCode::IdentityMismatch,
             Code::TtlTooLong => ErrorCode::TtlTooLong,
+            Code::TimestampTooFarAhead => ErrorCode::TimestampTooFarAhead,
         };
         Self::new(code, detail)
     }

@@ -16,6 +16,7 @@ use liststore::metadata::change::Transition;
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::change::KeyTransition;
 use liststore::metadata::keys::erasures::ErasureEntry;
+use liststore::metadata::keys::server_changes::ServerChangeEntry;
 use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange};
 use liststore::metadata::local::{Journal, LocalStore, State};
 use liststore::metadata::memory::MemoryJournal;
@@ -260,6 +261,10 @@ impl Journal for DoubtfulJournal {
 
     fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
         self.kept.append_erasure(entry)
+    }
+
+    fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError> {
+        self.kept.append_server_change(entry)
     }
 
     fn jobs(&self) -> Result<Vec<Job>, MetadataError> {

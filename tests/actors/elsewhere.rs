@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use liststore::domain::{ApiKey, Author, EntityType, Feature, FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
+use liststore::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
 use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
@@ -129,6 +130,14 @@ impl AccessStore for SharedStore {
 
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
         self.inner.note_erasure(erasure, context).await
+    }
+
+    async fn note_server_change(
+        &self,
+        change: ServerChange,
+        context: ChangeContext,
+    ) -> Result<ServerChangeEntry, MetadataError> {
+        self.inner.note_server_change(change, context).await
     }
 
     async fn audit(

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
-    StoreError, Swapped, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, ReadBag,
+    Removal, StoreError, Swapped, ToAwait,
 };
 use tokio::sync::watch;
 
@@ -130,6 +131,10 @@ impl Clock for Faults {
         assert!(!(on_an_actor && self.clock_panics.load(SeqCst)), "injected panic of the clock");
         NOW
     }
+
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 pub struct FaultyStore {
@@ -223,7 +228,7 @@ impl ItemSession for FaultySession {
         self.inner.remove_all(op, list).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.faults.meet(list).await;
         self.inner.bag(op, list).await
     }

@@ -22,7 +22,12 @@ use liststore::items::{ItemPage, Range};
 use prometheus::Registry;
 use tokio::time::Instant;
 
-const OPTIONS: PoolOptions = PoolOptions { actors: 2, permits_per_actor: 3, permit_wait: Duration::from_millis(20) };
+const OPTIONS: PoolOptions = PoolOptions {
+    actors: 2,
+    permits_per_actor: 3,
+    permit_wait: Duration::from_millis(20),
+    timestamp_ahead_max: Some(Ttl::DAY),
+};
 
 fn list(entity: &str) -> ListKey {
     let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };

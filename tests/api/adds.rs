@@ -67,7 +67,11 @@ async fn one_bad_item_among_good_ones_refuses_them_all() {
         (json!({"timestamp": 10_000_000_000_000_000_000_u64, "value": 1}), "invalid_timestamp", "items[2].timestamp"),
         (json!({"timestamp": "99999999999999999999", "value": 1}), "invalid_timestamp", "items[2].timestamp"),
         (json!({"timestamp": null, "value": 1}), "invalid_argument", "items[2].timestamp"),
-        (json!({"timestamp": 9_999_999_999_999_999_999_u64, "value": 1}), "ttl_too_long", "items[2].timestamp"),
+        (
+            json!({"timestamp": 9_999_999_999_999_999_999_u64, "value": 1}),
+            "timestamp_too_far_ahead",
+            "items[2].timestamp",
+        ),
         (json!({"timestamp": ago(1)}), "invalid_argument", "items[2].value"),
         (json!({"value": 1}), "invalid_argument", "items[2].timestamp"),
         (json!({"timestamp": ago(1), "value": 1, "ttl": 1}), "invalid_argument", "items[2].ttl"),
@@ -78,6 +82,39 @@ async fn one_bad_item_among_good_ones_refuses_them_all() {
         api.post(&list, body).await.refused(code, field);
         assert!(api.values(&list).await.is_empty(), "stored beside {bad}");
     }
+}
+
+/// A timestamp far in the future would hide all other items of a bounded list.
+#[tokio::test]
+async fn timestamps_may_be_ahead_of_the_server_by_a_setting() {
+    const HOUR: u64 = 3_600_000_000_000;
+    let list = items("seen", "u");
+    for (setting, taken, refused) in
+        [("1d", 23 * HOUR, Some(25 * HOUR)), ("2h", HOUR, Some(3 * HOUR)), ("none", 90_000 * HOUR, None)]
+    {
+        let api = api_with(&[("items.timestamp_ahead_max", setting)]).await;
+        api.feature("seen", "string", "30d").await;
+        api.post(&list, one(ago(0) + taken, "taken")).await.expect(200);
+        if let Some(refused) = refused {
+            let answer = api.post(&list, one(ago(0) + refused, "refused")).await;
+            answer.refused("timestamp_too_far_ahead", "items[0].timestamp");
+        }
+        assert_eq!(api.values(&list).await, ["taken"], "{setting}");
+        // Items that are far ahead can be found and removed by their time.
+        let removed = api.post(&format!("{list}:remove"), json!({"min_timestamp": ago(0) + HOUR / 2})).await;
+        assert_eq!(removed.expect(200), json!({"removed": 1}), "{setting}");
+        assert!(api.values(&list).await.is_empty(), "{setting}");
+    }
+}
+
+/// The clock of a client is ahead of the server's, and no store keeps an item for longer than the longest TTL.
+#[tokio::test]
+async fn the_longest_ttl_has_room_for_clocks_that_differ() {
+    let api = api().await;
+    api.feature("seen", "string", "7300d").await;
+    let list = items("seen", "u");
+    api.post(&list, one(ago(0) + 60_000_000_000, "ahead")).await.expect(200);
+    assert_eq!(api.values(&list).await, ["ahead"]);
 }
 
 #[tokio::test]

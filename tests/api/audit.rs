@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::api;
+use super::client::{Api, api};
 use super::keys::{JSON, admin, key, with_key};
 use super::sockets::until;
 
@@ -119,4 +119,103 @@ async fn the_audit_trail_tells_who_was_refused_what() {
         }
     }
     assert_eq!(paged, expected);
+}
+
+/// The entries of a target, newest first, as the action with what was before and after.
+async fn entries(api: &Api, token: &str, target: &str) -> Vec<(String, Value, Value)> {
+    let path = format!("/v1/audit?target={target}");
+    let page = with_key(api, token, Method::GET, &path, &Value::Null).await.expect(200);
+    let changes = page["changes"].as_array().unwrap();
+    assert!(changes.iter().all(|change| change["by"] == "key:ops"), "{page}");
+    let entry = |change: &Value| {
+        let shown = |state: &str| {
+            let mut shown = change[state].clone();
+            if let Some(members) = shown.as_object_mut() {
+                assert_ne!(members.remove("server"), Some(json!("")));
+            }
+            shown
+        };
+        (change["action"].as_str().unwrap().to_owned(), shown("before"), shown("after"))
+    };
+    changes.iter().map(entry).collect()
+}
+
+/// With an admin's key, as `ops`.
+async fn with_operator() -> (Api, String) {
+    let api = api().await;
+    api.feature("seen", "string", "1h").await;
+    let (token, _) = key(&api, None, json!({"name": "ops", "roles": ["admin"]})).await;
+    (api, token)
+}
+
+#[tokio::test]
+async fn the_audit_trail_has_changes_of_the_pool_and_of_the_log() {
+    let (api, token) = with_operator().await;
+    let put = async |body: Value| with_key(&api, &token, Method::PUT, "/v1/pool", &body).await;
+    let pool = with_key(&api, &token, Method::GET, "/v1/pool", &Value::Null).await.expect(200);
+    let size = |actors: &Value, permits: &Value| json!({"actors": actors, "permits_per_actor": permits});
+    let (before, permits) = (size(&pool["actors"], &pool["permits_per_actor"]), &pool["permits_per_actor"]);
+    put(json!({"actors": 7})).await.expect(200);
+    put(json!({"actors": 7})).await.expect(200);
+    put(json!({"permits_per_actor": 9})).await.expect(200);
+    let (seven, bounded) = (size(&json!(7), permits), size(&json!(7), &json!(9)));
+    let resize = |before: &Value, after: &Value| ("resize_pool".to_owned(), before.clone(), after.clone());
+    assert_eq!(entries(&api, &token, "pool").await, [resize(&seven, &bounded), resize(&before, &seven)]);
+
+    let patch = async |body: Value| with_key(&api, &token, Method::PATCH, "/v1/log", &body).await;
+    let log = with_key(&api, &token, Method::GET, "/v1/log", &Value::Null).await.expect(200);
+    patch(json!({"filter": "off", "access": "off"})).await.expect(200);
+    patch(json!({"filter": "liststore=loud"})).await.refused("invalid_argument", "filter");
+    let off = json!({"filter": "off", "access": "off"});
+    assert_eq!(entries(&api, &token, "log").await, [("change_log".to_owned(), log, off)]);
+}
+
+#[tokio::test]
+async fn the_audit_trail_has_commands_to_jobs() {
+    let (api, token) = with_operator().await;
+    let post = async |path: &str, body: Value| with_key(&api, &token, Method::POST, path, &body).await;
+    for list in 0..50 {
+        let items = json!({"items": [{"timestamp": super::client::ago(1), "value": "x"}]});
+        post(&format!("/v1/lists/user/seen/u{list}/items"), items).await.expect(200);
+    }
+    let job = post("/v1/features/user/seen/purge", json!({"lists_per_second": 1})).await.expect(202);
+    let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    post(&format!("{path}/pause"), Value::Null).await.expect(200);
+    post(&format!("{path}/pause"), Value::Null).await.expect(200);
+    let rate = json!({"lists_per_second": 2});
+    with_key(&api, &token, Method::PATCH, &path, &rate).await.expect(200);
+    post(&format!("{path}/resume"), Value::Null).await.expect(200);
+    post(&format!("{path}/cancel"), Value::Null).await.expect(200);
+    post(&format!("{path}/pause"), Value::Null).await.refused("job_is_over", "");
+    let target = format!("job:{}", job["id"].as_str().unwrap());
+    let found = entries(&api, &token, &target).await;
+    let mut last: Vec<_> = found.iter().map(|(action, _, after)| (action.as_str(), after["state"].as_str())).collect();
+    last.dedup();
+    let expected = [
+        ("cancel_job", Some("cancelled")),
+        ("resume_job", Some("waiting")),
+        ("update_job", Some("paused")),
+        ("pause_job", Some("paused")),
+    ];
+    assert_eq!(last, expected, "{found:?}");
+    let updated = found.iter().find(|(action, ..)| action == "update_job").unwrap();
+    assert_eq!((&updated.1["lists_per_second"], &updated.2["lists_per_second"]), (&json!(1), &json!(2)));
+    assert_eq!((&updated.2["kind"], &updated.2["feature"]), (&json!("purge"), &json!("user.seen")));
+}
+
+/// Else whoever silences the log while the metadata store is away would leave no trace.
+#[tokio::test]
+async fn what_the_audit_trail_cannot_take_is_not_done() {
+    use liststore::metadata::MetadataError;
+    let (api, faults) = super::faults::faulty(&[]).await;
+    let before = (api.get("/v1/log").await.expect(200), api.get("/v1/pool").await.expect(200));
+    let away = MetadataError::Unavailable { reason: "no route".to_owned(), outcome_unknown: false };
+    *faults.metadata.lock().unwrap() = Some(away);
+    let send = async |method, path, body: Value| api.send(method, path, &[JSON], body.to_string().as_bytes()).await;
+    send(Method::PATCH, "/v1/log", json!({"filter": "off"})).await.refused("metadata_unavailable", "");
+    send(Method::PATCH, "/v1/log", json!({"access": "all"})).await.refused("metadata_unavailable", "");
+    send(Method::PUT, "/v1/pool", json!({"actors": 7})).await.refused("metadata_unavailable", "");
+    assert_eq!((api.get("/v1/log").await.expect(200), api.get("/v1/pool").await.expect(200)), before);
+    *faults.metadata.lock().unwrap() = None;
+    send(Method::PATCH, "/v1/log", json!({"access": "all"})).await.expect(200);
 }

@@ -97,3 +97,29 @@ async fn shared_definitions_that_were_set_back_make_no_bag_be_found_by_what_it_h
     faults.shares_definitions.store(true, SeqCst);
     assert_eq!((found(&after, 2).await, found(&after, 1).await), (1, 0));
 }
+
+/// A part of the data that cannot be read holds up the job that comes to it, and no other one.
+#[tokio::test]
+async fn a_cleaning_that_cannot_go_on_makes_way_for_builds_and_goes_on_later() {
+    let (api, faults) = faulty(&[]).await;
+    with_a_bag(&api).await;
+    api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
+    api.until_state(&format!("{INDEXES}/by"), "ready").await;
+    for (id, bag) in [("two", r#"{"a": 2, "b": 2}"#), ("three", r#"{"a": 3, "b": 2}"#)] {
+        let answer = api.send(Method::PUT, &format!("/v1/entities/link/{id}"), &[], bag.as_bytes()).await;
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    faults.unreadable.lock().unwrap().push("link#|by [3]".to_owned());
+    let cleaning = api.post("/v1/entity-types/link/clean", json!({"index": "by"})).await.expect(202);
+    let cleaning = format!("/v1/jobs/{}", cleaning["id"].as_str().unwrap());
+    until("it is stuck", async || api.get(&cleaning).await.expect(200)["problem"].is_string()).await;
+    api.post(INDEXES, json!({"name": "next", "properties": ["/b"]})).await.expect(201);
+    api.until_state(&format!("{INDEXES}/next"), "ready").await;
+    let stuck = api.get(&cleaning).await.expect(200);
+    let problem = stuck["problem"].as_str().unwrap();
+    assert!(matches!(stuck["state"].as_str(), Some("waiting" | "running")), "{stuck}");
+    assert!(problem.contains("unavailable") && !problem.contains("SECRET"), "{stuck}");
+    faults.unreadable.lock().unwrap().clear();
+    let done = api.until_state(&cleaning, "done").await;
+    assert_eq!((&done["entries"], done.get("problem")), (&json!(3), None), "each is counted once: {done}");
+}

@@ -173,8 +173,13 @@ async fn a_bag_of_a_faster_clock_is_found_from_the_oldest_on() {
     };
     let entry =
         EntryChange { list: ListKey::new(key("lately"), values), removed: vec![], added: vec![stored("ahead")] };
-    let swap =
-        BagSwap { before: None, after: BagAfter::Put(stored(r#"{"a":1}"#)), entries: vec![entry], entered_in: None };
+    let swap = BagSwap {
+        before: None,
+        after: BagAfter::Put(stored(r#"{"a":1}"#)),
+        entries: vec![entry],
+        row: None,
+        entered_in: None,
+    };
     let bag = ListKey::new(key(""), EntityId::new("ahead").unwrap());
     assert_eq!(broken.session.swap_bag(&endless(), &bag, swap).await.unwrap(), Swapped::Done);
     for (order, expected) in [("newest", ["ahead", "past"]), ("oldest", ["past", "ahead"])] {

@@ -40,6 +40,8 @@ async fn failures_of_the_item_store_keep_their_meaning() {
     for (error, code) in [
         (unavailable(false), "store_unavailable"),
         (unavailable(true), "store_unavailable"),
+        (StoreError::TooManyTombstones { outcome_unknown: false }, "too_many_tombstones"),
+        (StoreError::TooManyTombstones { outcome_unknown: true }, "too_many_tombstones"),
         (StoreError::Overloaded { reason: "busy".to_owned() }, "overloaded"),
         (StoreError::Timeout { outcome_unknown: false }, "deadline_exceeded"),
         (StoreError::Timeout { outcome_unknown: true }, "deadline_exceeded"),
@@ -57,6 +59,20 @@ async fn failures_of_the_item_store_keep_their_meaning() {
     }
     *faults.items.lock().unwrap() = None;
     api.get(&items("seen", "u")).await.expect(200);
+}
+
+/// Another attempt fares no better before the database has compacted the tombstones away.
+#[tokio::test]
+async fn too_many_tombstones_are_explained_and_not_to_be_retried() {
+    let (api, faults) = faulty(&[]).await;
+    api.feature("seen", "string", "30d").await;
+    *faults.items.lock().unwrap() = Some(StoreError::TooManyTombstones { outcome_unknown: false });
+    for (answer, _) in all(&api, &[]).await {
+        let body = answer.refused("too_many_tombstones", "");
+        assert_eq!((answer.status, answer.header("retry-after")), (503, None));
+        assert_eq!(body["retryable"], false);
+        assert!(body["detail"].as_str().unwrap().starts_with("too many removed items of this list"), "{body}");
+    }
 }
 
 #[tokio::test]

@@ -13,11 +13,12 @@ use liststore::domain::{
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, Removal,
-    StoreError, Swapped, ToAwait,
+    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, ReadBag,
+    Removal, StoreError, Swapped, ToAwait,
 };
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
+use liststore::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
 use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
@@ -49,6 +50,8 @@ pub struct Faults {
     pub uncleared: Mutex<Vec<String>>,
     /// Lists that were.
     pub cleared: Mutex<Vec<String>>,
+    /// Lists that cannot be read, as above.
+    pub unreadable: Mutex<Vec<String>>,
     /// How many more sessions may be opened.
     sessions_left: AtomicUsize,
     stalled: watch::Sender<bool>,
@@ -120,6 +123,7 @@ pub async fn faulty_beside(
         read_only: Mutex::default(),
         uncleared: Mutex::default(),
         cleared: Mutex::default(),
+        unreadable: Mutex::default(),
         sessions_left: AtomicUsize::new(usize::MAX),
         stalled: watch::Sender::new(false),
         clears_held: watch::Sender::new(false),
@@ -171,6 +175,10 @@ struct FaultySession {
 impl ItemSession for FaultySession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.faults.meet().await?;
+        let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
+        if self.faults.unreadable.lock().unwrap().contains(&name) {
+            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
+        }
         self.inner.get(op, list, range).await
     }
 
@@ -221,7 +229,7 @@ impl ItemSession for FaultySession {
         self.inner.remove_all(op, list).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.faults.meet().await?;
         self.inner.bag(op, list).await
     }
@@ -268,6 +276,15 @@ impl AccessStore for FaultyMetadata {
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
         self.faults.meet_metadata().await?;
         self.inner.note_erasure(erasure, context).await
+    }
+
+    async fn note_server_change(
+        &self,
+        change: ServerChange,
+        context: ChangeContext,
+    ) -> Result<ServerChangeEntry, MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.inner.note_server_change(change, context).await
     }
 
     async fn audit(

@@ -2,16 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use liststore::app::Stores;
 use liststore::domain::SystemClock;
 use liststore::items::ItemStore;
-use liststore::items::cql::{CqlOptions, CqlStore};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
 use liststore::items::memory::MemoryStore;
 use liststore::metadata::memory::memory_store;
-use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
 use liststore::telemetry;
 use prometheus::{IntGauge, Registry};
 use reqwest::Method;
@@ -83,25 +80,36 @@ async fn the_table_of_metrics_is_what_a_server_shows() {
 }
 
 #[tokio::test]
-async fn the_tables_of_metrics_are_what_the_stores_register() {
+async fn the_metrics_of_the_embedded_item_store_are_documented() {
     let registry = Registry::new();
     let dir = tempfile::tempdir().unwrap();
     let embedded = EmbeddedStore::open(EmbeddedOptions::new(dir.path()), Arc::new(SystemClock), &registry).unwrap();
     assert_as_documented("With the embedded item store", &registry);
     embedded.close().await.unwrap();
+}
 
-    // Neither of these connects to anything before it is asked to.
+/// The store connects to nothing before it is asked to.
+#[cfg(feature = "cql")]
+#[tokio::test]
+async fn the_metrics_of_the_cql_item_store_are_documented() {
+    use liststore::items::cql::{CqlOptions, CqlStore};
     let registry = Registry::new();
     let options = CqlOptions { contact_points: vec!["127.0.0.1:1".to_owned()], ..CqlOptions::default() };
     let _cql = CqlStore::open(options, Arc::new(SystemClock), &registry).unwrap();
     assert_as_documented("With the CQL item store", &registry);
+}
 
+/// The store connects to nothing before it is asked to.
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn the_metrics_of_the_postgres_metadata_store_are_documented() {
+    use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
     let registry = Registry::new();
     let options = PostgresOptions {
         url: "postgres://nobody@127.0.0.1:1/nothing".to_owned(),
         url_file: None,
         connections_max: 2,
-        poll_interval: Duration::from_secs(5),
+        poll_interval: std::time::Duration::from_secs(5),
     };
     let _postgres = PostgresStore::open(&options, &registry).unwrap();
     assert_as_documented("With the Postgres metadata store", &registry);

@@ -233,8 +233,103 @@ async fn a_certificate_is_worth_what_its_names_are() {
     ask_as(Some("feeds"), "GET", "/v1/lists/user/seen/u/items", "").await.expect(200);
     ask_as(Some("feeds"), "GET", "/v1/lists/user/other/u/items", "").await.refused("permission_denied", "");
     let audit = ask_as(Some("ops"), "GET", "/v1/audit", "").await.expect(200);
-    assert_eq!(audit["changes"][0]["by"], "cert:ops");
+    // By the name that gives the role, and not by another one that the certificate has.
+    certificate(dir.path(), "ca", "ops", "URI:spiffe://elsewhere.example.org/chosen");
+    let feature = json!({"entity_type": "user", "name": "more", "value_type": "string", "ttl": "30d"}).to_string();
+    ask_as(Some("ops"), "POST", "/v1/features", &feature).await.expect(201);
+    let more = ask_as(Some("ops"), "GET", "/v1/audit?target=user.more", "").await.expect(200);
+    assert_eq!((&audit["changes"][0]["by"], &more["changes"][0]["by"]), (&json!("cert:ops"), &json!("cert:ops")));
     assert_eq!(audit["changes"][0].get("on_behalf_of"), None);
+}
+
+/// A list in which an authority revokes these certificates.
+fn revoke(dir: &Path, authority: &str, names: &[&str]) {
+    let config = format!(
+        "[ca]\ndefault_ca=d\n[d]\ndatabase={authority}.index\ncrlnumber={authority}.number\ndefault_md=sha256\n\
+         certificate={authority}.pem\nprivate_key={authority}-key.pem\ndefault_crl_days=1\ncrl_extensions=e\n\
+         [e]\nauthorityKeyIdentifier=keyid\n"
+    );
+    fs::write(dir.join("ca.conf"), config).unwrap();
+    fs::write(dir.join(format!("{authority}.index")), "").unwrap();
+    fs::write(dir.join(format!("{authority}.number")), "01\n").unwrap();
+    for name in names {
+        openssl(dir, &format!("ca -config ca.conf -revoke {name}.pem"));
+    }
+    openssl(dir, "ca -config ca.conf -gencrl -out new-crl.pem");
+    fs::rename(dir.join("new-crl.pem"), dir.join("crl.pem")).unwrap();
+}
+
+/// Waits until a client with this certificate is let in, or is not any more.
+async fn until_let_in(server: &TestServer, connector: &TlsConnector, expected: bool) {
+    let changed = async { while health(server, connector).await.is_ok() != expected {} };
+    timeout(PATIENCE, changed).await.unwrap_or_else(|_| panic!("let in: {}", !expected));
+}
+
+#[tokio::test]
+async fn revoked_certificates_are_refused_also_on_open_connections() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    certificate(dir.path(), "ca", "ops", "DNS:ops.example.org");
+    revoke(dir.path(), "ca", &[]);
+    let crl = dir.path().join("crl.pem").to_str().unwrap().to_owned();
+    let rules = json!([{"common_name": "feeds", "roles": ["admin"]}]).to_string();
+    let given =
+        [("http.tls.client_crl_file", crl.as_str()), ("access.certificates", &rules), ("access.metrics", "open")];
+    let server = server(&dir, "required", &given).await;
+    let (feeds, ops) = (connector(&dir, Some("feeds"), BOTH), connector(&dir, Some("ops"), BOTH));
+    let mut open = connect(&server, &feeds).await.unwrap();
+    ask(&mut open, "GET", "/v1/features", "").await.unwrap().expect(200);
+    revoke(dir.path(), "ca", &["feeds"]);
+    until_let_in(&server, &feeds, false).await;
+    ask(&mut open, "GET", "/v1/features", "").await.unwrap().refused("unauthenticated", "");
+    assert_eq!(health(&server, &ops).await.unwrap(), 200);
+    // No list: the one before stays in use, and is told of.
+    fs::write(dir.path().join("crl.pem"), "garbage").unwrap();
+    let noted = async { while metric(&server, &ops, "liststore_http_tls_files_unusable").await < 1.0 {} };
+    timeout(PATIENCE, noted).await.expect("that the list cannot be used is told");
+    assert!(health(&server, &feeds).await.is_err());
+    revoke(dir.path(), "ca", &[]);
+    until_let_in(&server, &feeds, true).await;
+    ask(&mut open, "GET", "/v1/features", "").await.unwrap().expect(200);
+}
+
+#[tokio::test]
+async fn a_withdrawn_authority_is_believed_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let server = server(&dir, "required", &[]).await;
+    let (feeds, stranger) = (connector(&dir, Some("feeds"), BOTH), connector(&dir, Some("stranger"), BOTH));
+    let write = |text: &[u8]| fs::write(dir.path().join("ca.pem"), text).unwrap();
+    let [own, other] = ["ca", "other"].map(|name| fs::read(dir.path().join(format!("{name}.pem"))).unwrap());
+    assert_eq!(health(&server, &feeds).await.unwrap(), 200);
+    let mut open = connect(&server, &feeds).await.unwrap();
+    let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
+    for set in [vec![], broken.clone(), [broken, other.clone()].concat()] {
+        write(&set);
+        until_let_in(&server, &feeds, false).await;
+        assert_eq!(health(&server, &stranger).await.is_ok(), set.ends_with(&other));
+        ask(&mut open, "GET", "/v1/features", "").await.unwrap().refused("unauthenticated", "");
+        write(&own);
+        until_let_in(&server, &feeds, true).await;
+        ask(&mut open, "GET", "/v1/features", "").await.unwrap().expect(200);
+    }
+    // The server's own files are apart: a key that cannot be used keeps no authority.
+    fs::write(dir.path().join("server-key.pem"), "garbage").unwrap();
+    write(&other);
+    until_let_in(&server, &feeds, false).await;
+}
+
+#[tokio::test]
+async fn authorities_that_cannot_be_read_for_too_long_are_believed_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let server = server(&dir, "optional", &[("http.tls.client_files_age_max_secs", "2")]).await;
+    let (feeds, nobody) = (connector(&dir, Some("feeds"), BOTH), connector(&dir, None, BOTH));
+    fs::write(dir.path().join("ca.pem"), "<html>").unwrap();
+    let noted = async { while metric(&server, &nobody, "liststore_http_tls_files_unusable").await < 1.0 {} };
+    timeout(PATIENCE, noted).await.expect("that the file cannot be used is told");
+    until_let_in(&server, &feeds, false).await;
+    assert_eq!(metric(&server, &nobody, "liststore_http_tls_clients_refused").await, 1.0);
 }
 
 #[tokio::test]

@@ -322,14 +322,9 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
     let elsewhere = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
     let unavailable = format!("liststore_access_issuer_keys_unavailable{{issuer=\"{ISSUER}\"}} 1");
-    let mut leaked = signer.jwk("k");
-    leaked["d"] = json!("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A");
     let lies = [
         Says::Status("500 Internal Server Error"),
         Says::Keys("<html>sign in</html>".to_owned()),
-        Says::Keys(key_set(&[])),
-        Says::Keys(key_set(&[json!({"kty": "oct", "kid": "k", "alg": "HS256", "k": "c2VjcmV0"})])),
-        Says::Keys(key_set(&[leaked])),
         Says::Keys(format!("{{\"keys\":{}1", "[".repeat(500_000))),
         Says::Nothing,
         Says::Endless,
@@ -363,6 +358,65 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
     });
     join_all(changing_nothing).await;
     assert_eq!(elsewhere.asked(), 0, "nobody is followed elsewhere");
+}
+
+/// Whatever took their place in the set, if it is a set at all.
+#[tokio::test]
+async fn withdrawn_keys_hold_no_more() {
+    let signer = Signer::ed();
+    let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
+    let mut leaked = signer.jwk("k");
+    leaked["d"] = json!("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A");
+    let sets = [
+        key_set(&[]),
+        key_set(&[json!({"kty": "oct", "kid": "k", "alg": "HS256", "k": "c2VjcmV0"})]),
+        key_set(&[leaked.clone()]),
+        // Under another name, too.
+        key_set(&[signer.jwk("k"), leaked]),
+    ];
+    let withdrawing = sets.map(async |set| {
+        let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+        let api = server(&issuer).await;
+        until_no_more(503, &api, &token).await.expect(200);
+        issuer.say(Says::Keys(set.clone()));
+        // A name that is not known has the keys read.
+        let unknown = with(&header("EdDSA"), &json!({"kid": "other"}));
+        let unknown = signed(&signer, &unknown, &claims("alice", &["admins"]));
+        let withdrawn = async {
+            while ask(&api, &token).await.status != 401 {
+                ask(&api, &unknown).await.refused("unauthenticated", "");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, withdrawn).await.unwrap_or_else(|_| panic!("{set} withdraws nothing"));
+        issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
+        until_no_more(401, &api, &token).await.expect(200);
+    });
+    join_all(withdrawing).await;
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_read_for_too_long_hold_no_more() {
+    let signer = Signer::ed();
+    let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
+    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+    let settings = issuer.settings();
+    let given = [
+        ("access.jwt.issuers", settings.as_str()),
+        ("access.jwt.refresh_secs", "10"),
+        ("access.jwt.keys_age_max_secs", "11"),
+        ("access.metrics", "open"),
+    ];
+    let api = api_with(&given).await;
+    until_no_more(503, &api, &token).await.expect(200);
+    issuer.say(Says::Keys("<html>sign in</html>".to_owned()));
+    let refused = until_no_more(200, &api, &token).await;
+    refused.refused("issuer_unavailable", "");
+    let metrics = api.get("/metrics").await.text();
+    let told = format!("liststore_access_issuer_keys_too_old{{issuer=\"{ISSUER}\"}} 1");
+    assert!(metrics.contains(&told), "{metrics}");
+    issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
+    until_no_more(503, &api, &token).await.expect(200);
 }
 
 /// What a token points to is not fetched.

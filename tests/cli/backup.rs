@@ -291,7 +291,7 @@ fn the_data_port_makes_no_backups() {
 fn what_is_asked_over_the_socket_is_checked_as_everywhere() {
     let server = Server::start();
     let dir = TempDir::new().unwrap();
-    let to = dir.path().join("backup");
+    let to = data_in(&dir);
     let socket = data_in(&server.dir).join("admin.sock");
     let mut connection = Connection(BufReader::new(UnixStream::connect(socket).unwrap()));
     let mut ask = |headers: &str, body: Value| {
@@ -305,6 +305,20 @@ fn what_is_asked_over_the_socket_is_checked_as_everywhere() {
     assert!(!to.exists());
     assert_eq!(ask("", json!({ "dir": text(&to) })), (201, String::new()));
     assert!(to.join("metadata.redb").exists());
+    // The audit trail has each of them. After a refused one, another entry shows what stays in force.
+    assert_eq!(ask("", json!({ "dir": text(&to) })).1, "backup_dir_not_empty");
+    let trail = |server: &Server| {
+        let printed = server.ok(&["audit", "--target", "backup", "--output", "ndjson"]);
+        let entries = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let shown = entries.map(|entry| {
+            assert_eq!((&entry["by"], &entry["action"]), (&json!("local"), &json!("create_backup")), "{entry}");
+            [&entry["before"]["dir"], &entry["after"]["dir"]].map(|dir| dir == text(&to))
+        });
+        shown.collect::<Vec<_>>()
+    };
+    assert_eq!(trail(&server), [[true, false], [false, true], [false, true]]);
+    // A backup has its own entry.
+    assert_eq!(trail(&Server::start_in(dir, "127.0.0.1:0", &[])), [[false, true]]);
 }
 
 /// A backup there made the directory one that no server would start on.

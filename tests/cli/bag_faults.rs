@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::bag_checker::{Promise, Writer, prepare, write_meanwhile};
+use crate::bag_checker::{Promise, Writer, prepare, settle_count, write_meanwhile};
 use crate::program::Server;
 
 /// More seeds for a longer run.
@@ -48,6 +48,7 @@ fn no_bag_is_missed_or_wrong_though_the_server_is_killed() {
         };
         let writers = write_meanwhile(&at, &entity_type, (Promise::AtOnce, seed), write, kill);
         writers.iter().for_each(Writer::settle);
+        settle_count(&at(), &entity_type, &writers);
         unknown += writers.iter().map(|writer| writer.unknown).sum::<usize>();
     }
     assert!(unknown > 0, "no kill met a write");

@@ -23,6 +23,8 @@ mod jobs;
 mod keys;
 mod leaks;
 mod log;
+#[path = "../support/texts.rs"]
+mod odd_texts;
 #[path = "../support/ports.rs"]
 mod ports;
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -34,5 +36,6 @@ mod serve;
 mod sets;
 mod shared;
 mod stopping;
+mod texts;
 mod training;
 mod transfer;

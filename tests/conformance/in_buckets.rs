@@ -8,7 +8,7 @@ use bytes::Bytes;
 use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
     BagSwap, BoundOf, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range,
-    Removal, RemovalTurns, StoreError, Swapped, ToAwait,
+    ReadBag, Removal, RemovalTurns, StoreError, Swapped, ToAwait,
 };
 
 pub struct InBuckets<S> {
@@ -87,7 +87,7 @@ impl ItemSession for Session {
     }
 
     /// Bags are lists of one item, and in no buckets.
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.session.bag(op, list).await
     }
 
@@ -127,5 +127,9 @@ impl AtTheBorder {
 impl Clock for AtTheBorder {
     fn now(&self) -> Timestamp {
         Timestamp::from_nanos(SystemClock.now().as_nanos() + self.ahead).unwrap()
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
     }
 }

@@ -1,17 +1,18 @@
-//! Bags and indexes of two servers on one cluster and one Postgres, whose entries are not always taken, and one of
-//! which dies now and then, while an index comes and goes under one name: nothing is found that does not match, and all
-//! that was acknowledged is found soon, also by an index that is made then.
+//! Bags and indexes of two servers on one cluster and one Postgres, whose entries are not always taken, whose connections
+//! break when a swap is made and before it is answered, and one of which dies now and then, while an index comes and goes
+//! under one name: nothing is found that does not match, and all that was acknowledged is found soon, also by an index
+//! that is made then. What all count in one bag is as often there as it was acknowledged.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::signal::Signal;
 use scylla::errors::DbError;
-use scylla_proxy::{Condition, RequestReaction, RequestRule};
+use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseReaction, ResponseRule};
 
 use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_meanwhile};
 use crate::cassandra::shared_options;
-use crate::forger::{Forger, Sent, of};
+use crate::forger::{Forger, Sent, of, swap_answer};
 use crate::postgres::Database;
 use crate::takeover::server_on;
 
@@ -43,6 +44,8 @@ async fn no_bag_is_wrong_and_none_is_missed_for_long() {
         };
         forger.on_requests(vec![failing(Sent::Add, 0.3), failing(Sent::Delete, 0.1)]);
         // Each writer goes to one of both at each call: what one leaves undone the other meets.
+        let cut = swap_answer().and(Condition::RandomWithProbability(0.1));
+        forger.on_responses(vec![ResponseRule(cut, ResponseReaction::drop_connection())]);
         let calls = AtomicUsize::new(0);
         let address = || {
             let addresses = addresses.lock().unwrap();

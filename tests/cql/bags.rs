@@ -8,44 +8,55 @@ use liststore::domain::{
     VersionLabel,
 };
 use liststore::items::cql::CqlOptions;
-use liststore::items::{BagAfter, BagEntries, BagSwap, EntryChange, StoreError, Swapped};
-use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseOpcode, ResponseReaction, ResponseRule};
+use liststore::items::{BagAfter, BagEntries, BagSwap, EntryChange, ReadBag, StoreError, Swapped};
+use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseReaction, ResponseRule};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::bag_checker::call;
 use crate::cassandra::shared_options;
+use crate::cleaning::server_with;
 use crate::clocks::OffClock;
-use crate::forger::{Forger, Sent, of};
+use crate::forger::{Forger, Sent, of, swap_answer};
 use crate::permits::feedback;
 use crate::probe::{EVERYTHING, Server, now};
+use crate::program::Server as Program;
+use crate::servers::ok;
 
-fn key(label: &str) -> FeatureKey {
+pub fn key(label: &str) -> FeatureKey {
     let id = FeatureId::of_bags(EntityType::new(&format!("t{}", uuid::Uuid::new_v4().simple())).unwrap());
     FeatureKey::new(&id, &VersionLabel::new(label).unwrap(), Generation::FIRST)
 }
 
-fn fresh(label: &str) -> ListKey {
+pub fn fresh(label: &str) -> ListKey {
     ListKey::new(key(label), EntityId::new("e-1").unwrap())
 }
 
-fn item(server: &Server, stamp: Timestamp, document: &str) -> NewItem {
+pub fn item(server: &Server, stamp: Timestamp, document: &str) -> NewItem {
     let expires_at = server.op().ttl.expiry_of(stamp);
     NewItem { timestamp: stamp, value: document.to_owned().into(), expires_at }
 }
 
-async fn read(server: &Server, bag: &ListKey) -> Option<(Timestamp, String)> {
-    let found = server.session.bag(&server.op(), bag).await.unwrap()?;
+pub async fn read(server: &Server, bag: &ListKey) -> Option<(Timestamp, String)> {
+    let found = server.session.bag(&server.op(), bag).await.unwrap().bag?;
     Some((found.timestamp, String::from_utf8(found.value.to_vec()).unwrap()))
 }
 
 /// Puts another document in the place of the bag that is there, with changes of entries.
-async fn put(server: &Server, bag: &ListKey, document: &str, entries: Vec<EntryChange>) -> Result<Swapped, StoreError> {
-    let before = server.session.bag(&server.op(), bag).await?.map(|found| found.timestamp);
+pub async fn put(
+    server: &Server,
+    bag: &ListKey,
+    document: &str,
+    entries: Vec<EntryChange>,
+) -> Result<Swapped, StoreError> {
+    let ReadBag { bag: found, row } = server.session.bag(&server.op(), bag).await?;
+    let before = found.map(|found| found.timestamp);
     let stamp = before.map_or(0, |before| before.as_nanos() + 1).max(now().as_nanos());
     let after = BagAfter::Put(item(server, Timestamp::from_nanos(stamp).unwrap(), document));
-    server.session.swap_bag(&server.op(), bag, BagSwap { before, after, entries, entered_in: None }).await
+    server.session.swap_bag(&server.op(), bag, BagSwap { before, row, after, entries, entered_in: None }).await
 }
 
-async fn entries(server: &Server, list: &ListKey) -> usize {
+pub async fn entries(server: &Server, list: &ListKey) -> usize {
     let op = server.op_with(Ttl::ENDLESS);
     server.session.get(&op, list, &EVERYTHING).await.unwrap().items.len()
 }
@@ -55,7 +66,7 @@ async fn count(server: &Server, bag: &ListKey, times: usize) -> (usize, usize) {
     let (mut done, mut unknown) = (0, 0);
     while done + unknown < times {
         let op = server.op();
-        let Ok(found) = server.session.bag(&op, bag).await else {
+        let Ok(ReadBag { bag: found, row }) = server.session.bag(&op, bag).await else {
             // What is refused at once does not let others run.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -67,8 +78,8 @@ async fn count(server: &Server, bag: &ListKey, times: usize) -> (usize, usize) {
         let stamp = before.map_or(0, |before| before.as_nanos() + 1).max(now().as_nanos());
         let counted = counted.parse::<usize>().unwrap() + 1;
         let after = BagAfter::Put(item(server, Timestamp::from_nanos(stamp).unwrap(), &counted.to_string()));
-        match server.session.swap_bag(&op, bag, BagSwap { before, after, entries: Vec::new(), entered_in: None }).await
-        {
+        let swap = BagSwap { before, row, after, entries: Vec::new(), entered_in: None };
+        match server.session.swap_bag(&op, bag, swap).await {
             Ok(Swapped::Done) => done += 1,
             Ok(Swapped::Lost) => {}
             Err(error) if error.outcome_unknown() => unknown += 1,
@@ -78,23 +89,26 @@ async fn count(server: &Server, bag: &ListKey, times: usize) -> (usize, usize) {
     (done, unknown)
 }
 
-/// Answers that are lost make attempts that are repeated: each finds out whether the one before was made.
+/// Answers that are lost make attempts that are repeated: each finds out whether the one before was made, however
+/// often the other server has counted since.
 #[tokio::test]
 async fn servers_that_count_at_once_lose_no_count() {
     let mut forger = Forger::start().await;
     let (one, mut two) = (Server::open(shared_options()).await, Server::open(forger.options.clone()).await);
-    let lost = Condition::ResponseOpcode(ResponseOpcode::Result)
-        .and(Condition::not(Condition::ConnectionRegisteredAnyEvent))
-        .and(Condition::RandomWithProbability(0.05));
-    forger.on_responses(vec![ResponseRule(lost, ResponseReaction::drop_frame())]);
-    let bag = fresh("");
     two.deadline = Duration::from_secs(3);
-    let ((done, unknown), others) = tokio::join!(count(&one, &bag, 30), count(&two, &bag, 30));
-    forger.heal();
-    let (done, unknown) = (done + others.0, unknown + others.1);
-    let (_, counted) = read(&one, &bag).await.unwrap();
-    let counted: usize = counted.parse().unwrap();
-    assert!((done..=done + unknown).contains(&counted), "{counted} of {done} and {unknown} of unknown outcome");
+    for cuts in [false, true] {
+        let lost = swap_answer().and(Condition::RandomWithProbability(0.1));
+        let loses = if cuts { ResponseReaction::drop_connection() } else { ResponseReaction::drop_frame() };
+        forger.on_responses(vec![ResponseRule(lost, loses)]);
+        let bag = fresh("");
+        let ((done, unknown), others) = tokio::join!(count(&one, &bag, 30), count(&two, &bag, 30));
+        forger.heal();
+        let (done, unknown) = (done + others.0, unknown + others.1);
+        let (_, counted) = read(&one, &bag).await.unwrap();
+        let counted: usize = counted.parse().unwrap();
+        let case = if cuts { "connections break" } else { "answers are lost" };
+        assert!((done..=done + unknown).contains(&counted), "{case}: {counted} of {done} and {unknown} unknown ones");
+    }
 }
 
 #[tokio::test]
@@ -115,7 +129,7 @@ async fn entries_follow_the_order_of_swaps_whatever_the_clocks() {
         let slow = Server::open_with(options.clone(), Arc::new(SystemClock)).await;
         if taken_out {
             let before = read(&slow, &bag).await.map(|(stamp, _)| stamp);
-            let swap = BagSwap { before, after: BagAfter::Gone, entries: goes(), entered_in: None };
+            let swap = BagSwap { before, after: BagAfter::Gone, entries: goes(), row: None, entered_in: None };
             assert_eq!(slow.session.swap_bag(&slow.op(), &bag, swap).await.unwrap(), Swapped::Done);
         } else {
             assert_eq!(put(&slow, &bag, "[]", goes()).await.unwrap(), Swapped::Done);
@@ -173,7 +187,8 @@ async fn an_entry_that_is_added_late_does_not_outlive_its_bag() {
             let removed = vec![(stamp, "e-1".into())];
             let goes = vec![EntryChange { list: list.clone(), removed, added: Vec::new() }];
             let changed = if taken_out {
-                let swap = BagSwap { before: Some(stamp), after: BagAfter::Gone, entries: goes, entered_in: None };
+                let swap =
+                    BagSwap { before: Some(stamp), after: BagAfter::Gone, entries: goes, row: None, entered_in: None };
                 other.session.swap_bag(&other.op(), &bag, swap).await
             } else {
                 put(&other, &bag, "[]", goes).await
@@ -190,5 +205,37 @@ async fn an_entry_that_is_added_late_does_not_outlive_its_bag() {
         let Some((stamp, _)) = read(&late, &bag).await else { continue };
         assert_eq!(late.session.enter_bags(&op, of_bag(stamp, "e-2")).await.unwrap(), [Swapped::Done]);
         assert_eq!(entries(&other, &list).await, 1);
+    }
+}
+
+/// A server process of such an entity type. Its reads and writes have different consistency levels, for the proxy's rules.
+pub fn program(contact_points: &[String], entity_type: &str) -> Program {
+    let settings = [
+        ("LISTSTORE__ITEMS__CQL__READ_CONSISTENCY", "ONE".to_owned()),
+        ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "9000".to_owned()),
+    ];
+    let server = server_with(contact_points, &settings);
+    ok(&server, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_of_a_bag_reads_its_row_once() {
+    let mut forger = Forger::start().await;
+    let name = format!("t{}", uuid::Uuid::new_v4().simple());
+    let server = program(&forger.options.contact_points, &name);
+    for (method, expected) in [("PUT", 201), ("PUT", 200), ("PATCH", 200), ("DELETE", 204)] {
+        let (met, mut meetings) = feedback();
+        let reads = of(Sent::Read).and(Condition::BodyContainsCaseSensitive(name.clone().into_bytes().into()));
+        forger.on_requests(vec![RequestRule(reads, RequestReaction::noop().with_feedback_when_performed(met))]);
+        let path = format!("/v1/entities/{name}/e-1{}", if method == "DELETE" { "/bag" } else { "" });
+        let body = if method == "DELETE" { Value::Null } else { json!({"a": 1}) };
+        let (address, sent) = (server.address().to_owned(), path.clone());
+        let calling = tokio::task::spawn_blocking(move || call(&address, method, &sent, &body));
+        let (status, answer) = calling.await.unwrap().unwrap();
+        assert_eq!(status, expected, "{method} {path}: {answer}");
+        forger.heal();
+        assert!(meetings.try_recv().is_ok(), "{method}: it is read");
+        assert!(meetings.try_recv().is_err(), "{method}: it is read again");
     }
 }

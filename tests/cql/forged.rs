@@ -77,6 +77,7 @@ async fn filled(server: &Server) -> ListKey {
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Unavailable,
+    Tombstones,
     Overloaded,
     Timeout,
     Refused,
@@ -86,6 +87,7 @@ enum Kind {
 fn kind(error: &StoreError) -> Kind {
     match error {
         StoreError::Unavailable { .. } => Kind::Unavailable,
+        StoreError::TooManyTombstones { .. } => Kind::Tombstones,
         StoreError::Overloaded { .. } => Kind::Overloaded,
         StoreError::Timeout { .. } => Kind::Timeout,
         StoreError::Refused(_) => Kind::Refused,
@@ -366,6 +368,25 @@ async fn what_the_cluster_finds_invalid_is_explained() {
     match run(&server, &list, Operation::Add).await.unwrap_err() {
         StoreError::Refused(why) => assert!(why.detail.contains("storage_compatibility_mode"), "{why}"),
         other => panic!("{other:?}"),
+    }
+}
+
+/// As Cassandra says it where a read passes `tombstone_failure_threshold`.
+#[tokio::test]
+async fn too_many_tombstones_are_named_and_not_read_again() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let list = filled(&server).await;
+    let words = "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES from /127.0.0.1:7000";
+    let consistency = scylla::statement::Consistency::One;
+    let (received, required, numfailures, data_present) = (0, 1, 1, false);
+    let error = DbError::ReadFailure { consistency, received, required, numfailures, data_present };
+    let failure = RequestReaction::forge_with_error_and_message(error, Some(words.to_owned()));
+    forger.on_requests(vec![RequestRule(of(Sent::Read), failure)]);
+    for (operation, statement) in [(Operation::Get, "get"), (Operation::RemoveValue, "find")] {
+        let failed = run(&server, &list, operation).await.unwrap_err();
+        assert_eq!((kind(&failed), failed.is_retryable()), (Kind::Tombstones, false), "{operation:?}");
+        assert_eq!(server.metric("liststore_cql_retries_total", statement), 0.0, "{operation:?}");
     }
 }
 

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use liststore::items::cql::{Consistency, CqlOptions};
 use scylla::frame::protocol_features::ProtocolFeatures;
-use scylla_proxy::{Condition, Node, Proxy, RequestOpcode, RequestRule, ResponseRule, RunningProxy, ShardAwareness};
+use scylla_proxy::{
+    Condition, Node, Proxy, RequestOpcode, RequestRule, ResponseOpcode, ResponseRule, RunningProxy, ShardAwareness,
+};
 
 use crate::cassandra::shared_options;
 use crate::ports::free_port;
@@ -74,6 +76,12 @@ pub fn of(statement: Sent) -> Condition {
         scylla::statement::Consistency::LocalQuorum
     };
     opcode.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)).and(consistency(level))
+}
+
+/// The answer to a lightweight transaction.
+pub fn swap_answer() -> Condition {
+    let applied = Condition::BodyContainsCaseSensitive(b"[applied]".to_vec().into());
+    Condition::ResponseOpcode(ResponseOpcode::Result).and(applied)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

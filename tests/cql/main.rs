@@ -19,6 +19,7 @@ mod forged_cluster;
 mod forger;
 #[path = "../support/guide.rs"]
 mod guide;
+mod lost_answers;
 mod outage;
 mod permits;
 mod probe;

@@ -66,7 +66,7 @@ fn swap(bag: u64, before: Option<u64>, after: Option<u64>) -> BagSwap {
     let entries = (0..LISTS).map(of).filter(|change| !(change.removed.is_empty() && change.added.is_empty()));
     let after =
         after.map_or(BagAfter::Gone, |stamp| BagAfter::Put(new_item(START - 1_000_000 + stamp, document(stamp))));
-    BagSwap { before: before.map(stamp_at), after, entries: entries.collect(), entered_in: None }
+    BagSwap { before: before.map(stamp_at), after, entries: entries.collect(), row: None, entered_in: None }
 }
 
 fn stamp_at(stamp: u64) -> Timestamp {
@@ -77,7 +77,7 @@ fn stamp_at(stamp: u64) -> Timestamp {
 async fn checked(session: &Rc<dyn ItemSession>, what: &str) -> Vec<Option<u64>> {
     let mut stamps = Vec::new();
     for bag in 0..BAGS {
-        let found = session.bag(&op(), &bag_list(bag)).await.unwrap();
+        let found = session.bag(&op(), &bag_list(bag)).await.unwrap().bag;
         let stamp = found.as_ref().map(|bag| bag.timestamp.as_nanos() - (START - 1_000_000));
         assert_eq!(found.map(|bag| bag.value), stamp.map(document), "{what}");
         stamps.push(stamp);
@@ -176,11 +176,12 @@ fn the_largest_documents_are_kept_and_those_before_are_given_back() {
                 before: before[bag as usize],
                 after: BagAfter::Put(item),
                 entries: Vec::new(),
+                row: None,
                 entered_in: None,
             };
             assert_eq!(opened.session.swap_bag(&op(), &bag_list(bag), swap).await.unwrap(), Swapped::Done);
             before[bag as usize] = Some(at(START - 1_000 + stamp));
-            let found = opened.session.bag(&op(), &bag_list(bag)).await.unwrap().unwrap();
+            let found = opened.session.bag(&op(), &bag_list(bag)).await.unwrap().bag.unwrap();
             assert!(found.value == large(stamp), "{stamp}");
         }
         opened.store.flush().unwrap();
@@ -191,7 +192,7 @@ fn the_largest_documents_are_kept_and_those_before_are_given_back() {
         drop(opened);
         let opened = open(&disk.killed(), options).await;
         for stamp in 37..=40 {
-            let found = opened.session.bag(&op(), &bag_list(stamp % 4)).await.unwrap().unwrap();
+            let found = opened.session.bag(&op(), &bag_list(stamp % 4)).await.unwrap().bag.unwrap();
             assert!(found.value == large(stamp), "{stamp}");
         }
     });

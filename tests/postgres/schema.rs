@@ -76,7 +76,7 @@ async fn a_server_refuses_a_missing_schema_until_it_is_there() {
 async fn a_server_waits_for_its_schema_and_says_so() {
     let undone = "ALTER TABLE list_feature DROP COLUMN max_items; \
                   ALTER TABLE list_feature_version DROP COLUMN max_items; \
-                  DROP TABLE job, erasure_history, api_key_history, api_key; \
+                  DROP TABLE server_history, job, erasure_history, api_key_history, api_key; \
                   DELETE FROM liststore_schema_migration WHERE version >= 3; \
                   ALTER TABLE list_feature_history DROP COLUMN on_behalf_of; \
                   ALTER TABLE list_feature_version DROP COLUMN identity, DROP COLUMN keep, \

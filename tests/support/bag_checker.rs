@@ -3,6 +3,9 @@
 //! Each writer alone writes its entities, one call after the other, so that it knows what each bag may be: one state,
 //! or, after an answer that did not come, one of two. What a query answers is held to what its writer knows: bags that
 //! match and are not its own may be there or not; none may be there that does not match, and none twice.
+//!
+//! One bag is written by all of them: each counts up the number in it, under the condition that it is the one that was
+//! read. So each success, and each refusal, of a write is held to the others.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -21,13 +24,18 @@ const VALUES: u8 = 3;
 
 /// Sends one request on a connection of its own. Nothing if no whole answer came back.
 pub fn call(address: &str, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+    call_if(address, method, path, "", body)
+}
+
+/// The same under a condition: a header, with the end of its line.
+pub fn call_if(address: &str, method: &str, path: &str, condition: &str, body: &Value) -> Option<(u16, Value)> {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
     let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Type: {content_type}\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Type: {content_type}\r\n{condition}\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
@@ -134,6 +142,41 @@ pub fn settle_soon(address: &str, entity_type: &str, writers: &[Writer<'_>]) {
         until_ready(address, entity_type, index);
         writers.iter().for_each(|writer| writer.settle_in(index));
     }
+    settle_count(address, entity_type, writers);
+}
+
+/// Once all writers are done: each acknowledged count is in the bag that all share, and of the others only counts of
+/// unknown outcome.
+pub fn settle_count(address: &str, entity_type: &str, writers: &[Writer<'_>]) {
+    let mut counted = None;
+    until(
+        || {
+            counted = shared(address, entity_type).map(|(_, count)| count);
+            counted.is_some()
+        },
+        "the count is read",
+    );
+    let counted = counted.unwrap();
+    let made: u64 = writers.iter().map(|writer| writer.counted).sum();
+    let most = made + writers.iter().map(|writer| writer.counted_perhaps).sum::<u64>();
+    let did = || writers.iter().map(|writer| writer.did.join("\n")).collect::<Vec<_>>().join("\n\n");
+    assert!((made..=most).contains(&counted), "{counted} of {made} to {most}:\n{}", did());
+}
+
+fn shared_path(entity_type: &str) -> String {
+    format!("/v1/entities/{entity_type}/shared")
+}
+
+/// The condition under which the shared bag is the one that was read, and the number in it.
+fn shared(address: &str, entity_type: &str) -> Option<(String, u64)> {
+    match call(address, "GET", &shared_path(entity_type), &Value::Null)? {
+        (200, bag) => {
+            let condition = format!("If-Match: {}\r\n", bag["etag"].as_str().unwrap());
+            Some((condition, bag["properties"]["count"].as_u64().unwrap()))
+        }
+        (404, problem) if problem["code"] == "bag_not_found" => Some(("If-None-Match: *\r\n".to_owned(), 0)),
+        _ => None,
+    }
 }
 
 /// One who writes some bags, and asks for them.
@@ -148,6 +191,9 @@ pub struct Writer<'a> {
     /// What it did, for a report.
     did: Vec<String>,
     pub unknown: usize,
+    /// Counts that were acknowledged, and those of unknown outcome.
+    counted: u64,
+    counted_perhaps: u64,
 }
 
 impl<'a> Writer<'a> {
@@ -155,16 +201,18 @@ impl<'a> Writer<'a> {
         let bags = (0..ENTITIES).map(|_| vec![None]).collect();
         let random = fastrand::Rng::with_seed(seed << 8 | u64::from(name));
         let entity_type = entity_type.to_owned();
-        Self { address, entity_type, name, promise, random, bags, did: Vec::new(), unknown: 0 }
+        let (did, unknown, counted, counted_perhaps) = (Vec::new(), 0, 0, 0);
+        Self { address, entity_type, name, promise, random, bags, did, unknown, counted, counted_perhaps }
     }
 
     /// Writes and asks at random.
     pub fn run(&mut self, steps: usize) {
         for _ in 0..steps {
-            match self.random.u8(..10) {
+            match self.random.u8(..12) {
                 0..4 => self.put(),
                 4..6 => self.patch(),
                 6 => self.delete(),
+                7..9 => self.count(),
                 _ => self.look("always", self.promise == Promise::AtOnce),
             }
         }
@@ -214,6 +262,22 @@ impl<'a> Writer<'a> {
         let entity = self.random.u8(..ENTITIES);
         let answer = call(&(self.address)(), "DELETE", &format!("{}/bag", self.path(entity)), &Value::Null);
         self.wrote(entity, "delete", answer, |_| None);
+    }
+
+    /// Counts up the number in the bag that all share, if the bag is still the one that was read.
+    fn count(&mut self) {
+        let Some((condition, count)) = shared(&(self.address)(), &self.entity_type) else { return };
+        let (path, a) = (shared_path(&self.entity_type), [self.random.u8(..VALUES)]);
+        let bag = json!({"count": count + 1, "a": a});
+        let answer = call_if(&(self.address)(), "PUT", &path, &condition, &bag);
+        self.did.push(format!("count {} -> {answer:?}", count + 1));
+        match answer {
+            Some((status, _)) if status < 300 => self.counted += 1,
+            Some((_, body)) if body.get("outcome_unknown") != Some(&json!(true)) => {
+                assert!(body["code"].is_string(), "{body}: {:#?}", self.did);
+            }
+            _ => self.counted_perhaps += 1,
+        }
     }
 
     /// Takes in what came of a write.

@@ -3,13 +3,15 @@
 //! A key says by itself which algorithm it is for, and tokens are checked by that one alone: what a token
 //! names is only ever compared with it.
 
+use std::collections::HashSet;
+
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// More than an issuer ever needs at once.
+/// More than an issuer ever needs at once: further ones are passed over.
 const KEYS_MAX: usize = 100;
 const RSA_MODULUS_BITS_MIN: usize = 2_048;
 const P256_POINT_BYTES: usize = 65;
@@ -23,24 +25,20 @@ pub(super) struct SigningKey {
     pub key: DecodingKey,
 }
 
-/// The keys of an issuer: at least one.
+/// The usable keys of an issuer. A set without any is believed too: its issuer has withdrawn all keys.
 #[derive(Debug, Clone)]
 pub struct KeySet {
     keys: Vec<SigningKey>,
+    /// How many keys of the set are not usable.
+    passed_over: usize,
     /// What it was read from, to tell whether another is the same.
     text: Vec<u8>,
 }
 
-/// Why a text is no set of keys.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoKeySet {
-    #[error("it is no JWK set: a JSON object with an array of keys")]
-    Malformed,
-    #[error("it has more than {KEYS_MAX} keys")]
-    TooManyKeys,
-    #[error("it has no key for RS256 with 2,048 bits or more, ES256 or EdDSA (Ed25519)")]
-    NoneFits,
-}
+/// A text that is no set of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is no JWK set: a JSON object with an array of keys")]
+pub struct NoKeySet;
 
 #[derive(Deserialize)]
 struct Document<'t> {
@@ -49,17 +47,24 @@ struct Document<'t> {
 }
 
 impl KeySet {
-    /// Reads a JWK set. Keys for other purposes are passed over.
+    /// Reads a JWK set. Keys for other purposes are passed over, and so is a key whose private part is in the set.
     pub fn read(text: &[u8]) -> Result<Self, NoKeySet> {
-        let document: Document<'_> = serde_json::from_slice(text).map_err(|_| NoKeySet::Malformed)?;
-        if document.keys.len() > KEYS_MAX {
-            return Err(NoKeySet::TooManyKeys);
-        }
-        let keys: Vec<_> = document.keys.into_iter().filter_map(|key| signing_key(key.get())).collect();
-        if keys.is_empty() {
-            return Err(NoKeySet::NoneFits);
-        }
-        Ok(Self { keys, text: text.to_owned() })
+        let document: Document<'_> = serde_json::from_slice(text).map_err(|_| NoKeySet)?;
+        let published: HashSet<_> = document.keys.iter().filter_map(|key| published(key.get())).collect();
+        let usable = document.keys.iter().filter_map(|key| signing_key(key.get(), &published));
+        let keys: Vec<_> = usable.take(KEYS_MAX).collect();
+        let passed_over = document.keys.len() - keys.len();
+        Ok(Self { keys, passed_over, text: text.to_owned() })
+    }
+
+    /// The number of usable keys.
+    pub fn usable(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The number of keys in the set that are not usable.
+    pub fn passed_over(&self) -> usize {
+        self.passed_over
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -84,17 +89,34 @@ impl KeySet {
     }
 }
 
-/// What only the private half of a key has (RFC 7518, section 6; RFC 8037, section 2).
+/// Of a key in a set: what tells it from others, and what only its private half has (RFC 7518, section 6; RFC 8037,
+/// section 2).
 #[derive(Deserialize)]
-struct PrivatePart {
+struct Parts {
+    /// Of an RSA key.
+    #[serde(default)]
+    n: Option<String>,
+    /// Of a key on a curve.
+    #[serde(default)]
+    x: Option<String>,
     #[serde(default)]
     d: Option<IgnoredAny>,
+    #[serde(default)]
+    p: Option<IgnoredAny>,
+    #[serde(default)]
+    q: Option<IgnoredAny>,
 }
 
-fn signing_key(text: &str) -> Option<SigningKey> {
+/// What tells a key from others, if its private part is published with it: anyone who reads the set can sign with it.
+fn published(text: &str) -> Option<String> {
+    let Parts { n, x, d, p, q } = serde_json::from_str(text).ok()?;
+    if d.is_some() || p.is_some() || q.is_some() { n.or(x) } else { None }
+}
+
+fn signing_key(text: &str, published: &HashSet<String>) -> Option<SigningKey> {
     let jwk: Jwk = serde_json::from_str(text).ok()?;
-    // Whoever reads the set can sign with it.
-    if serde_json::from_str::<PrivatePart>(text).ok()?.d.is_some() {
+    let Parts { n, x, .. } = serde_json::from_str(text).ok()?;
+    if published.contains(&n.or(x)?) {
         return None;
     }
     let signs = jwk.common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature);
@@ -134,8 +156,14 @@ mod tests {
 
     use super::*;
 
+    const OTHER: &str = "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs";
+
+    fn ed_of(kid: &str, x: &str) -> Value {
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x})
+    }
+
     fn ed(kid: &str) -> Value {
-        json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"})
+        ed_of(kid, "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")
     }
 
     fn rsa_of(modulus: &[u8]) -> Value {
@@ -168,18 +196,32 @@ mod tests {
         for unfit in
             [secret, encrypting, other, short, published, unknown, rsa(255), padded, of_2047_bits, json!(7), json!({})]
         {
-            assert_eq!(read(json!([unfit])), Err(NoKeySet::NoneFits), "{unfit}");
-            assert_eq!(read(json!([unfit, ed("a")])), Ok(1), "{unfit}");
+            assert_eq!(read(json!([unfit])), Ok(0), "{unfit}");
+            assert_eq!(read(json!([unfit, ed_of("a", OTHER)])), Ok(1), "{unfit}");
         }
     }
 
+    /// Under whatever name, and wherever it stands.
     #[test]
-    fn garbage_is_no_set() {
-        for garbage in [&b""[..], b"<html>", b"[]", b"{}", b"{\"keys\":7}", &[0xff; 100]] {
-            assert_eq!(KeySet::read(garbage).err(), Some(NoKeySet::Malformed));
+    fn a_key_whose_private_part_is_in_the_set_is_passed_over_everywhere() {
+        let mut published = ed("p");
+        published["d"] = json!("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A");
+        assert_eq!(read(json!([ed("a"), published, rsa(256)])), Ok(1));
+        let mut primes = rsa(256);
+        primes["p"] = json!("AAAA");
+        assert_eq!(read(json!([rsa(256), primes])), Ok(0));
+    }
+
+    #[test]
+    fn garbage_is_no_set_and_a_set_without_usable_keys_is_one() {
+        for garbage in [&b""[..], b"<html>", b"[]", b"{}", b"{\"keys\":7}", b"{\"keys\":[],\"keys\":[]}", &[0xff; 100]]
+        {
+            assert_eq!(KeySet::read(garbage).err(), Some(NoKeySet));
         }
-        assert_eq!(read(json!([])), Err(NoKeySet::NoneFits));
-        assert_eq!(read(Value::Array(vec![ed("a"); KEYS_MAX + 1])), Err(NoKeySet::TooManyKeys));
+        assert_eq!(read(json!([])), Ok(0));
+        assert_eq!(read(Value::Array(vec![ed("a"); KEYS_MAX + 1])), Ok(KEYS_MAX));
+        let set = KeySet::read(json!({"keys": [ed("a"), {"kty": "oct", "k": "AAAA"}]}).to_string().as_bytes()).unwrap();
+        assert_eq!((set.usable(), set.passed_over()), (1, 1));
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod rules;
 mod signatures;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -88,11 +88,15 @@ pub enum Verdict {
     KeysWanted(usize),
     /// Its issuer's keys were never read.
     NoKeys(usize),
+    /// Its issuer's keys could not be read for too long.
+    KeysTooOld(usize),
 }
 
 struct Issuer {
     options: IssuerOptions,
     keys: ArcSwapOption<KeySet>,
+    /// Whether there are none since they became too old.
+    too_old: AtomicBool,
     /// Goes on whenever it has other keys.
     generation: AtomicU64,
     refresh: Refresh,
@@ -129,6 +133,7 @@ impl Issuers {
         let issuers = options.into_iter().map(|options| Issuer {
             options,
             keys: ArcSwapOption::empty(),
+            too_old: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             refresh: Refresh::default(),
         });
@@ -193,7 +198,11 @@ impl Issuers {
         // Before the keys, so that these are never newer than it says.
         let generation = self.generation(number);
         let keys = issuer.keys.load();
-        let keys = keys.as_ref().ok_or(Verdict::NoKeys(number))?;
+        let none = || match issuer.too_old.load(Ordering::Acquire) {
+            true => Verdict::KeysTooOld(number),
+            false => Verdict::NoKeys(number),
+        };
+        let keys = keys.as_ref().ok_or_else(none)?;
         let key = keys.find(header.kid.as_deref(), header.alg).ok_or(Verdict::KeysWanted(number))?;
         let claims = checked(token, &header, key, &issuer.options).map_err(refused)?;
         let (from, until, identity) = issuer.read(&claims).ok_or(refused(NoToken::Incomplete))?;
@@ -209,8 +218,18 @@ impl Issuers {
         if !is_same {
             issuer.keys.store(Some(Arc::new(keys)));
             issuer.generation.fetch_add(1, Ordering::AcqRel);
+            issuer.too_old.store(false, Ordering::Release);
         }
         !is_same
+    }
+
+    /// Drops the keys of an issuer, which could not be read for too long: its tokens are refused until they are read.
+    pub fn expire(&self, issuer: usize) {
+        if let Some(issuer) = self.issuers.get(issuer) {
+            issuer.too_old.store(true, Ordering::Release);
+            issuer.keys.store(None);
+            issuer.generation.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// Has an issuer's keys read anew, and waits for it for a while, unless that was done just now: whether

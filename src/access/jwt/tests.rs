@@ -263,6 +263,25 @@ fn keys_that_are_rotated_away_hold_no_more() {
 }
 
 #[test]
+fn withdrawn_keys_and_keys_of_a_bounded_age_hold_no_more() {
+    let (old, other) = (Signer::ed(), Signer::ed());
+    let issuers = issuers(Some(keys(&[old.jwk("k")])));
+    let token = signed(&old, &header("EdDSA"), &claims());
+    let published = with(&old.jwk("k"), &json!({"d": "AQAB"}));
+    for set in [vec![], vec![json!({"kty": "oct", "kid": "k", "k": "c2VjcmV0"})], vec![published]] {
+        assert_known(&issuers, &token);
+        assert!(issuers.publish(0, keys(&set)));
+        assert_eq!(verdict(&issuers, &token), Verdict::KeysWanted(0), "{set:?}");
+        assert!(issuers.publish(0, keys(&[other.jwk("k2"), old.jwk("k")])));
+    }
+    assert_known(&issuers, &token);
+    issuers.expire(0);
+    assert_eq!(verdict(&issuers, &token), Verdict::KeysTooOld(0), "although it was remembered");
+    assert!(issuers.publish(0, keys(&[old.jwk("k")])));
+    assert_known(&issuers, &token);
+}
+
+#[test]
 fn any_number_of_tokens_takes_bounded_memory() {
     let signer = Signer::ed();
     let issuers = issuers(Some(keys(&[signer.jwk("k")])));

@@ -44,6 +44,7 @@ pub(super) use head::HeadersWanted;
 use hosts::Hosts;
 use shedding::Shedding;
 pub(super) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
+pub(super) use unread::Unread;
 
 mod answer;
 mod arrival;
@@ -57,6 +58,7 @@ mod slots;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 /// Idle connections are kept this long, used and new ones: callers are services that come back, or connect ahead.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
@@ -156,6 +158,7 @@ pub(super) struct Shared {
     limits: Limits,
     clock: Arc<dyn Clock>,
     budget: Arc<Budget>,
+    unread: Arc<Unread>,
     buffers: Buffers,
     dates: Dates,
     hosts: Hosts,
@@ -166,7 +169,12 @@ impl Shared {
     pub fn new(limits: Limits, clock: Arc<dyn Clock>, budget: Arc<Budget>) -> Self {
         let shedding = Rc::new(Shedding::new(limits.socket_wait_max));
         let (buffers, dates, hosts) = (Buffers::default(), Dates::default(), Hosts::default());
-        Self { limits, clock, budget, buffers, dates, hosts, shedding }
+        Self { limits, clock, budget, unread: Arc::default(), buffers, dates, hosts, shedding }
+    }
+
+    /// The same, which counts unread answers here.
+    pub fn counting(self, unread: Arc<Unread>) -> Self {
+        Self { unread, ..self }
     }
 
     /// Looks whether the worker is behind, for as long as it is awaited.

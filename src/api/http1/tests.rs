@@ -496,6 +496,10 @@ impl Stream for Aged {
         let asked = self.asked.replace(self.asked.get() + 1);
         Some(Duration::from_millis(self.ages_ms[asked]))
     }
+
+    fn queued(&self) -> usize {
+        0
+    }
 }
 
 impl AsyncRead for Aged {

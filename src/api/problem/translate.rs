@@ -13,6 +13,7 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::Invalid { field, invalid } => Self::from(invalid).at(field),
+            ServiceError::Malformed(problem) => *problem,
             ServiceError::InvalidItem { index, member, invalid } => {
                 Self::from(invalid).at(format!("items[{index}].{member}"))
             }
@@ -106,6 +107,12 @@ impl From<StoreError> for Problem {
                 let detail = "the item store cannot do this at present; the server's log says why";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
+            StoreError::TooManyTombstones { .. } => Self::new(
+                ErrorCode::TooManyTombstones,
+                "too many removed items of this list are still stored, and the database does not read past them; the same \
+                 request succeeds only once the database has compacted them away; ask for newer items with min_timestamp, \
+                 or ask an operator of the database",
+            ),
             StoreError::Overloaded { reason } => {
                 Self::new(ErrorCode::Overloaded, "the item store asks for less load").because(reason)
             }
@@ -186,6 +193,7 @@ mod tests {
     fn store_errors_keep_what_a_caller_may_do_about_them() {
         let errors = [
             StoreError::Unavailable { reason: "disk full".to_owned(), outcome_unknown: true },
+            StoreError::TooManyTombstones { outcome_unknown: true },
             StoreError::Overloaded { reason: "busy".to_owned() },
             StoreError::Timeout { outcome_unknown: true },
             StoreError::Timeout { outcome_unknown: false },

@@ -104,7 +104,7 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             let key = wire::Key::new(&key, state.clock.now());
             json(response, &wire::KeyMade { token: secret.expose().to_owned(), key })
         }
-        Reply::Key(key) => json(response, &wire::Key::new(&key, state.clock.now())),
+        Reply::Key { key, created } => json(response, &wire::Key::with_created(&key, &created, state.clock.now())),
         Reply::Keys { keys, next_page_token } => {
             let now = state.clock.now();
             let keys = keys.iter().map(|key| wire::Key::new(key, now)).collect();

@@ -154,7 +154,7 @@ pub(in crate::background) async fn changed(
     deadline: Instant,
 ) -> Result<Swapped, ListError> {
     let after = if bag.is_some() { BagAfter::Same } else { BagAfter::Gone };
-    let swap = BagSwap { before: bag.map(|bag| bag.timestamp), after, entries, entered_in: None };
+    let swap = BagSwap { before: bag.map(|bag| bag.timestamp), row: None, after, entries, entered_in: None };
     lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await
 }
 

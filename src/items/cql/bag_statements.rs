@@ -17,7 +17,7 @@ pub struct BagTexts {
     pub read: String,
     /// Which partitions there are from a token on, in the order of tokens.
     pub entities: String,
-    /// Puts a bag in the place of the state that was read.
+    /// Puts a bag in the place of the state that was read. The states in the condition stand in the answer.
     ///
     /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Lightweight Transactions" (features/lwt.html).
     pub put: String,
@@ -35,15 +35,15 @@ impl BagTexts {
         let (select_within, _) = dialect.timeout_clauses();
         Self {
             read: format!(
-                "SELECT state, written, stamp, expires_at, document FROM {table} WHERE {LIST}{select_within}"
+                "SELECT state, states, written, stamp, expires_at, document FROM {table} WHERE {LIST}{select_within}"
             ),
             entities: format!(
                 "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? AND \
                  token(feature_key, entity_id) <= ? LIMIT ?{select_within}"
             ),
             put: format!(
-                "UPDATE {table} USING TTL ? SET state = ?, written = ?, stamp = ?, expires_at = ?, document = ? WHERE {LIST} \
-                 IF state = ?"
+                "UPDATE {table} USING TTL ? SET state = ?, states = ?, written = ?, stamp = ?, expires_at = ?, document = ? \
+                 WHERE {LIST} IF state = ? AND states = ?"
             ),
             note: format!(
                 "INSERT INTO {swaps} (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, ?, ?, ?, ?, \
@@ -112,13 +112,13 @@ mod tests {
         let list = "WHERE feature_key = ? AND entity_id = ?";
         assert_eq!(
             texts.read,
-            format!("SELECT state, written, stamp, expires_at, document FROM \"Lists\".list_bags {list}")
+            format!("SELECT state, states, written, stamp, expires_at, document FROM \"Lists\".list_bags {list}")
         );
         assert_eq!(
             texts.put,
             format!(
-                "UPDATE \"Lists\".list_bags USING TTL ? SET state = ?, written = ?, stamp = ?, expires_at = ?, document = ? \
-                 {list} IF state = ?"
+                "UPDATE \"Lists\".list_bags USING TTL ? SET state = ?, states = ?, written = ?, stamp = ?, expires_at = ?, \
+                 document = ? {list} IF state = ? AND states = ?"
             )
         );
         let told = BagTexts::of("Lists", Dialect::Scylla);
@@ -129,7 +129,7 @@ mod tests {
     fn a_bag_is_written_by_transactions_alone() {
         for dialect in [Dialect::Cassandra, Dialect::Scylla] {
             for text in BagTexts::of("k", dialect).all() {
-                let is_transaction = text.ends_with("IF state = ?") && !text.contains("TIMESTAMP");
+                let is_transaction = text.ends_with("IF state = ? AND states = ?") && !text.contains("TIMESTAMP");
                 assert!(text.starts_with("SELECT") || is_transaction || text.contains("list_bag_swaps"), "{text}");
             }
         }

@@ -1,14 +1,17 @@
 //! Bags: one row each, which is swapped by lightweight transactions.
 //!
-//! Each swap gives the row another *state*, a number that nobody else draws, and is made if the state is the one that
-//! was read. So an attempt that was repeated finds its own state there, and knows that it was made. A bag that was
-//! taken out leaves its state for a while.
+//! Each swap gives the row another *state*, a random number, and is applied if the state is the one that was read. A
+//! transaction is not safe to repeat as other writes are. So the row keeps the states that it replaced lately, and an
+//! attempt that is not applied checks whether an earlier attempt of the same swap was ([`states`]). Where the row does
+//! not show it, the outcome is unknown. A bag that was taken out leaves its state for a while.
 //!
 //! Entries are items of ordinary lists, and are written after the swap with a write timestamp that the row has: each
 //! swap takes a larger one than the swap before. So the entries of later swaps outrank those of earlier ones, whatever
 //! the servers' clocks, and however late a write arrives. Who adds entries for a bag that stays as it is needs no swap.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use scylla::errors::{BadQuery, ExecutionError};
@@ -16,6 +19,7 @@ use scylla::policies::load_balancing::LoadBalancingPolicy;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryResult;
 use scylla::value::{CqlValue, Row};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::core::Core;
@@ -24,54 +28,40 @@ use super::keys;
 use super::lanes::in_lanes;
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
+use super::states::{self, Fate};
 use super::ttl::row_ttl_secs;
 use super::{add, deletes, unfinished};
-use crate::domain::{Item, ItemKey, ListKey, Timestamp, ValueDigest};
-use crate::items::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, StoreError, Swapped};
+use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, ValueDigest};
+use crate::items::{BagAfter, BagEntries, BagRow, BagSwap, EntryChange, Operation, ReadBag, StoreError, Swapped};
 
 /// How long the state of a bag that was taken out is kept, in seconds: much longer than clocks are apart and writes
 /// are late.
 const GONE_TTL_SECS: i32 = 86_400;
+/// For how long a row stays at least, in seconds, so that a swap finds the effect of its earlier attempts.
+const ROW_TTL_SECS_MIN: i32 = 120;
+/// For how long a swap that found no row is sure that no row of a previous attempt has expired since.
+const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(60);
 /// Lists of entries that are written at once.
 const LISTS_MAX: usize = 8;
 
-/// The row of a bag, as it was read.
-#[derive(Debug, Clone)]
-struct Present {
-    state: Uuid,
-    /// The write timestamp of the entries that came and went with it.
-    written: i64,
-    /// None once it was taken out.
-    document: Option<Document>,
-}
-
-#[derive(Debug, Clone)]
-struct Document {
-    stamp: Timestamp,
-    expires_at: u64,
-    bytes: Bytes,
-}
-
-impl Present {
-    fn visible(&self, op: &Operation) -> Option<&Document> {
-        let is_visible = |document: &&Document| {
-            document.stamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < document.expires_at
-        };
-        self.document.as_ref().filter(is_visible)
-    }
+/// The stamp of the bag that a row shows.
+fn shown(row: &BagRow, op: &Operation) -> Option<Timestamp> {
+    let is_visible =
+        |stamp: Timestamp, expires_at| stamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < expires_at;
+    row.bag.and_then(|(stamp, expires_at)| is_visible(stamp, expires_at).then_some(stamp))
 }
 
 /// The visible bag of a list.
-pub async fn bag(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+pub async fn bag(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
     let permit = core.permit(op.deadline).await?;
-    let (present, _permit) = read(core, op, list, permit).await?;
-    let visible = present.as_ref().and_then(|present| present.visible(op));
-    Ok(visible.map(|document| Item { timestamp: document.stamp, value: document.bytes.clone() }))
+    let ((row, document), _permit) = read(core, op, list, permit).await?;
+    let bag = shown(&row, op).zip(document).map(|(timestamp, value)| Item { timestamp, value });
+    Ok(ReadBag { bag, row: Some(row) })
 }
 
 /// Swaps a bag, and changes its entries then.
 pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
-    let BagSwap { before, after, entries, entered_in } = swap;
+    let BagSwap { before, row, after, entries, entered_in } = swap;
     // Nobody finds what is not there.
     let entered_in = entered_in.filter(|_| matches!(after, BagAfter::Put(_)));
     let mut permit = core.permit(op.deadline).await?;
@@ -85,7 +75,7 @@ pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwa
     }
     let what = Swap { before: Some(before), after, has_entries: !entries.is_empty() };
     let made;
-    (made, permit) = change(core, op, list, &what, permit).await?;
+    (made, permit) = change(core, op, list, &what, row, permit).await?;
     if let Some(written) = made {
         let changed = change_entries(core, op, entries, written, permit).await;
         permit = changed.map_err(StoreError::with_outcome_unknown)?;
@@ -109,10 +99,11 @@ pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwa
 pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Result<Swapped, StoreError> {
     let BagEntries { bag, stamp, entries } = entries;
     let permit = core.permit(op.deadline).await?;
-    let (present, permit) = read(core, op, &bag, permit).await?;
-    let stands = |present: &Present| present.visible(op).is_some_and(|document| document.stamp == stamp);
-    let Some(present) = present.filter(stands) else { return Ok(Swapped::Lost) };
-    let changed = change_entries(core, op, entries, present.written, permit).await;
+    let ((row, _), permit) = read(core, op, &bag, permit).await?;
+    if shown(&row, op) != Some(stamp) {
+        return Ok(Swapped::Lost);
+    }
+    let changed = change_entries(core, op, entries, row.written, permit).await;
     changed.map_err(StoreError::with_outcome_unknown)?;
     Ok(Swapped::Done)
 }
@@ -120,7 +111,8 @@ pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Res
 /// Takes a bag out, whatever it is.
 pub async fn clear(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
     let permit = core.permit(op.deadline).await?;
-    change(core, op, list, &Swap { before: None, after: BagAfter::Gone, has_entries: false }, permit).await.map(drop)
+    let what = Swap { before: None, after: BagAfter::Gone, has_entries: false };
+    change(core, op, list, &what, None, permit).await.map(drop)
 }
 
 /// A change of the row of a bag.
@@ -131,40 +123,46 @@ struct Swap {
     has_entries: bool,
 }
 
-/// Changes the row of a bag, if the visible bag is the one that was read. Returns the write timestamp for its entries
-/// if it was; not if another bag is there.
+/// Changes the row of a bag, if the visible bag is the one that was read: with the row as it was read, if the caller has
+/// it. Returns the write timestamp for its entries if it was; not if another bag is there.
 async fn change(
     core: &Arc<Core>,
     op: &Operation,
     list: &ListKey,
     Swap { before, after, has_entries }: &Swap,
+    mut known: Option<BagRow>,
     mut permit: Permit,
 ) -> Result<(Option<i64>, Permit), StoreError> {
     loop {
-        let present;
-        (present, permit) = read(core, op, list, permit).await?;
-        let visible = present.as_ref().and_then(|present| present.visible(op));
-        if before.is_some_and(|before| before != visible.map(|document| document.stamp)) {
+        // A bag that stays is written again, and so is read in any case.
+        let (row, document) = match known.take().filter(|_| *after != BagAfter::Same) {
+            Some(known) => (known, None),
+            None => {
+                let found;
+                (found, permit) = read(core, op, list, permit).await?;
+                found
+            }
+        };
+        let visible = shown(&row, op);
+        if before.is_some_and(|before| before != visible) {
             return Ok((None, permit));
         }
-        let document = match after {
-            BagAfter::Put(new) => {
-                let (stamp, expires_at) = (new.timestamp, new.expires_at);
-                Some(Document { stamp, expires_at, bytes: new.value.clone() })
-            }
-            BagAfter::Same => visible.cloned(),
+        let bag = match after {
+            BagAfter::Put(new) => Some(new.clone()),
+            BagAfter::Same => row
+                .bag
+                .zip(document)
+                .filter(|_| visible.is_some())
+                .map(|((timestamp, expires_at), value)| NewItem { timestamp, value, expires_at }),
             BagAfter::Gone => None,
         };
-        let outranked = present.as_ref().map_or(0, |present| present.written.saturating_add(1));
-        let new = Present { state: Uuid::new_v4(), written: core.write_clock.next().max(outranked), document };
-        let is_empty = |present: &Option<Present>| present.as_ref().is_none_or(|present| present.document.is_none());
+        let written = core.write_clock.next().max(row.written.saturating_add(1));
         // Where entries go, the row tells the next swap what it has to outrank, though there is no bag.
-        if new.document.is_none() && is_empty(&present) && !has_entries {
-            return Ok((Some(new.written), permit));
+        if bag.is_none() && row.bag.is_none() && !has_entries {
+            return Ok((Some(written), permit));
         }
-        let written = new.written;
         let made;
-        (made, permit) = put(core, op, list, (present.map(|present| present.state), new), permit).await?;
+        (made, permit) = put(core, op, list, row, New { state: Uuid::new_v4(), written, bag }, permit).await?;
         if made {
             return Ok((Some(written), permit));
         }
@@ -172,12 +170,13 @@ async fn change(
     }
 }
 
+/// Reads the row of a bag, and its document.
 async fn read(
     core: &Arc<Core>,
     op: &Operation,
     list: &ListKey,
     permit: Permit,
-) -> Result<(Option<Present>, Permit), StoreError> {
+) -> Result<((BagRow, Option<Bytes>), Permit), StoreError> {
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
     let ((result, _), permit) = core
         .attempts
@@ -191,68 +190,140 @@ async fn read(
             keys::read(Arc::clone(core), bound, PagingState::start())
         })
         .await?;
-    type Columns = (Option<Uuid>, Option<i64>, Option<i64>, Option<i64>, Option<Bytes>);
+    type Columns = (Option<Uuid>, Option<Bytes>, Option<i64>, Option<i64>, Option<i64>, Option<Bytes>);
     let result = result.into_rows_result().map_err(|_| damaged_row())?;
     let row = result.maybe_first_row::<Columns>().map_err(|_| damaged_row())?;
-    // Cells of one row expire together; one that is read while they do is as good as gone.
-    let Some((Some(state), Some(written), stamp, expires_at, document)) = row else { return Ok((None, permit)) };
+    let Some((state, states, written, stamp, expires_at, document)) = row else {
+        return Ok(((BagRow::default(), None), permit));
+    };
+    // Cells of one row expire together, but for the states that an older release leaves as they are. A row that is read
+    // while they expire is as good as gone.
+    let Some(written) = written.filter(|_| state.is_some()) else {
+        return Ok(((BagRow { state, states, ..BagRow::default() }, None), permit));
+    };
     core.write_clock.observe(written);
-    let document = match (stamp, expires_at, document) {
-        (Some(stamp), Some(expires_at), Some(bytes)) => {
+    let bag = match (stamp, expires_at, &document) {
+        (Some(stamp), Some(expires_at), Some(_)) => {
             let stamp = Timestamp::from_nanos(stamp.cast_unsigned()).map_err(|_| damaged_row())?;
-            Some(Document { stamp, expires_at: expires_at.cast_unsigned(), bytes })
+            Some((stamp, expires_at.cast_unsigned()))
         }
         _ => None,
     };
-    Ok((Some(Present { state, written, document }), permit))
+    Ok(((BagRow { state, states, written, bag }, document), permit))
 }
 
-/// Puts a row in the place of that with a state, or of none. Returns whether it was done.
+/// The row that a swap puts in the place of another.
+#[derive(Debug, Clone)]
+struct New {
+    state: Uuid,
+    written: i64,
+    /// None to take the bag out.
+    bag: Option<NewItem>,
+}
+
+/// Puts another row in the place of one that was read, or of none. Returns whether it was done.
 async fn put(
     core: &Arc<Core>,
     op: &Operation,
     list: &ListKey,
-    (before, new): (Option<Uuid>, Present),
+    before: BagRow,
+    new: New,
     permit: Permit,
 ) -> Result<(bool, Permit), StoreError> {
-    let ttl_secs = match &new.document {
-        // It has expired meanwhile: it is out.
-        Some(document) => row_ttl_secs(document.expires_at, op.now).unwrap_or(1),
-        None => GONE_TTL_SECS,
-    };
-    let state = new.state;
-    let all = Arc::new((list.clone(), before, new, ttl_secs));
+    let (own, replaced, began) = (new.state, before.state, Instant::now());
+    let all = Arc::new(Put::new(op, list, before, new));
+    let attempts = AtomicUsize::new(0);
     let (result, permit) = core
         .attempts
-        .run(core.request(Statement::Swap, op), permit, |route| send(Arc::clone(core), Arc::clone(&all), route))
+        .run(core.request(Statement::Swap, op), permit, |route| {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            send(Arc::clone(core), Arc::clone(&all), route)
+        })
         .await?;
-    let result = result.into_rows_result().map_err(|_| unknown(damaged_row()))?;
-    let row = result.first_row::<Row>().map_err(|_| unknown(damaged_row()))?;
-    // First whether it was made; if not, the state that is there, which can be that of an attempt before.
-    let made = matches!(row.columns.first(), Some(Some(CqlValue::Boolean(true))));
-    let ours = row.columns.iter().flatten().any(|found| *found == CqlValue::Uuid(state));
-    Ok((made || ours, permit))
+    let answer = Answer::read(result).map_err(StoreError::with_outcome_unknown)?;
+    let fate = states::fate(own, replaced, answer.state, answer.states.as_deref());
+    // In the place of no row another may have expired, and a late attempt may find none again.
+    let is_certain = replaced.is_some() || began.elapsed() < ABSENCE_KNOWN_FOR;
+    if answer.is_applied || fate == Fate::Made {
+        return Ok((true, permit));
+    }
+    let is_alone = attempts.into_inner() == 1;
+    if is_alone || (fate == Fate::NotMade && is_certain) {
+        return Ok((false, permit));
+    }
+    let reason = "a repeated attempt to change a bag found more changes than its row remembers";
+    Err(StoreError::Unavailable { reason: reason.to_owned(), outcome_unknown: true })
 }
 
-fn unknown(error: StoreError) -> StoreError {
-    error.with_outcome_unknown()
+/// The answer to a transaction.
+struct Answer {
+    is_applied: bool,
+    /// If it was not applied: the state that the row has, and the states that led to it.
+    state: Option<Uuid>,
+    states: Option<Bytes>,
+}
+
+impl Answer {
+    /// Which columns there are depends on the database, and on whether the transaction was applied.
+    fn read(result: QueryResult) -> Result<Self, StoreError> {
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        let column = |name| result.column_specs().get_by_name(name).map(|(place, _)| place);
+        let places = [column("[applied]"), column("state"), column("states")];
+        let row = result.first_row::<Row>().map_err(|_| damaged_row())?;
+        let [applied, state, states] = places.map(|place| row.columns.get(place?)?.clone());
+        let Some(CqlValue::Boolean(is_applied)) = applied else { return Err(damaged_row()) };
+        let state = if let Some(CqlValue::Uuid(state)) = state { Some(state) } else { None };
+        let states = if let Some(CqlValue::Blob(states)) = states { Some(states.into()) } else { None };
+        Ok(Self { is_applied, state, states })
+    }
+}
+
+/// The values of the statement that puts a row, the same for each attempt.
+struct Put {
+    list: ListKey,
+    ttl_secs: i32,
+    states: Bytes,
+    before: BagRow,
+    new: New,
+}
+
+impl Put {
+    fn new(op: &Operation, list: &ListKey, before: BagRow, new: New) -> Self {
+        let ttl_secs = match &new.bag {
+            Some(bag) => row_ttl_secs(bag.expires_at, op.now).unwrap_or(0).max(ROW_TTL_SECS_MIN),
+            None => GONE_TTL_SECS,
+        };
+        let states = states::after(new.state, before.state, before.states.as_deref());
+        Self { list: list.clone(), ttl_secs, states, before, new }
+    }
 }
 
 async fn send(
     core: Arc<Core>,
-    all: Arc<(ListKey, Option<Uuid>, Present, i32)>,
+    put: Arc<Put>,
     route: Arc<dyn LoadBalancingPolicy>,
 ) -> Result<QueryResult, ExecutionError> {
-    let (list, before, new, ttl_secs) = &*all;
-    let mut put = core.for_bags.put.clone();
-    put.set_load_balancing_policy(Some(route));
-    let document = new.document.as_ref();
-    let stamp = document.map(|document| document.stamp.as_nanos().cast_signed());
-    let expires_at = document.map(|document| document.expires_at.cast_signed());
-    let bytes = document.map(|document| &document.bytes[..]);
+    let Put { list, ttl_secs, states, before, new: New { state, written, bag } } = &*put;
+    let mut statement = core.for_bags.put.clone();
+    statement.set_load_balancing_policy(Some(route));
+    let stamp = bag.as_ref().map(|bag| bag.timestamp.as_nanos().cast_signed());
+    let expires_at = bag.as_ref().map(|bag| bag.expires_at.cast_signed());
+    let document = bag.as_ref().map(|bag| &bag.value[..]);
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let values = (ttl_secs, new.state, new.written, stamp, expires_at, bytes, feature_key, entity_id, before);
-    let bound = put.bind(&values).map_err(BadQuery::from)?;
+    let values = (
+        *ttl_secs,
+        *state,
+        &states[..],
+        *written,
+        stamp,
+        expires_at,
+        document,
+        feature_key,
+        entity_id,
+        before.state,
+        before.states.as_deref(),
+    );
+    let bound = statement.bind(&values).map_err(BadQuery::from)?;
     core.driver.execute_bound_unpaged(&bound).await
 }
 

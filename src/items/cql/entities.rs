@@ -207,7 +207,7 @@ async fn has_items(
 ) -> Result<bool, StoreError> {
     let list = ListKey::new(feature_key.clone(), entity.clone());
     if list.feature_key.holds_bags() {
-        return Ok(bags::bag(core, op, &list).await?.is_some());
+        return Ok(bags::bag(core, op, &list).await?.bag.is_some());
     }
     if list.identity().is_set() && members::has_items(core, op, &list).await? {
         return Ok(true);

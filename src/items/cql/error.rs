@@ -4,6 +4,7 @@
 //! The meanings are those of the CQL binary protocol, version 4, section 9 ("Error codes").
 
 use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, OperationType, RequestAttemptError};
+use scylla::statement::Consistency;
 
 use super::connection_errors::why_no_connection;
 use crate::domain::Invalid;
@@ -23,8 +24,9 @@ pub const NO_INDEX: &str = "the index list_items_by_value is missing or not buil
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub error: StoreError,
-    /// Whether another attempt, on another node if there is one, may fare better. All statements
-    /// of this store may be repeated: reads by nature, writes since they carry their timestamp.
+    /// Whether another attempt, on another node if there is one, may fare better. All statements of this store may be
+    /// repeated: reads by nature, writes since they carry their timestamp, and swaps of bags since they recognise an
+    /// earlier attempt.
     pub retry: bool,
     /// For logs and metrics: a word for the kind of failure.
     pub kind: &'static str,
@@ -51,6 +53,23 @@ impl Failure {
             }
             _ => internal("unexpected", "the driver failed in an unforeseen way").unsure_if(writes),
         }
+    }
+
+    /// Reads an error of a lightweight transaction. Its last round commits what replicas have accepted before. A
+    /// coordinator that cannot begin that round answers as if it had begun nothing (Cassandra: `StorageProxy.commitPaxos`).
+    pub fn of_transaction(error: &ExecutionError) -> Self {
+        let is_accepted = match error {
+            ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text)) => match error {
+                DbError::Unavailable { consistency, .. } => {
+                    !matches!(consistency, Consistency::Serial | Consistency::LocalSerial)
+                }
+                DbError::Overloaded => text.contains("hints"),
+                DbError::RateLimitReached { .. } => true,
+                _ => false,
+            },
+            _ => false,
+        };
+        Self::of(error, true).unsure_if(is_accepted)
     }
 
     fn of_attempt(error: &RequestAttemptError, writes: bool) -> Self {
@@ -93,10 +112,12 @@ impl Failure {
             DbError::WriteTimeout { .. } => timeout("write_timeout").unsure_if(writes),
             // Cassandra's RequestFailureReason, which version 4 of the protocol has in the text alone.
             DbError::ReadFailure { .. } if text.contains("READ_TOO_MANY_TOMBSTONES") => {
-                let reason =
-                    "too many removed items of this list are not compacted away yet: see tombstones in docs/cql.md";
                 // The other replicas have them as well, and looking is dear.
-                Self { retry: false, ..unavailable("tombstones", reason) }
+                Self {
+                    error: StoreError::TooManyTombstones { outcome_unknown: false },
+                    retry: false,
+                    kind: "tombstones",
+                }
             }
             DbError::ReadFailure { .. }
                 if text.contains("INDEX_NOT_AVAILABLE") || text.contains("INDEX_BUILD_IN_PROGRESS") =>
@@ -192,7 +213,6 @@ pub fn damaged_row() -> StoreError {
 #[cfg(test)]
 mod tests {
     use scylla::errors::WriteType;
-    use scylla::statement::Consistency;
 
     use super::*;
     use crate::domain::Code;
@@ -253,8 +273,32 @@ mod tests {
         let text = "Operation failed - received 0 responses and 2 failures: READ_TOO_MANY_TOMBSTONES from \
                     /127.0.0.1:7000, READ_TOO_MANY_TOMBSTONES from /127.0.0.2:7000";
         let failure = of(error, text, false);
-        assert_eq!(outcome(&failure), (false, true, false));
-        assert!(matches!(&failure.error, StoreError::Unavailable { reason, .. } if reason.contains("docs/cql.md")));
+        assert_eq!(outcome(&failure), (false, false, false));
+        assert!(failure.error.to_string().contains("removed items"), "{}", failure.error);
+    }
+
+    #[test]
+    fn a_transaction_whose_commit_cannot_begin_may_have_been_accepted() {
+        let transaction = |error: DbError, text: &str| {
+            let error = RequestAttemptError::DbError(error, text.into());
+            outcome(&Failure::of_transaction(&ExecutionError::LastAttemptError(error)))
+        };
+        let unavailable = |consistency| DbError::Unavailable { consistency, required: 2, alive: 1 };
+        for serial in [Consistency::Serial, Consistency::LocalSerial] {
+            assert_eq!(transaction(unavailable(serial), ""), (true, true, false));
+        }
+        for commit in [quorum(), Consistency::EachQuorum] {
+            assert_eq!(transaction(unavailable(commit), ""), (true, true, true));
+        }
+        assert_eq!(transaction(DbError::Overloaded, "Too many in flight hints: 1024"), (true, true, true));
+        assert_eq!(transaction(DbError::Overloaded, ""), (true, true, false));
+        let limit = DbError::RateLimitReached { op_type: OperationType::Write, rejected_by_coordinator: true };
+        assert_eq!(transaction(limit, ""), (false, true, true));
+        let (consistency, received, required) = (quorum(), 1, 2);
+        let timeout = DbError::WriteTimeout { consistency, received, required, write_type: WriteType::Cas };
+        assert_eq!(transaction(timeout, ""), (true, true, true));
+        assert_eq!(transaction(DbError::Unauthorized, ""), (false, true, false));
+        assert_eq!(outcome(&Failure::of_transaction(&ExecutionError::EmptyPlan)), (true, true, false));
     }
 
     #[test]

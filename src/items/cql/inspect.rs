@@ -15,8 +15,8 @@ use super::options::{Consistency, CqlOptions};
 use super::query::query;
 use super::replicas::{cautions, check_replicas, replicas_in};
 use super::schema::SchemaState;
-use super::tls;
 use super::tls::Tls;
+use super::{tls, tombstone_gc};
 use crate::items::StoreError;
 
 /// The driver counts the connections to shards only.
@@ -87,6 +87,7 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
     if let SchemaState::NoIndex(defect) = &schema {
         cautions.push(defect.to_string());
     }
+    cautions.extend(tombstone_gc::note(&session, dialect, &options.keyspace, replicas).await);
     if options.datacenter.is_none() {
         cautions.push(format!(
             "items.cql.datacenter is not set: set it to {datacenter}, since a server cannot start without it once the \

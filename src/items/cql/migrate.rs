@@ -9,7 +9,7 @@ use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 use super::connect::{self, Completeness};
 use super::datacenter::LocalDatacenter;
-use super::dialect::{Dialect, racks_of};
+use super::dialect::Dialect;
 use super::error::Failure;
 use super::found::{BAGS, BUCKETS, Found, SETS, TABLE};
 use super::migrations::{self, Parameters};
@@ -18,7 +18,7 @@ use super::query::{query, select};
 use super::replicas::{check_replicas, replicas_in};
 use super::schema::SchemaState;
 use super::tls::Tls;
-use super::{OpenError, tls};
+use super::{OpenError, tls, tombstone_gc};
 use crate::items::StoreError;
 
 /// How long one change of the schema may take; building an index on a full table goes on after it.
@@ -89,14 +89,13 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
         return Err(MigrateError::Unfit(before));
     }
     let release = release(&session, dialect).await?;
-    let racks = racks_of(&cluster, &datacenter);
     let parameters = Parameters {
         keyspace: options.keyspace.clone(),
         replicas: wanted.clone(),
         default_ttl_secs: options.default_ttl_secs,
         compaction: dialect.compaction(&release),
         tombstone_gc: dialect.tombstone_gc(replicas.unwrap_or(here)),
-        tablets: dialect.tablets_clause(options.tablets, &release, racks, here),
+        tablets: dialect.tablets_clause(options.tablets, &release),
     };
     let steps = steps(dialect, &found, &parameters, options);
     if !dry_run {
@@ -106,7 +105,9 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
             }
         }
     }
-    Ok(MigrationReport { dialect, datacenter, before, steps, notes: notes(options, replicas, here) })
+    let mut notes = notes(options, replicas, here);
+    notes.extend(tombstone_gc::note(&session, dialect, &options.keyspace, replicas).await);
+    Ok(MigrationReport { dialect, datacenter, before, steps, notes })
 }
 
 /// What is to be done, in order.
@@ -122,7 +123,7 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
         })
         .collect();
     let rebuilt = found.applied.contains(&migrations::INDEX_FILE) && !found.columns.is_empty();
-    if rebuilt && found.index_defect(dialect).is_some() {
+    if rebuilt && found.index_defect(dialect).is_some_and(|defect| defect.is_mended_by_migrate()) {
         let statements = migrations::rebuild_of_index(parameters, dialect.migrations());
         steps.push(MigrationStep { name: "list_items_by_value anew".to_owned(), statements });
     }
@@ -152,9 +153,26 @@ async fn change(session: &Session, options: &CqlOptions, step: &MigrationStep, t
     match session.query_unpaged(change, ()).await {
         Ok(_)
         | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::AlreadyExists { .. }, _))) => {}
+        Err(_) if adds_what_is_there(session, text).await => {}
         Err(error) => return Err(refused(words(&error))),
     }
     session.await_schema_agreement().await.map(|_| ()).map_err(|_| refused(DISAGREEMENT.to_owned()))
+}
+
+/// Whether a statement adds a column that the table has.
+async fn adds_what_is_there(session: &Session, text: &str) -> bool {
+    let Some((keyspace, table, column)) = added_column(text) else { return false };
+    let found =
+        "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ? AND column_name = ?";
+    let found = select::<(String,)>(session, found, (keyspace, table, column), super::Consistency::One).await;
+    found.is_ok_and(|found| !found.is_empty())
+}
+
+/// The keyspace, the table and the column of `ALTER TABLE "keyspace".table ADD column type`.
+fn added_column(text: &str) -> Option<(&str, &str, &str)> {
+    let (name, added) = text.strip_prefix("ALTER TABLE \"")?.split_once(" ADD ")?;
+    let (keyspace, table) = name.split_once("\".")?;
+    Some((keyspace, table, added.split(' ').next()?))
 }
 
 const DISAGREEMENT: &str = "the nodes do not agree on the schema: is one of them down? run this again when all are up";
@@ -182,4 +200,19 @@ fn notes(options: &CqlOptions, replicas: Option<u32>, wanted: u32) -> Vec<String
          KEYSPACE, then a full repair)",
         options.keyspace
     )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_column_that_is_added_is_looked_for() {
+        let column = added_column("ALTER TABLE \"Lists\".list_bags ADD states BLOB");
+        assert_eq!(column, Some(("Lists", "list_bags", "states")));
+        for other in ["ALTER TABLE \"Lists\".list_bags WITH default_time_to_live = 7", "CREATE TABLE \"a\".b (ADD INT)"]
+        {
+            assert_eq!(added_column(other), None);
+        }
+    }
 }

@@ -38,6 +38,7 @@ pub const SCYLLA: &[Migration] = migrations! { "scylla":
     6 "0006_list_bags" from 3,
     7 "0007_list_buckets" from 3,
     8 "0008_list_bag_swaps" from 3,
+    9 "0009_list_bag_states" from 3,
 };
 
 pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
@@ -49,6 +50,7 @@ pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
     6 "0006_list_bags" from 3,
     7 "0007_list_buckets" from 3,
     8 "0008_list_bag_swaps" from 3,
+    9 "0009_list_bag_states" from 3,
 };
 
 /// What stands for the `${…}` of the files.
@@ -207,6 +209,7 @@ mod tests {
                     "{SWAPS} compaction = {{'class': 'IncrementalCompactionStrategy'}} AND tombstone_gc = {{'mode': \
                      'immediate'}}"
                 ),
+                "ALTER TABLE \"Lists\".list_bags ADD states BLOB".to_owned(),
             ]
         );
     }
@@ -227,6 +230,7 @@ mod tests {
                 format!("{BAGS} AND id = {}", table_id("Lists", "list_bags")),
                 format!("{BUCKETS} AND id = {}", table_id("Lists", "list_buckets")),
                 format!("{SWAPS} gc_grace_seconds = 0 AND id = {}", table_id("Lists", "list_bag_swaps")),
+                "ALTER TABLE \"Lists\".list_bags ADD IF NOT EXISTS states BLOB".to_owned(),
             ]
         );
     }
@@ -251,12 +255,13 @@ mod tests {
         use crate::items::cql::bucket_statements::BucketTexts;
         use crate::items::cql::set_statements::SetTexts;
 
-        const PAGES: [(&str, &str); 37] = [
+        const PAGES: [(&str, &str); 38] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
             ("ALTER MATERIALIZED VIEW", "cql/mv.html"),
             ("DROP INDEX IF EXISTS", "cql/secondary-indexes.html"),
+            ("ALTER TABLE \"Lists\".list_bags ADD", "cql/ddl.html"),
             ("ALTER TABLE", "cql/time-to-live.html"),
             ("INSERT INTO \"Lists\".schema_", "cql/dml/insert.html"),
             ("SELECT version FROM system.versions", "cql/dml/select.html"),
@@ -272,7 +277,7 @@ mod tests {
             ("UPDATE \"Lists\".list_members USING TTL ? AND TIMESTAMP ? SET items[?] = ?", "cql/dml/update.html"),
             ("DELETE FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
             ("DELETE items[?] FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
-            ("SELECT state, written, stamp, expires_at, document FROM", "cql/dml/select.html"),
+            ("SELECT state, states, written, stamp, expires_at, document FROM", "cql/dml/select.html"),
             ("UPDATE \"Lists\".list_bags USING TTL ? SET state = ?", "cql/dml/update.html"),
             ("IF state = ?", "features/lwt.html"),
             ("SELECT id, feature_key, entity_id, removed, written FROM", "cql/dml/select.html"),

@@ -10,7 +10,7 @@
 //! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
 //! | `layout`, `deletes` | reads of a list, however it is kept; how what is found is deleted |
 //! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
-//! | `bags`, `bag_statements` | bags, and the texts for them |
+//! | `bags`, `states`, `bag_statements` | bags, the states that a row was in, and the texts for them |
 //! | `buckets`, `bucket_statements`, `noted_buckets` | lists that are kept in many partitions |
 //! | `members`, `mends` | sets, and those of their members that are to be mended |
 //! | `wide`, `wide_looks` | lists that should be in buckets |
@@ -18,12 +18,13 @@
 //! | `statements`, `set_statements`, `dialect`, `query` | the texts; how the databases differ; other queries |
 //! | `coalesce` | gets of one query that share requests |
 //! | `retry`, `under_way`, `budget`, `route` | attempts, those that callers left, how many, on which nodes |
+//! | `paces` | which nodes are much slower than others |
 //! | `permits`, `limit` | how much the cluster has to do at once |
 //! | `gate`, `lookout` | refusing while nothing is reached; finding out what is |
 //! | `watch`, `view`, `news` | what all sessions see, and what is said of it |
 //! | `connect`, `reach`, `datacenter`, `translate`, `tls` | the driver's sessions: to which nodes, and how |
 //! | `connection_errors` | why there is none |
-//! | `schema`, `found`, `replicas`, `inspect` | what stands in the cluster, and whether it will do |
+//! | `schema`, `found`, `replicas`, `inspect`, `tombstone_gc` | what stands in the cluster, and whether it will do |
 //! | `migrate`, `migrations`, `rebuild` | making it; making directories of buckets anew |
 //! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
 //! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
@@ -64,6 +65,7 @@ mod noted;
 mod noted_buckets;
 mod options;
 mod overlong;
+mod paces;
 mod permits;
 mod query;
 mod reach;
@@ -78,8 +80,10 @@ mod set_statements;
 mod shared;
 mod skew;
 mod statements;
+mod states;
 mod store;
 mod tls;
+mod tombstone_gc;
 mod translate;
 mod trims;
 mod ttl;
@@ -101,7 +105,7 @@ pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
 pub use options::{
     ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, Password,
-    TabletsChoice,
+    TabletsChoice, TranslatedNode,
 };
 pub use rebuild::rebuild_directories;
 pub use schema::SchemaState;

@@ -27,7 +27,7 @@ use super::{add, bags, buckets, contains, entities, lookout, members, remove, tr
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     BagEntries, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range,
-    Removal, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+    ReadBag, Removal, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -262,7 +262,7 @@ impl ItemSession for CqlSession {
         cleared.await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.core.admit()?;
         let (op, list) = (*op, list.clone());
         self.read(|core| async move { bags::bag(&core, &op, &list).await }).await

@@ -40,7 +40,7 @@ impl EmbeddedSession {
     /// Swaps a bag, which its list's actor keeps for this alone.
     pub(super) async fn swap(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.no_swap_left_alone(op).await?;
-        let BagSwap { before, after, entries, entered_in: _ } = swap;
+        let BagSwap { before, after, entries, row: _, entered_in: _ } = swap;
         if self.visible_bag(op, list).await?.map(|bag| bag.timestamp) != before {
             return Ok(Swapped::Lost);
         }

@@ -28,7 +28,7 @@ use super::tables::{InMemory, View};
 use crate::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use crate::items::{
     BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
+    Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
 };
 
 /// Bytes of a list in memory that are read on the arbiter itself.
@@ -310,7 +310,8 @@ impl ItemSession for EmbeddedSession {
             }
         }
         let list = self.list_id(list);
-        let mut search = RemovalSearch::new(self.engine.tables.view(), list.clone(), *op, identity, removal);
+        let (view, write_bytes) = (self.engine.tables.view(), self.engine.queue.removal_bytes_max());
+        let mut search = RemovalSearch::new(view, list.clone(), (*op, identity), removal, write_bytes);
         let (mut removed, mut begun) = (0, false);
         // What a failure means once a part has gone.
         let after = |begun: bool, error: StoreError| if begun { error.with_outcome_unknown() } else { error };
@@ -365,9 +366,9 @@ impl ItemSession for EmbeddedSession {
         self.enter(op, bags).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         op.begin()?;
-        self.visible_bag(op, list).await
+        Ok(ReadBag { bag: self.visible_bag(op, list).await?, row: None })
     }
 
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {

@@ -13,7 +13,9 @@ use super::jobs::JOBS;
 use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
 use super::place::PLACES;
+use super::server_changes::{self, SERVER_CHANGES};
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
+use super::trust::create_private;
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
 use crate::domain::StoreId;
 use crate::metadata::MetadataError;
@@ -31,7 +33,7 @@ impl Snapshot for ReadTransaction {
 
 /// Writes all tables into a new file, in one transaction.
 fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(path)?;
+    let database = create_private(path)?;
     let to = database.begin_write()?;
     copy_table(from, &to, META)?;
     copy_table(from, &to, FEATURES)?;
@@ -44,6 +46,9 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
     }
     if from.list_tables()?.any(|table| table.name() == ERASURES.name()) {
         copy_table(from, &to, ERASURES)?;
+    }
+    if from.list_tables()?.any(|table| table.name() == SERVER_CHANGES.name()) {
+        copy_table(from, &to, SERVER_CHANGES)?;
     }
     if from.list_tables()?.any(|table| table.name() == PLACES.name()) {
         copy_table(from, &to, PLACES)?;
@@ -125,5 +130,6 @@ fn read_all_changes(database: &Database) -> Result<u64, JournalError> {
         changes += 1;
     }
     let transaction = database.begin_read()?;
-    Ok(changes + keys::read_all_changes(&transaction)? + erasures::read_all(&transaction)?)
+    let of_servers = server_changes::read_all(&transaction)?;
+    Ok(changes + keys::read_all_changes(&transaction)? + erasures::read_all(&transaction)? + of_servers)
 }

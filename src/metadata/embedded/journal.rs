@@ -9,12 +9,13 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
 
 use super::place::{self, Place};
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opener, erasures, format, jobs, keys, records, trail};
+use super::{JournalError, Opener, erasures, format, jobs, keys, records, server_changes, trail};
 use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::{Job, write as write_job};
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
+use crate::metadata::keys::server_changes::{ServerChangeEntry, write as write_server_change};
 use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, record};
 use crate::metadata::local::{Journal, Snapshot, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page};
@@ -100,6 +101,14 @@ impl Journal for RedbJournal {
         let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
         let text = write_erasure(entry).map_err(failed)?;
         let written = erasures::write(self.database()?, entry.revision, &text);
+        self.conclude(written)
+    }
+
+    fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError> {
+        let reason = "a change of a server has no JSON form";
+        let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
+        let text = write_server_change(entry).map_err(failed)?;
+        let written = server_changes::write(self.database()?, entry.revision, &text);
         self.conclude(written)
     }
 

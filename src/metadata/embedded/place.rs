@@ -22,6 +22,7 @@ pub(super) enum Place<'a> {
     Feature(&'a str),
     Key,
     Erasure,
+    Server,
 }
 
 impl<'a> Place<'a> {
@@ -30,6 +31,7 @@ impl<'a> Place<'a> {
             Self::Feature(key) => (0, key),
             Self::Key => (1, ""),
             Self::Erasure => (2, ""),
+            Self::Server => (3, ""),
         }
     }
 
@@ -38,6 +40,7 @@ impl<'a> Place<'a> {
             0 => Some(Self::Feature(key)),
             1 => Some(Self::Key),
             2 => Some(Self::Erasure),
+            3 => Some(Self::Server),
             _ => None,
         }
     }

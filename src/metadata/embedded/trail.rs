@@ -11,6 +11,7 @@ use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableT
 use super::erasures::{self, ERASURES};
 use super::keys::{self, KEY_HISTORY};
 use super::place::{PLACES, Place, is_whole, note_whole};
+use super::server_changes::{self, SERVER_CHANGES};
 use super::tables::{HISTORY, META};
 use super::{JournalError, records};
 use crate::domain::{Limit, Revision};
@@ -45,8 +46,8 @@ fn each_place(
         let (feature, revision) = key.value();
         found(revision, Place::Feature(feature))?;
     }
-    let Histories { keys, erasures } = Histories::open(transaction)?;
-    for (table, place) in [(keys, Place::Key), (erasures, Place::Erasure)] {
+    let Histories { keys, erasures, servers } = Histories::open(transaction)?;
+    for (table, place) in [(keys, Place::Key), (erasures, Place::Erasure), (servers, Place::Server)] {
         let Some(table) = table else { continue };
         for row in table.iter()? {
             found(row?.0.value(), place)?;
@@ -86,6 +87,7 @@ fn places_before(transaction: &ReadTransaction, end: u64) -> Result<Box<dyn Iter
 struct Histories {
     keys: Option<ReadOnlyTable<u64, &'static str>>,
     erasures: Option<ReadOnlyTable<u64, &'static str>>,
+    servers: Option<ReadOnlyTable<u64, &'static str>>,
 }
 
 impl Histories {
@@ -93,7 +95,9 @@ impl Histories {
         let keys = if keys::are_there(transaction)? { Some(transaction.open_table(KEY_HISTORY)?) } else { None };
         let erased = erasures::are_there(transaction)?;
         let erasures = if erased { Some(transaction.open_table(ERASURES)?) } else { None };
-        Ok(Self { keys, erasures })
+        let changed = server_changes::are_there(transaction)?;
+        let servers = if changed { Some(transaction.open_table(SERVER_CHANGES)?) } else { None };
+        Ok(Self { keys, erasures, servers })
     }
 }
 
@@ -107,7 +111,7 @@ pub(super) fn read(
 ) -> Result<AuditPage, JournalError> {
     let transaction = database.begin_read()?;
     let history = transaction.open_table(HISTORY)?;
-    let Histories { keys, erasures } = Histories::open(&transaction)?;
+    let Histories { keys, erasures, servers } = Histories::open(&transaction)?;
     let text_of = |table: &Option<ReadOnlyTable<u64, &'static str>>, revision| {
         let found = table.as_ref().map(|table| table.get(revision)).transpose()?.flatten();
         Ok::<_, StorageError>(found.map(|text| text.value().to_owned()))
@@ -134,6 +138,10 @@ pub(super) fn read(
             Some(Place::Erasure) => {
                 let Some(text) = text_of(&erasures, revision)? else { continue };
                 AuditEntry::Erasure(erasures::read_entry(revision, &text)?)
+            }
+            Some(Place::Server) => {
+                let Some(text) = text_of(&servers, revision)? else { continue };
+                AuditEntry::Server(server_changes::read_entry(revision, &text)?)
             }
             // A newer release has noted what this one does not know.
             None => continue,

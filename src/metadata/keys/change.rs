@@ -55,13 +55,15 @@ pub fn decide<'k>(
             };
             (KeyAction::CreateKey, None, key)
         }
-        KeyChange::Rotate { id, hash, previous_until, expires_at } => {
+        KeyChange::Rotate { id, hash, previous_until, expires_at, expires_by } => {
             let before = present(id)?;
+            let expires_at = expires_at.or(before.expires_at);
             let rotated = ApiKey {
                 hash,
                 previous: Some(PreviousSecret { hash: before.hash, until: previous_until }),
                 rotated_at: Some(now),
-                expires_at: expires_at.or(before.expires_at),
+                expires_at: expires_by
+                    .map_or(expires_at, |latest| Some(expires_at.map_or(latest, |at| at.min(latest)))),
                 revision,
                 ..before.clone()
             };
@@ -123,6 +125,7 @@ mod tests {
             hash: SecretHash::new([2; 32]),
             previous_until: Timestamp::from_nanos(20).unwrap(),
             expires_at: expires_nanos.map(|nanos| Timestamp::from_nanos(nanos).unwrap()),
+            expires_by: None,
         }
     }
 
@@ -162,6 +165,21 @@ mod tests {
         assert!(matches!(make(&mut keys, rotation('a', None), 10), Err(MetadataError::KeyExpired(_))));
         make(&mut keys, rotation('a', Some(30)), 10).unwrap();
         assert_eq!((keys[0].expires_at.unwrap().as_nanos(), keys[0].created_at.as_nanos()), (30, 1));
+    }
+
+    #[test]
+    fn a_rotation_leaves_no_more_time_than_its_caller_may_give() {
+        let bounded = |id, nanos: u64| {
+            let KeyChange::Rotate { hash, previous_until, expires_at, .. } = rotation(id, None) else { panic!() };
+            let (id, expires_by) = (self::id(id), Some(Timestamp::from_nanos(nanos).unwrap()));
+            KeyChange::Rotate { id, hash, previous_until, expires_at, expires_by }
+        };
+        let mut keys = Vec::new();
+        make(&mut keys, creation('a', "feed", None), 1).unwrap();
+        make(&mut keys, bounded('a', 50), 2).unwrap();
+        assert_eq!(keys[0].expires_at.unwrap().as_nanos(), 50);
+        make(&mut keys, bounded('a', 60), 3).unwrap();
+        assert_eq!(keys[0].expires_at.unwrap().as_nanos(), 50, "a rotation brings no later expiry by itself");
     }
 
     #[test]

@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 
 pub mod change;
 pub mod erasures;
+pub mod lineage;
 pub mod record;
+pub mod server_changes;
 
 use self::erasures::{Erasure, ErasureEntry};
+use self::server_changes::{ServerChange, ServerChangeEntry};
 use super::{ChangeContext, HistoryEntry, MetadataError, Page};
 use crate::domain::{
     ApiKey, Author, FeatureId, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope, SecretHash, Timestamp,
@@ -40,6 +43,8 @@ pub enum KeyChange {
         previous_until: Timestamp,
         /// When the key is to expire from now on; as before where there is none.
         expires_at: Option<Timestamp>,
+        /// The latest expiry that the rotation may leave to the key.
+        expires_by: Option<Timestamp>,
     },
     /// It holds no more, for ever. One that is revoked already stays as it is.
     Revoke { id: KeyId },
@@ -93,6 +98,7 @@ pub enum AuditEntry {
     Feature(FeatureId, HistoryEntry),
     Key(KeyHistoryEntry),
     Erasure(ErasureEntry),
+    Server(ServerChangeEntry),
 }
 
 impl AuditEntry {
@@ -101,6 +107,7 @@ impl AuditEntry {
             Self::Feature(_, entry) => entry.revision,
             Self::Key(entry) => entry.revision,
             Self::Erasure(entry) => entry.revision,
+            Self::Server(entry) => entry.revision,
         }
     }
 
@@ -109,6 +116,7 @@ impl AuditEntry {
             Self::Feature(_, entry) => entry.at,
             Self::Key(entry) => entry.at,
             Self::Erasure(entry) => entry.at,
+            Self::Server(entry) => entry.at,
         }
     }
 
@@ -117,6 +125,7 @@ impl AuditEntry {
             Self::Feature(_, entry) => &entry.by,
             Self::Key(entry) => &entry.by,
             Self::Erasure(entry) => &entry.by,
+            Self::Server(entry) => &entry.by,
         }
     }
 
@@ -125,23 +134,25 @@ impl AuditEntry {
             Self::Feature(_, entry) => entry.action.as_str(),
             Self::Key(entry) => entry.action.as_str(),
             Self::Erasure(entry) => entry.erasure.action.as_str(),
+            Self::Server(entry) => entry.change.action.as_str(),
         }
     }
 
     /// What was changed: a feature as `user.seen`, an entity type as `user`, a key as `key:feed`, an entity as
-    /// `entity:user/u-123`.
+    /// `entity:user/u-123`, a part of a server as `pool`.
     pub fn target(&self) -> String {
         match self {
             Self::Feature(id, _) => id.to_string(),
             Self::Key(entry) => format!("key:{}", entry.name),
             Self::Erasure(entry) => entry.erasure.target.clone(),
+            Self::Server(entry) => entry.change.target.clone(),
         }
     }
 
     pub fn version(&self) -> Option<&VersionLabel> {
         match self {
             Self::Feature(_, entry) => entry.version.as_ref(),
-            Self::Key(_) | Self::Erasure(_) => None,
+            Self::Key(_) | Self::Erasure(_) | Self::Server(_) => None,
         }
     }
 
@@ -152,6 +163,7 @@ impl AuditEntry {
                 (before, after)
             }
             Self::Erasure(entry) => (None, Some(entry.erasure.details)),
+            Self::Server(entry) => (entry.change.before, entry.change.after),
         }
     }
 }
@@ -218,8 +230,15 @@ pub trait AccessStore: Send + Sync + 'static {
     /// Notes what was erased, in the audit trail. It takes the next revision of the store.
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError>;
 
-    /// The audit trail of definitions, keys and erasures, newest first, strictly before the revision `before`. What it
-    /// costs is bounded, whatever the length of the trail.
+    /// Notes a change of a server, in the audit trail. It takes the next revision of the store.
+    async fn note_server_change(
+        &self,
+        change: ServerChange,
+        context: ChangeContext,
+    ) -> Result<ServerChangeEntry, MetadataError>;
+
+    /// The audit trail of definitions, keys, erasures and servers, newest first, strictly before the revision `before`.
+    /// Its cost is bounded, whatever the length of the trail.
     async fn audit(
         &self,
         filter: &AuditFilter,

@@ -6,6 +6,7 @@ use super::{Inner, Journal, LocalStore};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::keys::change::{Decided, decide};
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
+use crate::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
 use crate::metadata::keys::{AccessStore, AuditFilter, AuditPage, KeyChange, Keys};
 use crate::metadata::{ChangeContext, MetadataError};
 
@@ -55,6 +56,19 @@ impl<J: Journal> AccessStore for LocalStore<J> {
         let ChangeContext { by, at } = context;
         let entry = ErasureEntry { revision: inner.state.next_revision(), at, by, erasure };
         inner.journal.append_erasure(&entry)?;
+        inner.state.revision = entry.revision;
+        Ok(entry)
+    }
+
+    async fn note_server_change(
+        &self,
+        change: ServerChange,
+        context: ChangeContext,
+    ) -> Result<ServerChangeEntry, MetadataError> {
+        let mut inner = self.lock_mended()?;
+        let ChangeContext { by, at } = context;
+        let entry = ServerChangeEntry { revision: inner.state.next_revision(), at, by, change };
+        inner.journal.append_server_change(&entry)?;
         inner.state.revision = entry.revision;
         Ok(entry)
     }

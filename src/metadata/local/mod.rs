@@ -13,6 +13,7 @@ use super::change::{self, Transition};
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
+use super::keys::server_changes::ServerChangeEntry;
 use super::keys::{AuditFilter, AuditPage};
 use super::{
     Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, LastGeneration, MetadataError,
@@ -35,6 +36,9 @@ pub trait Journal: Send + 'static {
 
     /// Keeps an entry of the audit trail, as [`Self::append`].
     fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError>;
+
+    /// Keeps an entry of the audit trail, as [`Self::append`].
+    fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError>;
 
     /// All jobs, in the order of their ids.
     fn jobs(&self) -> Result<Vec<Job>, MetadataError>;

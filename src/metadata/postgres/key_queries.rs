@@ -10,6 +10,7 @@ use super::unnamed::Unnamed;
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
+use crate::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
 use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, KeyHistoryEntry};
 
 type Connection = PgConnection;
@@ -72,6 +73,24 @@ pub(super) async fn add_erasure(connection: &mut Connection, entry: &ErasureEntr
         action.as_str(),
         target.as_str(),
         key_rows::erasure_record(entry)?,
+    )
+    .execute(Unnamed(connection))
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn add_server_change(connection: &mut Connection, entry: &ServerChangeEntry) -> Result<(), Failure> {
+    let ServerChangeEntry { revision, at, by, change: ServerChange { action, target, before, after } } = entry;
+    sqlx::query_file!(
+        "metadata_sql/queries/add_server_change.sql",
+        rows::number(revision.0),
+        rows::nanos(*at)?,
+        by.as_str(),
+        by.behalf(),
+        action.as_str(),
+        target.as_str(),
+        before.as_ref(),
+        after.as_ref(),
     )
     .execute(Unnamed(connection))
     .await?;

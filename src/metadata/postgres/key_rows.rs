@@ -7,6 +7,7 @@ use crate::domain::{ApiKey, FeatureId, KeyId, KeyName};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::erasures::{self, ErasureEntry};
 use crate::metadata::keys::record::{self, Broken};
+use crate::metadata::keys::server_changes::{ServerAction, ServerChange, ServerChangeEntry};
 use crate::metadata::keys::{AuditEntry, KeyAction, KeyHistoryEntry};
 
 const KEY: &str = "api_key";
@@ -20,7 +21,8 @@ pub(super) struct KeyRow {
     pub revision: i64,
 }
 
-/// An entry of any audit trail: of a key where it has a key's id, of an erasure where it has its record.
+/// An entry of any audit trail: of a feature where it has an entity type, of a key where it has a key's ID, of an
+/// erasure where it has its record, and else of a server.
 #[derive(Debug)]
 pub(super) struct AuditRow {
     pub revision: i64,
@@ -67,12 +69,30 @@ fn erasure_entry(revision: i64, record: &Json) -> Result<AuditEntry, MetadataErr
     entry.map(AuditEntry::Erasure).map_err(|Broken(part)| at.broken(part))
 }
 
+fn server_entry(row: AuditRow) -> Result<AuditEntry, MetadataError> {
+    let place = || row.revision.to_string();
+    let at = RowName { table: "server_history", key: &place };
+    let action = ServerAction::ALL.into_iter().find(|action| action.as_str() == row.action);
+    Ok(AuditEntry::Server(ServerChangeEntry {
+        revision: at.revision("revision", row.revision)?,
+        at: at.timestamp("changed_at_ns", row.changed_at_ns)?,
+        by: record::author(row.changed_by.clone(), row.on_behalf_of.clone()).map_err(|_| at.broken("changed_by"))?,
+        change: ServerChange {
+            action: action.ok_or_else(|| at.broken("action"))?,
+            target: row.name.clone(),
+            before: row.before.clone(),
+            after: row.after.clone(),
+        },
+    }))
+}
+
 pub(super) fn audit_entry(row: AuditRow) -> Result<AuditEntry, MetadataError> {
     if let Some(record) = &row.erasure {
         return erasure_entry(row.revision, record);
     }
     let Some(key_id) = &row.key_id else {
-        let id: FeatureId = rows::changed_id(row.entity_type.as_deref().unwrap_or_default(), &row.name)?;
+        let Some(entity_type) = row.entity_type.as_deref() else { return server_entry(row) };
+        let id: FeatureId = rows::changed_id(entity_type, &row.name)?;
         let AuditRow { revision, changed_at_ns, changed_by, on_behalf_of, action, version, before, after, .. } = row;
         let entry = HistoryRow { revision, changed_at_ns, changed_by, on_behalf_of, action, version, before, after };
         return rows::history_entry(entry).map(|entry| AuditEntry::Feature(id, entry));

@@ -12,6 +12,7 @@ use super::transaction::{self, Work, Worked};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::keys::change::{Decided, decide};
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
+use crate::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
 use crate::metadata::keys::{AccessStore, AuditFilter, AuditPage, KeyChange, Keys};
 use crate::metadata::{ChangeContext, MetadataError};
 
@@ -42,6 +43,15 @@ impl AccessStore for PostgresStore {
 
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
         let work = ErasureWork { erasure, context };
+        transaction::carry_out(&self.connections, &self.collisions, &work).await
+    }
+
+    async fn note_server_change(
+        &self,
+        change: ServerChange,
+        context: ChangeContext,
+    ) -> Result<ServerChangeEntry, MetadataError> {
+        let work = ServerWork { change, context };
         transaction::carry_out(&self.connections, &self.collisions, &work).await
     }
 
@@ -110,6 +120,26 @@ impl Work for ErasureWork {
         let ChangeContext { by, at } = self.context.clone();
         let outcome = ErasureEntry { revision, at, by, erasure: self.erasure.clone() };
         queries::add_erasure(connection, &outcome).await?;
+        notify(connection, revision).await?;
+        Ok(Worked { outcome, changed: true })
+    }
+}
+
+/// An entry of the audit trail of servers.
+struct ServerWork {
+    change: ServerChange,
+    context: ChangeContext,
+}
+
+#[async_trait]
+impl Work for ServerWork {
+    type Outcome = ServerChangeEntry;
+
+    async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<ServerChangeEntry>, Failure> {
+        let revision = next_revision(connection).await?;
+        let ChangeContext { by, at } = self.context.clone();
+        let outcome = ServerChangeEntry { revision, at, by, change: self.change.clone() };
+        queries::add_server_change(connection, &outcome).await?;
         notify(connection, revision).await?;
         Ok(Worked { outcome, changed: true })
     }

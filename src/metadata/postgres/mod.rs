@@ -7,7 +7,7 @@
 //! | `connections` | the bounded set of connections, and the end of those that hang |
 //! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
-//! | `keys`, `key_queries`, `key_rows` | the same for API keys and erasures, and the audit trail of everything |
+//! | `keys`, `key_queries`, `key_rows` | the same for API keys, erasures, servers, and the audit trail of all |
 //! | `jobs` | the same for jobs |
 //! | `unnamed` | statements that leave nothing behind in a pooler's session |
 //! | `transaction` | one change in one transaction |

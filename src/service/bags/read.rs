@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::bag::{Bag, EntityName, JoinedList};
 use super::super::bag_conditions::BagError;
-use super::super::batch::{READS_AT_ONCE, Room, in_time};
+use super::super::batch::{READS_AT_ONCE, Room, SetAside, in_time};
 use super::super::operation::{GetItems, ListName, Reply};
 use super::super::{Caller, PageRenderer, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
@@ -38,10 +38,11 @@ impl<R: PageRenderer> Service<R> {
     pub(super) async fn batch_get_bags(
         &self,
         caller: &Caller,
-        entities: Vec<EntityName>,
+        entities: Vec<Result<EntityName, ServiceError>>,
         lists: Vec<JoinedList>,
     ) -> Result<Reply, ServiceError> {
         caller.take_items(entities.len() * (1 + lists.len()))?;
+        let (entities, refused) = SetAside::sort_out(entities);
         let deadline = self.deadline(caller);
         let mut types: BTreeMap<EntityType, Result<CatalogVersion, ServiceError>> = BTreeMap::new();
         for EntityName { entity_type, .. } in &entities {
@@ -68,7 +69,7 @@ impl<R: PageRenderer> Service<R> {
             return Err(ServiceError::NoMemoryForAnswer);
         }
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
-        Ok(Reply::EachBag(bags))
+        Ok(Reply::EachBag(refused.put_back(bags)))
     }
 
     pub(super) async fn list_bags(

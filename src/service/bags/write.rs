@@ -12,7 +12,7 @@ use crate::actors::ListError;
 use crate::background::entry_changes;
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{Document, EntityId, EntityType, FeatureId, Invalid, Item, ListKey, NewItem, Timestamp, Ttl};
-use crate::items::{BagAfter, BagSwap, EntryChange, Swapped};
+use crate::items::{BagAfter, BagSwap, EntryChange, ReadBag, Swapped};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
@@ -117,7 +117,7 @@ impl<R: PageRenderer> Service<R> {
             // Before indexes are looked up: whoever creates one from now on enters what is written in time.
             let is_in_step = self.metadata.is_in_step();
             let indexes = self.indexes_of(&id);
-            let before = lists.bag(list.clone(), ttl, deadline).await?;
+            let ReadBag { bag: before, row } = lists.bag_to_swap(list.clone(), ttl, deadline).await?;
             conditions.check(before.as_ref().map(|before| before.timestamp))?;
             let document = decide(before.as_ref())?;
             let after = document.map(|document| stamped(self.clock.now(), ttl, before.as_ref(), document));
@@ -129,7 +129,7 @@ impl<R: PageRenderer> Service<R> {
             let stamp = before.as_ref().map(|before| before.timestamp);
             let known = || indexes.iter().map(|index| index.feature_key.clone()).collect();
             let entered_in = (!is_in_step).then(known);
-            let swap = BagSwap { before: stamp, after: BagAfter::from(after.clone()), entries, entered_in };
+            let swap = BagSwap { before: stamp, row, after: BagAfter::from(after.clone()), entries, entered_in };
             let swapped = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
             let changed = || entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref());
             match swapped.inspect_err(|error| self.mend_after(error, &list, || changed().unwrap_or_default()))? {
@@ -143,7 +143,7 @@ impl<R: PageRenderer> Service<R> {
                         if !entries.is_empty() {
                             let missing = entries.clone();
                             let (before, after) = (Some(after.timestamp), BagAfter::Same);
-                            let swap = BagSwap { before, after, entries, entered_in: None };
+                            let swap = BagSwap { before, row: None, after, entries, entered_in: None };
                             // Whoever came next knows the index, and has entered what stands now.
                             let entered = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
                             // The bag is written by now, whatever becomes of this.

@@ -20,7 +20,7 @@ use super::super::lists::{FIRST_BYTES, PageRead};
 use super::super::operation::{GetItems, Reply};
 use super::super::page_cache::RenderedPage;
 use super::super::{Caller, PageRenderer, Service, ServiceError};
-use super::{Turn, in_time};
+use super::{SetAside, Turn, in_time};
 use crate::access::Permission;
 use crate::actors::ListPool;
 
@@ -99,12 +99,14 @@ impl<R: PageRenderer> Service<R> {
     pub(in crate::service) async fn batch_get(
         &self,
         caller: &Caller,
-        requests: Vec<GetItems<'_>>,
+        requests: Vec<Result<GetItems<'_>, ServiceError>>,
     ) -> Result<Reply, ServiceError> {
         caller.take_items(requests.len())?;
         let deadline = self.deadline(caller);
         let room = Cell::new(Room::of(self.options.page_bytes_max));
-        Ok(Reply::EachPage(self.read_pages(caller, &requests, &room, deadline).await?))
+        let (requests, refused) = SetAside::sort_out(requests);
+        let pages = self.read_pages(caller, &requests, &room, deadline).await?;
+        Ok(Reply::EachPage(refused.put_back(pages)))
     }
 
     /// Reads pages of lists: each by itself, and together within the room.

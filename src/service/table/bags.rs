@@ -12,7 +12,8 @@ const CONDITIONS: &[Parameter] = &[IF_MATCH, BAG_IF_NONE_MATCH, REQUEST_ID, TIME
 const ETAG: (&str, &str) = ("ETag", "The bag's entity tag: another one after every change.");
 
 /// What every operation on bags of a type may fail with.
-const BAGS: &[ErrorCode] = &[ErrorCode::EntityTypeNotFound, ErrorCode::StoreUnavailable, ErrorCode::Draining];
+const BAGS: &[ErrorCode] =
+    &[ErrorCode::EntityTypeNotFound, ErrorCode::StoreUnavailable, ErrorCode::TooManyTombstones, ErrorCode::Draining];
 
 const STORED: ReplyForm = ReplyForm {
     headers: &[ETAG],

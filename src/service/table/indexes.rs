@@ -131,6 +131,7 @@ pub const ROWS: [Descriptor; 6] = [
                 ErrorCode::InvalidTimestamp,
                 ErrorCode::InvalidPageToken,
                 ErrorCode::StoreUnavailable,
+                ErrorCode::TooManyTombstones,
             ],
         ],
     },

@@ -28,9 +28,12 @@ pub const ROWS: [Descriptor; 8] = [
         errors: &[&[
             ErrorCode::InvalidArgument,
             ErrorCode::Unauthenticated,
+            ErrorCode::UnknownHost,
+            ErrorCode::RateLimited,
             ErrorCode::Internal,
             ErrorCode::Overloaded,
             ErrorCode::MetadataUnavailable,
+            ErrorCode::IssuerUnavailable,
         ]],
     },
     Descriptor {
@@ -54,7 +57,9 @@ pub const ROWS: [Descriptor; 8] = [
         name: "create_key",
         summary: "Create an API key",
         description: "The answer has the key's token, which nobody can show again. From the first key on, servers whose \
-                      `access.mode` is `auto` ask for one.",
+                      `access.mode` is `auto` ask for one. A caller whose own key, token or certificate expires makes keys \
+                      that expire within `access.keys.lifetime_max_secs`: a longer `expires` is refused, and \
+                      without `expires` that is the lifetime.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Write,
@@ -89,7 +94,8 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::GetKey,
         name: "get_key",
         summary: "Get an API key",
-        description: "Without its token.",
+        description: "Without its token. `created_keys` names the keys that it created, directly or through another key, and \
+                      that are not revoked.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Read,
@@ -106,7 +112,8 @@ pub const ROWS: [Descriptor; 8] = [
         name: "rotate_key",
         summary: "Give an API key another token",
         description: "The present token holds for the `overlap` yet, so that services can change over. One before that \
-                      ends at once.",
+                      ends at once. A caller whose own key, token or certificate expires leaves the key a lifetime of \
+                      `access.keys.lifetime_max_secs` at most: a longer `expires` is refused.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Write,
@@ -128,13 +135,15 @@ pub const ROWS: [Descriptor; 8] = [
         name: "revoke_key",
         summary: "Revoke an API key",
         description: "It holds no more, on this server when this is answered and on all others as soon as they hear of \
-                      it. It stays in the list, and its name is free again.",
+                      it. It stays in the list, and its name is free again. The answer names the keys in \
+                      `created_keys` that the key created, directly or through another key, and that are not revoked. \
+                      With `created_keys=true` they are revoked too, and none is left to name.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::RepeatableWrite,
         method: Method::Delete,
         path: "/v1/keys/{key_id}",
-        query: &queries::NONE,
+        query: &queries::REVOKE_KEY,
         headers: CREATION,
         request: None,
         replies: &[KEY],
@@ -144,7 +153,7 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::ListAudit,
         name: "list_audit",
         summary: "Read the audit trail of everything",
-        description: "Changes of definitions and of API keys, newest first. The action `refuse` asks for what this \
+        description: "Changes of definitions, API keys and servers (pool, log, jobs, backups), newest first. The action `refuse` asks for what this \
                       server has refused lately in their place: what is refused alike within a minute is one entry, with \
                       how often in `after.count`.",
         group: Group::Access,

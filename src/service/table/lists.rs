@@ -65,6 +65,7 @@ pub const ROWS: [Descriptor; 8] = [
                 ErrorCode::ValueTypeMismatch,
                 ErrorCode::IdentityMismatch,
                 ErrorCode::InvalidTimestamp,
+                ErrorCode::TimestampTooFarAhead,
                 ErrorCode::TtlTooLong,
             ],
         ],

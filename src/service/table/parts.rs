@@ -24,8 +24,13 @@ pub const ANY: &[ErrorCode] = &[
 ];
 /// A browser must not be made to write by a page of another site.
 pub const WRITE: &[ErrorCode] = &[ErrorCode::CrossSite];
-pub const LIST: &[ErrorCode] =
-    &[ErrorCode::FeatureNotFound, ErrorCode::VersionNotFound, ErrorCode::StoreUnavailable, ErrorCode::Draining];
+pub const LIST: &[ErrorCode] = &[
+    ErrorCode::FeatureNotFound,
+    ErrorCode::VersionNotFound,
+    ErrorCode::StoreUnavailable,
+    ErrorCode::TooManyTombstones,
+    ErrorCode::Draining,
+];
 pub const BODY: &[ErrorCode] =
     &[ErrorCode::InvalidJson, ErrorCode::LengthRequired, ErrorCode::PayloadTooLarge, ErrorCode::UnsupportedMediaType];
 

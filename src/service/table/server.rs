@@ -1,6 +1,6 @@
 //! What is about the server itself: the pool of list actors, backups, health, metrics, and the description of the API.
 
-use super::parts::{ANY, BODY, REQUEST, WRITE, json};
+use super::parts::{ANY, BODY, CREATION, REQUEST, WRITE, json};
 use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
@@ -32,14 +32,14 @@ pub const ROWS: [Descriptor; 9] = [
         description: "While operations go on, and of this server alone. It is answered when the pool has its new size: \
                       new actors open their sessions first, and those that leave end what they have begun. About \
                       1/(n + 1) of the lists move to one more actor. Once begun it goes on if its caller leaves. A \
-                      restart begins with the settings again.",
+                      restart begins with the settings again. The audit trail has the change first.",
         group: Group::Operations,
         permission: Permission::PoolsWrite,
         effect: Effect::RepeatableWrite,
         method: Method::Put,
         path: "/v1/pool",
         query: &queries::NONE,
-        headers: REQUEST,
+        headers: CREATION,
         request: Some(Type::of::<PoolInput>()),
         replies: &[json(200, "The pool as it is now.", Type::of::<Pool>())],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::PoolResizing, ErrorCode::StoreUnavailable, ErrorCode::Draining]],
@@ -64,14 +64,15 @@ pub const ROWS: [Descriptor; 9] = [
         id: OperationId::ChangeLog,
         name: "change_log",
         summary: "Change what the log has",
-        description: "At once, and of this server alone. A restart begins with the settings again.",
+        description: "At once, and of this server alone. A restart begins with the settings again. The audit trail has the change \
+                      first: without an entry, nothing changes.",
         group: Group::Operations,
         permission: Permission::ServerWrite,
         effect: Effect::RepeatableWrite,
         method: Method::Patch,
         path: "/v1/log",
         query: &queries::NONE,
-        headers: REQUEST,
+        headers: CREATION,
         request: Some(Type::of::<LogInput>()),
         replies: &[json(200, "What the log has now.", Type::of::<LogState>())],
         errors: &[ANY, WRITE, BODY],
@@ -91,7 +92,7 @@ pub const ROWS: [Descriptor; 9] = [
         method: Method::Post,
         path: "/v1/backups",
         query: &queries::NONE,
-        headers: REQUEST,
+        headers: CREATION,
         request: Some(Type::of::<BackupInput>()),
         replies: &[json(201, "The backup is there.", Type::of::<Backup>())],
         errors: &[

@@ -8,7 +8,7 @@ use liststore::domain::{
     EntityType, FeatureId, FeatureKey, Generation, Item, ListKey, NewItem, Timestamp, Ttl, VersionLabel,
 };
 use liststore::items::bags::BAG_BYTES_MAX;
-use liststore::items::{BagAfter, BagEntries, BagPage, BagSwap, EntryChange, Operation, Range, Swapped};
+use liststore::items::{BagAfter, BagEntries, BagPage, BagSwap, EntryChange, Operation, Range, ReadBag, Swapped};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -70,6 +70,7 @@ impl Bag {
                 before: before.map(|stamp| self.probe.at(stamp)),
                 after: after.into(),
                 entries,
+                row: None,
                 entered_in: None,
             },
         )
@@ -82,7 +83,7 @@ impl Bag {
 
     /// The bag, as the session tells it. Where the store has it in memory, that must be the same.
     async fn at(&self, op: &Operation) -> Option<(i64, String)> {
-        let read = async || self.probe.session.bag(op, &self.probe.list).await.unwrap();
+        let read = async || self.probe.session.bag(op, &self.probe.list).await.unwrap().bag;
         let mut bag = read().await;
         let found = loop {
             let found = self.probe.store.get_from_memory(op, &self.probe.list, &Range::NEWEST);
@@ -184,8 +185,11 @@ pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backe
     let (long, short) = (bag.probe.op_at(0, ttl(3_600)), bag.probe.op_at(0, ttl(600)));
     let old = bag.item(&long, -1_200 * SECOND, "old");
     assert_eq!(
-        bag.swap_at(&long, BagSwap { before: None, after: BagAfter::Put(old), entries: vec![], entered_in: None })
-            .await,
+        bag.swap_at(
+            &long,
+            BagSwap { before: None, after: BagAfter::Put(old), entries: vec![], row: None, entered_in: None }
+        )
+        .await,
         Swapped::Done
     );
     assert_eq!((bag.at(&short).await, bag.at(&long).await), (None, some(-1_200 * SECOND, "old")));
@@ -193,18 +197,22 @@ pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backe
         before: Some(bag.probe.at(-1_200 * SECOND)),
         after: BagAfter::Gone,
         entries: vec![],
+        row: None,
         entered_in: None,
     };
     assert_eq!(bag.swap_at(&short, hidden).await, Swapped::Lost);
     let new = bag.item(&short, -5 * SECOND, "new");
     assert_eq!(
-        bag.swap_at(&short, BagSwap { before: None, after: BagAfter::Put(new), entries: vec![], entered_in: None })
-            .await,
+        bag.swap_at(
+            &short,
+            BagSwap { before: None, after: BagAfter::Put(new), entries: vec![], row: None, entered_in: None }
+        )
+        .await,
         Swapped::Done
     );
     // What it took the place of is gone, and not hidden behind it.
     let stamp = Some(bag.probe.at(-5 * SECOND));
-    let gone = BagSwap { before: stamp, after: BagAfter::Gone, entries: vec![], entered_in: None };
+    let gone = BagSwap { before: stamp, after: BagAfter::Gone, entries: vec![], row: None, entered_in: None };
     assert_eq!((bag.at(&long).await, bag.swap_at(&long, gone).await), (some(-5 * SECOND, "new"), Swapped::Done));
     assert_eq!(bag.at(&long).await, None);
 }
@@ -217,7 +225,7 @@ pub async fn a_bag_ends_by_the_expiry_that_it_was_stored_with(backend: &dyn Back
     let op = bag.probe.op_at(0, ttl(60));
     let after = BagAfter::Put(bag.item(&op, -5, "{}"));
     assert_eq!(
-        bag.swap_at(&op, BagSwap { before: None, after, entries: vec![], entered_in: None }).await,
+        bag.swap_at(&op, BagSwap { before: None, after, entries: vec![], row: None, entered_in: None }).await,
         Swapped::Done
     );
     assert_eq!(bag.at(&bag.probe.op_at(60 * SECOND - 6, ttl(3_600))).await, some(-5, "{}"));
@@ -225,7 +233,7 @@ pub async fn a_bag_ends_by_the_expiry_that_it_was_stored_with(backend: &dyn Back
     assert_eq!(bag.at(&later).await, None);
     let again = BagAfter::Put(bag.item(&later, 60 * SECOND - 5, "again"));
     assert_eq!(
-        bag.swap_at(&later, BagSwap { before: None, after: again, entries: vec![], entered_in: None }).await,
+        bag.swap_at(&later, BagSwap { before: None, after: again, entries: vec![], row: None, entered_in: None }).await,
         Swapped::Done
     );
     assert_eq!(bag.at(&later).await, some(60 * SECOND - 5, "again"));
@@ -270,7 +278,7 @@ pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
     let op = bag.probe.op();
     let mended = |before| {
         let entries = vec![change("oslo", &[], &[(1, "u-1")])];
-        BagSwap { before: Some(bag.probe.at(before)), after: BagAfter::Same, entries, entered_in: None }
+        BagSwap { before: Some(bag.probe.at(before)), after: BagAfter::Same, entries, row: None, entered_in: None }
     };
     assert_eq!(bag.swap_at(&op, mended(-6)).await, Swapped::Lost);
     assert_eq!(bag.entries_now("oslo").await, []);
@@ -429,6 +437,26 @@ pub async fn bags_are_apart_from_other_generations_and_lists(backend: &dyn Backe
     assert_eq!((list.all().await.len(), bag.now().await), (1, some(-9, "{}")));
 }
 
+/// A swap that names the row that was read is made from that row, and no other.
+pub async fn a_swap_may_name_the_row_that_was_read(backend: &dyn Backend) {
+    let bag = Bag::open(backend).await;
+    let op = bag.probe.op();
+    let read = async || bag.probe.session.bag(&op, &bag.probe.list).await.unwrap();
+    let swap = |read: &ReadBag, after: Option<i64>| BagSwap {
+        before: read.bag.as_ref().map(|bag| bag.timestamp),
+        row: read.row.clone(),
+        after: after.map(|stamp| bag.item(&op, stamp, "{}")).into(),
+        entries: Vec::new(),
+        entered_in: None,
+    };
+    for (done, after) in [Some(-9), Some(-8), None, Some(-7)].into_iter().enumerate() {
+        let present = read().await;
+        assert_eq!(bag.swap_at(&op, swap(&present, after)).await, Swapped::Done, "{done}");
+        assert_eq!(bag.now().await, after.and_then(|stamp| some(stamp, "{}")));
+        assert_eq!(bag.swap_at(&op, swap(&present, Some(-6))).await, Swapped::Lost, "{done}");
+    }
+}
+
 pub async fn remove_all_empties_a_bag(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     for identity in [bag.probe.list.feature_key.clone(), bag.probe.list.feature_key.clone().of_any_identity()] {
@@ -555,6 +583,7 @@ async fn agree(backend: &dyn Backend, steps: &[Step]) {
                     before: before.map(|stamp| bag.probe.at(stamp)),
                     after: after.into(),
                     entries: changes,
+                    row: None,
                     entered_in: None,
                 };
                 let expected = if *wrong { Swapped::Lost } else { Swapped::Done };

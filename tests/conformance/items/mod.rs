@@ -261,6 +261,7 @@ macro_rules! bag_suite {
                 a_walk_tells_the_bags_that_it_meets,
                 entries_of_many_bags_are_added_together,
                 bags_are_apart_from_other_generations_and_lists,
+                a_swap_may_name_the_row_that_was_read,
                 remove_all_empties_a_bag,
                 what_was_swapped_is_there_after_a_reopening,
                 random_swaps_agree_with_the_model,

@@ -1,6 +1,7 @@
 //! What a store that keeps its definitions has after it was closed and opened again.
 
 use liststore::domain::{Revision, ValueType};
+use liststore::metadata::keys::server_changes::ServerAction;
 use liststore::metadata::keys::{AuditFilter, KeyChange};
 use liststore::metadata::{Calls, NewFeature};
 
@@ -10,6 +11,7 @@ use super::erasures::erasure;
 use super::jobs::job;
 use super::keys::{at, creation, key_id, told};
 use super::sample::*;
+use super::servers::server_change;
 
 pub async fn a_reopened_store_has_everything(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
@@ -90,6 +92,17 @@ pub async fn erasures_outlive_a_reopening(backend: &dyn MetadataBackend) {
     drop(store);
     let store = backend.open().await;
     assert_eq!(told(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u"]);
+    assert_eq!(create(&*store, &id("user", "seen")).await.revision, Revision(2));
+    store.close().await;
+}
+
+pub async fn changes_of_servers_outlive_a_reopening(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    store.note_server_change(server_change(ServerAction::ChangeLog, "log"), by("local")).await.unwrap();
+    store.close().await;
+    drop(store);
+    let store = backend.open().await;
+    assert_eq!(told(&store, &AuditFilter::default()).await, ["change_log log"]);
     assert_eq!(create(&*store, &id("user", "seen")).await.revision, Revision(2));
     store.close().await;
 }

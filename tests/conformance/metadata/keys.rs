@@ -35,7 +35,8 @@ pub fn creation(last: char, name: &str) -> KeyChange {
 }
 
 fn rotation(last: char) -> KeyChange {
-    KeyChange::Rotate { id: key_id(last), hash: SecretHash::new([2; 32]), previous_until: at(9), expires_at: None }
+    let (id, hash, previous_until) = (key_id(last), SecretHash::new([2; 32]), at(9));
+    KeyChange::Rotate { id, hash, previous_until, expires_at: None, expires_by: None }
 }
 
 fn by(name: &str, other: Option<&str>) -> ChangeContext {

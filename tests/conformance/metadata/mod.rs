@@ -18,6 +18,7 @@ pub mod keys;
 pub mod listing;
 pub mod races;
 pub mod sample;
+pub mod servers;
 pub mod versions;
 
 /// One metadata store under test: every case makes a backend of its own, whose store is empty.
@@ -50,6 +51,7 @@ macro_rules! metadata_store_suite {
                     generations_outlive_a_reopening,
                     keys_outlive_a_reopening,
                     erasures_outlive_a_reopening,
+                    changes_of_servers_outlive_a_reopening,
                     jobs_outlive_a_reopening,
                     entity_types_outlive_a_reopening,
                 }
@@ -67,6 +69,9 @@ macro_rules! metadata_store_suite {
             erasures {
                 every_generation_that_ever_was_is_told,
                 an_erasure_takes_a_revision_and_stands_in_the_audit_trail,
+            }
+            servers {
+                a_change_of_a_server_takes_a_revision_and_stands_in_the_audit_trail,
             }
             indexes {
                 an_index_is_a_version_of_bags_that_becomes_ready,

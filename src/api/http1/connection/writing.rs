@@ -148,6 +148,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
                 Poll::Pending => {
                     // Whoever lets even small answers lie when there is no memory for them is given up.
                     self.share.hold(self.held_with(0)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                    let shared = self.shared;
+                    let _lying = shared.unread.count(self.stream.queued());
                     let (slot, is_known) = (self.slot, self.share.holder().is_known());
                     let since = Instant::now();
                     let sending = poll_fn(|context| match self.poll_send(context) {

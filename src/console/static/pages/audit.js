@@ -1,4 +1,4 @@
-// The audit trail of everything: who changed which definitions and keys.
+// The audit trail of everything: who changed which definitions, keys and servers.
 
 import { html, useState } from "../lib/html.js";
 import { get } from "../lib/api.js";
@@ -68,7 +68,7 @@ function Changes({ filter }) {
         : token ? html`<p class="fine">None of the newest changes is one of these. There are earlier ones.</p>`
         : filter.action === REFUSE ? html`<${Empty} icon="check" title="Nobody was refused lately">
             <p>This server keeps the newest 1,000 refusals of callers who are known, and of those who are not, until it stops.</p></${Empty}>`
-        : html`<${Empty} icon="clock" title="No changes"><p>Changes of features and keys stand here, with who made them.</p></${Empty}>`}
+        : html`<${Empty} icon="clock" title="No changes"><p>Changes of features, keys and servers stand here, with who made them.</p></${Empty}>`}
       ${token && html`<${Button} onClick=${more}>Show earlier changes</${Button}>`}
     </section>`;
 }

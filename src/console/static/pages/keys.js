@@ -158,10 +158,14 @@ function Rotate({ of, onClose, onMade }) {
 
 function Revoke({ of, onClose, onDone }) {
   const [typed, setTyped] = useState("");
+  const [withCreated, setWithCreated] = useState(false);
+  const path = `${OPEN}/${encodeURIComponent(of.id)}`;
+  const loaded = useLoad(async (signal) => (await get(path, {}, { signal })).data, [path]);
+  const created = loaded.data?.created_keys ?? [];
   const task = useTask();
   const revoke = () => task.run(async () => {
-    await call("DELETE", `${OPEN}/${encodeURIComponent(of.id)}`);
-    onDone(`The key ${of.name} is revoked`);
+    await call("DELETE", withCreated ? `${path}?created_keys=true` : path);
+    onDone(withCreated ? `The key ${of.name} and the keys that it created are revoked` : `The key ${of.name} is revoked`);
     if (isMine(of)) refresh();
   });
   return html`
@@ -171,6 +175,9 @@ function Revoke({ of, onClose, onDone }) {
       <p>Whoever uses it is refused from now on${of.last_used_at
         ? html`. It was last used <${Time} at=${of.last_used_at} kind="relative"/>` : ""}. It cannot be given back.</p>
       ${isMine(of) && html`<${Notice} kind="warn" title="This is the key that you are using."><p>You will be signed out.</p></${Notice}>`}
+      ${created.length > 0 && html`<label class="check"><input type="checkbox" checked=${withCreated}
+        onChange=${(event) => setWithCreated(event.target.checked)}/> Revoke the keys that it created too:
+        ${created.map(({ id, name }, n) => html`${n ? ", " : " "}<bdi key=${id}>${name}</bdi>`)}</label>`}
       <${TextField} label=${html`Type <code class="typed"><bdi>${of.name}</bdi></code> to revoke it`} value=${typed} onInput=${setTyped}/>
       <${Trouble} problem=${task.problem}/>
     </${Dialog}>`;

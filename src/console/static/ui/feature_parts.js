@@ -119,6 +119,9 @@ const ACTIONS = {
   delete_entity_type: ["deleted the entity type", "bad"],
   create_key: ["made the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
   purge: ["began to purge", "bad"], erase_entity: ["erased", "bad"],
+  resize_pool: ["changed the size of the", ""], change_log: ["changed the", ""], create_backup: ["made a", "good"],
+  clean_indexes: ["began to clean indexes of", ""], update_job: ["changed the rate of", ""],
+  pause_job: ["paused", ""], resume_job: ["resumed", ""], cancel_job: ["cancelled", "bad"],
 };
 
 const CREATED = "What it was created with";

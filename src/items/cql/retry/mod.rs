@@ -1,8 +1,9 @@
 //! Carries one request out, with as many attempts as it takes and may take.
 //!
 //! Every statement of this store may be repeated: reads by nature, writes because they carry their
-//! write timestamp, so that a repetition changes nothing and never outranks a later write. An
-//! attempt that fails is followed by another on another node, after a random pause; one that gives
+//! write timestamp, so that a repetition changes nothing and never outranks a later write. A swap of a
+//! bag is a lightweight transaction without a write timestamp: of its attempts one is applied at most, and
+//! `bags.rs` judges the answer that an attempt was not applied. An attempt that fails is followed by another on another node, after a random pause; one that gives
 //! no answer for long is left running while another starts elsewhere, and the first answer counts.
 //! All of it is bounded: by the operation's deadline, by a number of attempts, and by a budget that
 //! all sessions share, so that retries cannot amplify an outage. An attempt that found no node
@@ -246,7 +247,8 @@ where
         let tried: Vec<Uuid> = self.routes.iter().filter_map(|route| route.at()).collect();
         let Attempts { plan, health, permits, .. } = self.attempts;
         let share = permits.limit().div_ceil(NODE_PART);
-        let route = AttemptRoute::new(Arc::clone(plan), Arc::clone(health), tried, share);
+        let kind = self.request.statement.kind();
+        let route = AttemptRoute::new(Arc::clone(plan), Arc::clone(health), tried, share, kind);
         self.routes.push(Arc::clone(&route));
         let attempt = (self.make)(Arc::clone(&route) as Arc<dyn LoadBalancingPolicy>);
         Box::pin(async move {
@@ -260,7 +262,10 @@ where
 
     fn failed(&mut self, error: &ExecutionError, permit: Permit) -> Failure {
         self.spare = Some(permit);
-        let failure = Failure::of(error, self.request.statement.writes());
+        let failure = match self.request.statement {
+            Statement::Swap => Failure::of_transaction(error),
+            statement => Failure::of(error, statement.writes()),
+        };
         self.unknown |= failure.error.outcome_unknown();
         self.unsent += usize::from(failure.kind == NO_CONNECTION);
         self.attempts.metrics.failed(self.request.statement, failure.kind);

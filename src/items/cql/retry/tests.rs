@@ -205,6 +205,16 @@ async fn an_unknown_outcome_of_one_attempt_is_that_of_the_request() {
     assert!(matches!(result, Err(StoreError::Overloaded { .. })), "a read leaves nothing behind");
 }
 
+#[tokio::test]
+async fn a_swap_whose_commit_cannot_begin_may_have_been_made() {
+    let unavailable = || DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 };
+    for (statement, unknown) in [(Statement::Swap, true), (Statement::Add, false)] {
+        let outcome = |_| Some(failed(unavailable()));
+        let (result, made) = run(&attempts(), request(statement, 5_000), outcome).await;
+        assert_eq!((result.unwrap_err().outcome_unknown(), made), (unknown, ATTEMPTS_MAX), "{statement:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_an_answer_another_attempt_starts_and_the_first_answer_counts() {
     let began = Instant::now();

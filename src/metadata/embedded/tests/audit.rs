@@ -8,6 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::domain::Revision;
 use crate::metadata::keys::erasures::{Erasure, ErasureAction};
+use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::metadata::keys::{AccessStore, AuditFilter};
 
 /// All of the trail that a filter finds, page by page, none of which looks at more than so many entries.
@@ -38,6 +39,10 @@ async fn a_page_of_the_audit_trail_costs_what_a_page_costs_and_the_trail_is_made
             let target = format!("entity:user/u-{change}");
             let erasure = Erasure { action: ErasureAction::EraseEntity, target, details: json!({}) };
             store.note_erasure(erasure, context()).await.unwrap();
+        } else if change % 100 == 50 {
+            let (action, target) = (ServerAction::ChangeLog, "log".to_owned());
+            let noted = ServerChange { action, target, before: None, after: Some(json!({"access": "off"})) };
+            store.note_server_change(noted, context()).await.unwrap();
         } else {
             set_ttl(&store, change).await.unwrap();
         }

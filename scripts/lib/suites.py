@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Runs the test programs that Cargo built, several at once, and reports where the time went.
+
+    cargo test --no-run --message-format json … | suites.py [--lanes N] [--report FILE] [--logs DIR] [SUITE…]
+
+Reads Cargo's messages from standard input. Without SUITE it runs all test programs. Each lane runs one program after
+the other, the slowest first. The output of a program appears as a whole when it ends.
+
+    --lanes N       programs that run at the same time (2)
+    --report FILE   appends a line for each suite and for each of the ten slowest tests
+    --logs DIR      writes the output of each program to DIR/SUITE.log while it runs
+
+Exit status: 0 if all tests passed, 1 if one failed, 2 if Cargo named no program for a SUITE.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+# The slowest first, so that no lane ends long before the others. A suite that is not named here runs last.
+SLOWEST_FIRST = ["cql", "console", "consistency", "api", "conformance", "postgres", "cli", "engine", "lib"]
+SLOWEST_TESTS = 10
+# Suites with a harness of their own, which does not know `--report-time`.
+OWN_HARNESS = {"console", "consistency"}
+ENDED = re.compile(rb"^test (?P<name>\S+)\s.*?(?:ok|FAILED)(?: <(?P<seconds>[\d.]+)s>)?\s*$")
+
+
+def programs(messages):
+    """The test programs of Cargo's messages, by the name of their suite."""
+    found = {}
+    for line in messages:
+        message = json.loads(line) if line.startswith("{") else {}
+        if message.get("reason") != "compiler-artifact" or not message.get("executable"):
+            continue
+        if message["profile"]["test"]:
+            target = message["target"]
+            is_lib = "lib" in target["kind"]
+            is_bin = "bin" in target["kind"]
+            name = "lib" if is_lib else f"bin {target['name']}" if is_bin else target["name"]
+            found[name] = (message["executable"], pathlib.Path(message["manifest_path"]).parent)
+    return found
+
+
+def run(name, executable, folder, log):
+    """Runs one suite. Returns its exit status and (seconds, test) of each test that ended."""
+    command = [executable]
+    environment = {**os.environ, "CARGO_MANIFEST_DIR": str(folder)}
+    if name not in OWN_HARNESS:
+        # Only this switch makes the stable harness print the time of each test.
+        environment["RUSTC_BOOTSTRAP"] = "1"
+        command += ["-Z", "unstable-options", "--report-time"]
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    tests, previous = [], time.monotonic()
+    for line in process.stdout:
+        log.write(line)
+        if ended := ENDED.match(line):
+            now = time.monotonic()
+            # A harness without times runs one test after the other.
+            seconds = float(ended["seconds"]) if ended["seconds"] else now - previous
+            tests.append((seconds, f"{name} {ended['name'].decode()}"))
+            previous = now
+    return process.wait(), tests
+
+
+def main():
+    arguments = argparse.ArgumentParser(add_help=False)
+    arguments.add_argument("-h", "--help", action="store_true")
+    arguments.add_argument("--lanes", type=int, default=2)
+    arguments.add_argument("--report", type=pathlib.Path)
+    arguments.add_argument("--logs", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()))
+    arguments.add_argument("suites", nargs="*")
+    arguments = arguments.parse_args()
+    if arguments.help:
+        print(__doc__.strip())
+        return 0
+    found = programs(sys.stdin)
+    if unknown := [name for name in arguments.suites if name not in found]:
+        print(f"cargo built no suite {', '.join(unknown)}: it built {', '.join(sorted(found)) or 'none'}", file=sys.stderr)
+        return 2
+    if not found:
+        print("cargo built no test program: its errors are above", file=sys.stderr)
+        return 2
+    rank = {name: place for place, name in enumerate(SLOWEST_FIRST)}
+    waiting = queue.SimpleQueue()
+    for name in sorted(arguments.suites or found, key=lambda name: (rank.get(name, len(rank)), name)):
+        waiting.put(name)
+    printing, suites, tests = threading.Lock(), [], []
+
+    def lane():
+        while True:
+            try:
+                name = waiting.get_nowait()
+            except queue.Empty:
+                return
+            with printing:
+                print(f"-- suite {name} started", flush=True)
+            began = time.monotonic()
+            path = arguments.logs / f"{name.replace(' ', '-')}.log"
+            with path.open("wb", buffering=0) as log:
+                status, ended = run(name, *found[name], log)
+            seconds = time.monotonic() - began
+            result = "ok" if status == 0 else "FAILED"
+            with printing:
+                suites.append((result, seconds, name))
+                tests.extend(ended)
+                sys.stdout.buffer.write(path.read_bytes())
+                print(f"-- suite {name}: {result} (exit status {status}) after {seconds:.0f} s", flush=True)
+
+    lanes = [threading.Thread(target=lane) for _ in range(max(1, arguments.lanes))]
+    for thread in lanes:
+        thread.start()
+    for thread in lanes:
+        thread.join()
+
+    lines = [f"{result:<9} {seconds:4.0f} s  suite {name}" for result, seconds, name in suites]
+    lines += [f"slowest   {seconds:4.0f} s  {name}" for seconds, name in sorted(tests, reverse=True)[:SLOWEST_TESTS]]
+    if arguments.report:
+        with arguments.report.open("a") as report:
+            report.writelines(line + "\n" for line in lines)
+    print("\n".join(lines), flush=True)
+    return 0 if all(result == "ok" for result, _, _ in suites) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

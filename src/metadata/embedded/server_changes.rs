@@ -1,0 +1,49 @@
+//! The audit trail of servers, in a table of its own that the first entry makes. A server that does not know the table
+//! leaves it alone.
+
+use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
+
+use super::JournalError;
+use super::place::{self, Place};
+use super::tables::Failure;
+use crate::domain::Revision;
+use crate::metadata::MetadataError;
+use crate::metadata::keys::record::Broken;
+use crate::metadata::keys::server_changes::{self, ServerChangeEntry};
+
+/// Every change of a server, by its revision.
+pub(super) const SERVER_CHANGES: TableDefinition<u64, &str> = TableDefinition::new("server_changes");
+
+/// Whether the table exists.
+pub(super) fn are_there(transaction: &ReadTransaction) -> Result<bool, JournalError> {
+    Ok(transaction.list_tables()?.any(|table| table.name() == SERVER_CHANGES.name()))
+}
+
+pub(super) fn write(database: &Database, revision: Revision, text: &str) -> Result<(), Failure> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    transaction.open_table(SERVER_CHANGES)?.insert(revision.0, text)?;
+    place::note(&transaction, revision, Place::Server)?;
+    transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
+}
+
+pub(super) fn read_entry(revision: u64, text: &str) -> Result<ServerChangeEntry, JournalError> {
+    server_changes::read(Revision(revision), text.as_bytes()).map_err(|Broken(column)| {
+        let (table, key) = ("server_changes", revision.to_string());
+        JournalError::Inconsistent(MetadataError::DatabaseInconsistency { table, column, key })
+    })
+}
+
+/// Reads every entry, and counts them.
+pub(super) fn read_all(transaction: &ReadTransaction) -> Result<u64, JournalError> {
+    if !are_there(transaction)? {
+        return Ok(0);
+    }
+    let mut entries = 0;
+    for row in transaction.open_table(SERVER_CHANGES)?.iter()? {
+        let (revision, text) = row?;
+        read_entry(revision.value(), text.value())?;
+        entries += 1;
+    }
+    Ok(entries)
+}

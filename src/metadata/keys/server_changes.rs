@@ -1,0 +1,142 @@
+//! Changes of what servers do: the pool of list actors, the log, commands to jobs and backups, in the audit trail.
+//!
+//! Like a key's, each entry takes a revision of the store, so that the trail has one order.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::record::{Broken, author};
+use crate::domain::{Author, Revision, Timestamp};
+
+/// What kind of change it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerAction {
+    ResizePool,
+    ChangeLog,
+    CreateBackup,
+    CleanIndexes,
+    UpdateJob,
+    PauseJob,
+    ResumeJob,
+    CancelJob,
+}
+
+impl ServerAction {
+    pub const ALL: [Self; 8] = [
+        Self::ResizePool,
+        Self::ChangeLog,
+        Self::CreateBackup,
+        Self::CleanIndexes,
+        Self::UpdateJob,
+        Self::PauseJob,
+        Self::ResumeJob,
+        Self::CancelJob,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ResizePool => "resize_pool",
+            Self::ChangeLog => "change_log",
+            Self::CreateBackup => "create_backup",
+            Self::CleanIndexes => "clean_indexes",
+            Self::UpdateJob => "update_job",
+            Self::PauseJob => "pause_job",
+            Self::ResumeJob => "resume_job",
+            Self::CancelJob => "cancel_job",
+        }
+    }
+}
+
+/// A change to note.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerChange {
+    pub action: ServerAction,
+    /// The changed part: `pool`, `log`, `backup`, or a job as `job:` and its ID.
+    pub target: String,
+    pub before: Option<Json>,
+    pub after: Option<Json>,
+}
+
+/// One entry of the audit trail of servers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerChangeEntry {
+    pub revision: Revision,
+    pub at: Timestamp,
+    pub by: Author,
+    pub change: ServerChange,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerChangeRecord {
+    format: u32,
+    at_nanos: u64,
+    by: String,
+    on_behalf_of: Option<String>,
+    action: ServerAction,
+    target: String,
+    before: Option<Json>,
+    after: Option<Json>,
+}
+
+const FORMAT: u32 = 1;
+
+/// The stored form of an entry, which never changes: another form gets another number.
+pub fn write(entry: &ServerChangeEntry) -> Result<String, serde_json::Error> {
+    let ServerChangeEntry { at, by, change: ServerChange { action, target, before, after }, .. } = entry;
+    serde_json::to_string(&ServerChangeRecord {
+        format: FORMAT,
+        at_nanos: at.as_nanos(),
+        by: by.as_str().to_owned(),
+        on_behalf_of: by.behalf().map(str::to_owned),
+        action: *action,
+        target: target.clone(),
+        before: before.clone(),
+        after: after.clone(),
+    })
+}
+
+pub fn read(revision: Revision, text: &[u8]) -> Result<ServerChangeEntry, Broken> {
+    let record: ServerChangeRecord = serde_json::from_slice(text).map_err(|_| Broken("record"))?;
+    if record.format != FORMAT {
+        return Err(Broken("format"));
+    }
+    let ServerChangeRecord { at_nanos, by, on_behalf_of, action, target, before, after, .. } = record;
+    Ok(ServerChangeEntry {
+        revision,
+        at: Timestamp::from_nanos(at_nanos).map_err(|_| Broken("at"))?,
+        by: author(by, on_behalf_of)?,
+        change: ServerChange { action, target, before, after },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files hold this: it must never change.
+    const RECORD: &str = r#"{"format":1,"at_nanos":5,"by":"key:ops","on_behalf_of":"alice","action":"change_log","target":"log","before":{"access":"all"},"after":{"access":"off"}}"#;
+
+    #[test]
+    fn an_entry_is_read_as_written_and_a_broken_one_is_refused() {
+        let entry = read(Revision(7), RECORD.as_bytes()).unwrap();
+        assert_eq!((write(&entry).unwrap().as_str(), entry.revision), (RECORD, Revision(7)));
+        for (part, good, bad) in [
+            ("format", "\"format\":1", "\"format\":2"),
+            ("at", "\"at_nanos\":5", "\"at_nanos\":10000000000000000000"),
+            ("by", "key:ops", ""),
+            ("record", "change_log", "change_everything"),
+        ] {
+            let broken = RECORD.replacen(good, bad, 1);
+            assert_eq!(read(Revision(7), broken.as_bytes()), Err(Broken(part)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_action_is_stored_under_its_name() {
+        for action in ServerAction::ALL {
+            assert_eq!(serde_json::to_value(action).unwrap(), action.as_str());
+        }
+    }
+}
