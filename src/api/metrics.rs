@@ -8,8 +8,9 @@ use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-use super::http1::{Budget, Unread};
+use super::http1::Unread;
 use super::problem::{ErrorCode, Problem};
+use crate::access::Budget;
 use crate::actors::MetadataHandle;
 use crate::service::OperationId;
 
@@ -109,7 +110,7 @@ impl ApiMetrics {
             connections: gauge("liststore_http_connections", "Open HTTP connections.")?,
             connections_evicted: counter(
                 "liststore_http_connections_evicted_total",
-                "Connections that waited for a request and were ended to make room for others.",
+                "Connections that waited for their client and were ended to make room for others.",
             )?,
             requests_shed: counter(
                 "liststore_http_requests_shed_total",
@@ -117,7 +118,7 @@ impl ApiMetrics {
             )?,
             buffered_bytes: gauge(
                 "liststore_http_buffered_bytes",
-                "What requests that are not whole and answers that are not taken hold of http.buffered_bytes_max.",
+                "What requests and answers hold of http.buffered_bytes_max while they arrive, are made or wait to be taken.",
             )?,
             unread_bytes: gauge(
                 "liststore_http_unread_bytes",

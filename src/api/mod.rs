@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use crate::access::{Access, Principal};
+use crate::access::{Access, Budget, Principal};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::background::{Cleaner, Jobs};
 use crate::backup::Backups;
@@ -133,7 +133,7 @@ pub struct ApiState {
     access: Access,
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
-    budget: Arc<http1::Budget>,
+    budget: Arc<Budget>,
     unread: Arc<http1::Unread>,
     encoders: compression::Encoders,
     /// What pages of the console may load.
@@ -177,7 +177,7 @@ impl ApiState {
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
         let Handles { lists, metadata, backups, jobs, cleaner, access, log, clock } = handles;
-        let budget = http1::Budget::new(options.buffered_bytes_max);
+        let budget = Budget::new(options.buffered_bytes_max);
         let handles = ServiceHandles {
             lists: lists.clone(),
             metadata: metadata.clone(),
@@ -187,8 +187,9 @@ impl ApiState {
             refusals: Arc::clone(access.refusals()),
             log: Arc::clone(&log),
             clock: Arc::clone(&clock),
+            budget: Arc::clone(&budget),
         };
-        let service = Service::new(handles, JsonPages::new(Arc::clone(&budget)), service_options, &registry)?;
+        let service = Service::new(handles, JsonPages, service_options, &registry)?;
         Ok(Self {
             service,
             lists,

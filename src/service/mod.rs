@@ -56,7 +56,7 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::access::{Principal, Refusals, decide};
+use crate::access::{Budget, Principal, Refusals, Reservation, SMALL_BYTES, decide};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::background::{Cleaner, Jobs};
 use crate::backup::Backups;
@@ -108,6 +108,8 @@ pub struct Caller {
     pub author: Option<Author>,
     /// How long the caller waits, if that is shorter than the operation's own deadline.
     pub timeout: Option<Duration>,
+    /// Memory for the answer.
+    pub reservation: Reservation,
 }
 
 impl Caller {
@@ -164,6 +166,7 @@ pub struct ServiceHandles {
     pub refusals: Arc<Refusals>,
     pub log: Arc<Log>,
     pub clock: Arc<dyn Clock>,
+    pub budget: Arc<Budget>,
 }
 
 /// Carries out operations. Shared by all ways in.
@@ -178,6 +181,7 @@ pub struct Service<R> {
     /// Held while the log changes.
     log_turn: Arc<Mutex<()>>,
     clock: Arc<dyn Clock>,
+    budget: Arc<Budget>,
     renderer: R,
     pages: PageCache,
     options: ServiceOptions,
@@ -191,7 +195,7 @@ impl<R: PageRenderer> Service<R> {
         options: ServiceOptions,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock } = handles;
+        let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
         Ok(Self {
             lists,
@@ -203,6 +207,7 @@ impl<R: PageRenderer> Service<R> {
             log,
             log_turn: Arc::default(),
             clock,
+            budget,
             renderer,
             pages,
             options,
@@ -315,6 +320,17 @@ impl<R: PageRenderer> Service<R> {
             Some(limiter) => Cow::Owned(self.lists.limited(limiter)),
             None => Cow::Borrowed(&self.lists),
         }
+    }
+
+    /// Reserves memory for an answer, this many bytes at least, before it is made.
+    fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
+        let reserved = caller.reservation.reserve(&self.budget, &caller.principal, bytes);
+        reserved.map_err(|_exhausted| ServiceError::NoMemoryForAnswer)
+    }
+
+    /// The same where the answer is in memory already, or is made at once: a short one needs no room.
+    fn reserve_if_long(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
+        if bytes > SMALL_BYTES { self.reserve(caller, bytes) } else { Ok(()) }
     }
 
     /// When the caller of a list operation stops waiting.

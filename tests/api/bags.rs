@@ -190,7 +190,8 @@ async fn what_is_no_bag_is_refused_and_nothing_is_stored() {
     let large = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
     let too_large = large(BAG_BYTES_MAX + 1);
     for (status, code, text) in [
-        (400, "invalid_json", ""),
+        (411, "length_required", ""),
+        (400, "invalid_json", " "),
         (400, "invalid_json", "{"),
         (400, "invalid_json", "{\"a\":1}x"),
         (400, "invalid_argument", "[]"),

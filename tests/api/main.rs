@@ -31,6 +31,7 @@ mod gone_clients;
 #[path = "../support/guide.rs"]
 mod guide;
 mod headers;
+mod heads;
 mod health;
 mod history;
 mod indexes;

@@ -28,6 +28,7 @@ impl<R: PageRenderer> Service<R> {
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let room = Cell::new(Room::of(self.options.page_bytes_max));
         let bag = read_bag(&self.lists_of(caller), entity, &found, &room, deadline).await?;
+        self.reserve_room(caller, &room)?;
         let mut bags = vec![Ok(bag)];
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
         let bag = bags.pop().unwrap_or(Err(BagError::NotFound.into()))?;
@@ -58,10 +59,15 @@ impl<R: PageRenderer> Service<R> {
             async move {
                 Room::check(room)?;
                 in_time(deadline)?;
-                read_bag(pool, entity, &found?, room, deadline).await
+                let bag = read_bag(pool, entity, &found?, room, deadline).await?;
+                self.reserve_room(caller, room)?;
+                Ok::<_, ServiceError>(bag)
             }
         });
         let mut bags: Vec<_> = stream::iter(read).buffered(READS_AT_ONCE).collect().await;
+        if bags.iter().any(|bag| matches!(bag, Err(ServiceError::NoMemoryForAnswer))) {
+            return Err(ServiceError::NoMemoryForAnswer);
+        }
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
         Ok(Reply::EachBag(refused.put_back(bags)))
     }
