@@ -74,12 +74,12 @@ mod tests {
     use super::super::csv_file::EXPORT_COLUMNS;
     use super::super::shape::{Columns, TimestampUnit};
     use super::*;
-    use crate::domain::{Ttl, ValueType};
+    use crate::domain::ValueType;
 
     fn shape() -> Shape {
         let [_, _, _, entity_id, timestamp, value, _] = EXPORT_COLUMNS.map(str::to_owned);
         let columns = Columns { entity_id, timestamp, key: None, values: vec![value], object: false };
-        Shape::new(columns, TimestampUnit::Ns, ValueType::String, Ttl::MAX).unwrap()
+        Shape::new(columns, TimestampUnit::Ns, ValueType::String).unwrap()
     }
 
     /// All rows of a file, and whether its last row may have been cut off; or why it is refused.
