@@ -23,8 +23,8 @@ pub struct EntityErased {
     pub on_behalf_of: Option<String>,
     /// Whether all lists and bags were cleared. Where they were not, the call can be sent again.
     pub complete: bool,
-    /// From when on no file of the data directory holds an erased byte, with the embedded store. Absent where
-    /// the call is to be sent again.
+    // From when on no file of the data directory holds an erased byte, with the embedded store. Absent where
+    // the client has to send the call again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Timestamp, inline, required = false)]
     pub bytes_erased_by: Option<String>,
