@@ -2,6 +2,7 @@
 //! it is.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
